@@ -1,0 +1,88 @@
+# One front door. `make` alone prints what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-build-isolation --progress-bar off
+PYTEST_ARGS ?=
+
+##@ Use
+
+.PHONY: demo
+demo: setup ## Set everything up and run the whole story on the real stack
+	@$(BIN)/headwater demo
+
+.PHONY: setup
+setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
+
+##@ Develop
+
+.PHONY: test
+test: lint types arrows ## Lint, types, arrows and all tests: exactly what CI runs
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(STAMP)/dev ## Check style and spelling
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell
+
+.PHONY: types
+types: $(STAMP)/dev ## Check types
+	@$(BIN)/mypy
+
+.PHONY: arrows
+arrows: $(STAMP)/dev ## Check who imports whom
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(STAMP)/dev ## Format the code and mend what can be mended
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: reference
+reference: $(STAMP)/dev ## Write docs/reference anew from the code
+	@$(BIN)/python docs/reference/generate.py
+
+.PHONY: lock
+lock: $(STAMP)/dev ## Resolve all pins anew: Python packages and jars
+	@$(BIN)/python -m headwater.jvm.relock
+	@$(COMPILE) requirements-build.in -o requirements-build.lock
+	@$(COMPILE) pyproject.toml --extra spark --extra service --extra local -c requirements-build.lock -o requirements.lock
+	@$(COMPILE) pyproject.toml --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+
+.PHONY: clean
+clean: ## Stop local services and remove .venv and .headwater
+	@if [ -x $(BIN)/headwater ]; then $(BIN)/headwater down --wipe; fi
+	@rm -rf .venv .headwater
+
+.PHONY: help
+help: ## Print this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Universal: one lock for every Python from 3.11 on and every platform; no addresses in it.
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
+
+$(STAMP)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Headwater needs Python 3.11 or newer, this is $$($(PYTHON) --version); set PYTHON=…"; exit 2; }
+	@echo "making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+	@mkdir -p $(STAMP) && touch $@
+
+$(STAMP)/build: requirements-build.lock | $(STAMP)/venv
+	@$(PIP) --quiet -r requirements-build.lock
+	@touch $@
+
+$(STAMP)/runtime: requirements.lock pyproject.toml | $(STAMP)/build
+	@echo "installing pinned packages (about a minute the first time)"
+	@$(PIP) -r requirements.lock | awk '/^(Collecting|Building|Installing)/ {print "  " substr($$0, 1, 90); fflush()}'
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMP)/dev: requirements-dev.lock $(STAMP)/runtime
+	@echo "installing pinned tools for tests"
+	@$(PIP) --quiet -r requirements-dev.lock
+	@touch $@

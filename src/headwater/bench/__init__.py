@@ -1,0 +1,8 @@
+"""Measurements. Ratios and rates of one run, printed and never asserted: machines differ."""
+
+from collections.abc import Mapping
+
+# Name -> module with `measure(settings) -> BenchResult`; imported when it is run.
+BENCHES: Mapping[str, str] = {"generator": "headwater.bench.generator"}
+
+__all__ = ["BENCHES"]

@@ -1,0 +1,1 @@
+"""The lineage service. Nothing in it needs a JVM."""

@@ -1,0 +1,43 @@
+"""`bench [NAME]`."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from headwater.bench import BENCHES
+from headwater.bench.result import BenchResult
+from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.settings import Settings
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(BENCHES)))
+@json_option
+@with_settings
+def bench(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
+    """Measure on this machine; without a name: everything. A bar not met is told, no error."""
+    results: list[BenchResult] = []
+    for name in names or BENCHES:
+        with messages.status(f"measuring {name}"):
+            results.append(importlib.import_module(BENCHES[name]).measure(settings))
+    if as_json:
+        print_json([result.as_json() for result in results])
+        return
+    for result in results:
+        _show(result)
+
+
+def _show(result: BenchResult) -> None:
+    click.echo(f"{result.name}, median of {result.repeats}")
+    words = {True: "met", False: "NOT met", None: ""}
+    rows = [
+        (f.name, f"{f.value:,g}", f.unit, f"{f.at_least:,g}" if f.at_least else "", words[f.met])
+        for f in result.figures
+    ]
+    print_table(("what", "value", "unit", "at least", ""), rows)
+    machine = result.machine
+    if machine is not None:
+        load = f"{machine.load_before} before, {machine.load_after} after"
+        click.echo(f"{machine.cores} cores, Python {machine.python}, load {load}")

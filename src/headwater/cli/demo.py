@@ -1,0 +1,41 @@
+"""`demo [NAME]`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from rich.console import Console
+
+from headwater.cli.frame import download_progress, with_settings
+from headwater.demo import STORIES, Story
+from headwater.services.processes import noted
+from headwater.settings import Settings
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(STORIES)))
+@click.pass_context
+@with_settings
+def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Run stories on the real stack, step by step, and check them; without a name: all."""
+    quiet = settings.model_copy(
+        update={"spark": settings.spark.model_copy(update={"log_level": "ERROR"})}
+    )
+    console = Console(highlight=False)
+    began = time.monotonic()
+    with noted("demo", settings.home_dir), download_progress() as watch:
+        story = Story(quiet, console, watch)
+        for name in names or STORIES:
+            STORIES[name](story)
+    seconds = time.monotonic() - began
+    console.print()
+    if story.failed:
+        console.print(f"{len(story.failed)} of {story.passed + len(story.failed)} checks failed.")
+        ctx.exit(1)
+    console.print(f"All {story.passed} checks passed in {seconds:.0f} s.")
+    console.print(
+        "The services keep running: `headwater consume visits-decorated --from-beginning "
+        "--headers` shows more, `headwater down` stops them.",
+        soft_wrap=True,
+    )

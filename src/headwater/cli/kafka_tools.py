@@ -1,0 +1,74 @@
+"""`kafka TOOL`: Apache Kafka's own tools, from the jars of the local broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import click
+
+from headwater.cli.frame import download_progress, with_settings
+from headwater.errors import InputError
+from headwater.jvm.jars import ensure_jars, scala_library
+from headwater.jvm.java import find_java
+from headwater.settings import Settings
+
+# Kafka's shell scripts are not in its jars; these are the classes that they start.
+TOOLS: Mapping[str, str] = {
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "cluster": "org.apache.kafka.tools.ClusterTool",
+    "configs": "org.apache.kafka.tools.ConfigCommand",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+_NEED_NO_BROKER = {"dump-log", "producer-perf-test"}
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.argument("tool", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@with_settings
+def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> None:
+    """Run one of Apache Kafka's own tools, such as `console-consumer` or `topics`.
+
+    Takes the tool's own arguments. Without --bootstrap-server the brokers of the settings are
+    used.
+    """
+    if tool in (None, "--help", "-h"):
+        click.echo("headwater kafka TOOL ARGUMENTS…\n\ntools: " + ", ".join(TOOLS))
+        return
+    name = tool.removeprefix("kafka-").removesuffix(".sh")
+    if name not in TOOLS:
+        raise InputError(f"unknown Kafka tool: {tool!r}", hint=f"known: {', '.join(TOOLS)}")
+    java = find_java(settings)
+    with download_progress() as watch:
+        jars = [*ensure_jars(["broker"], settings, watch), scala_library()]
+    class_path = ":".join(str(jar) for jar in jars)
+    command = [str(java.binary), "-Xmx256m", "-Dlog4j2.level=ERROR", "-cp", class_path]
+    # The tool takes this process's place, so that signals and standard input are its own.
+    os.execv(command[0], [*command, TOOLS[name], *_with_brokers(name, arguments, settings)])  # noqa: S606
+
+
+def _with_brokers(tool: str, arguments: Sequence[str], settings: Settings) -> list[str]:
+    # Older texts say --broker-list, which Kafka 4 no longer knows.
+    given = ["--bootstrap-server" if word == "--broker-list" else word for word in arguments]
+    told = any(word.startswith(("--bootstrap-", "--command-config")) for word in given)
+    if told or tool in _NEED_NO_BROKER or "--help" in given:
+        return given
+    # `cluster` wants its sub-command first.
+    return [*given, "--bootstrap-server", settings.bootstrap_servers]

@@ -1,0 +1,122 @@
+"""Every error that Headwater raises on purpose.
+
+    HeadwaterError
+    ├── InputError                 fix the input, then call again          exit 2
+    │   ├── SettingError           a setting has a value that can't be used
+    │   ├── BadAddressError        text that is not `topic/partition@offset`
+    │   ├── TopicNotFoundError
+    │   ├── UnknownJobError
+    │   ├── UnsupportedVersionError  of Spark, Java, PostgreSQL or a data directory
+    │   ├── PortTakenError         somebody else listens there
+    │   └── MissingPartError       an extra, a jar or a runtime is not installed
+    ├── UnavailableError           may work later, as it stands            exit 3
+    │   ├── BrokerUnavailableError
+    │   ├── DatabaseUnavailableError
+    │   ├── ServiceStartError      a local service did not answer in time
+    │   ├── DownloadError
+    │   └── DiskFullError
+    ├── OutcomeUnknownError        it may have happened: look before a retry  exit 1
+    │   └── DeliveryError          records that were not acknowledged
+    ├── CheckFailedError           a check ran and found something wrong    exit 1
+    ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
+    ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
+    └── InternalError              a bug in Headwater                       exit 1
+
+The groups say what a caller can do. The text says what happened and with which value; the
+hint names the setting or the command that changes it. Attributes carry the same facts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class HeadwaterError(Exception):
+    """Base of all. `facts` hold the values of the message, for logs and `--json`."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts = facts
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InputError(HeadwaterError):
+    """The caller has to change something first."""
+
+    exit_code = 2
+
+
+class SettingError(InputError):
+    """A setting has a value that can't be used."""
+
+
+class BadAddressError(InputError):
+    """Text that is not an address."""
+
+
+class TopicNotFoundError(InputError):
+    """The broker has no such topic."""
+
+
+class UnknownJobError(InputError):
+    """No shipped job has that name, and no file is there."""
+
+
+class UnsupportedVersionError(InputError):
+    """A version that was not run together with the others."""
+
+
+class PortTakenError(InputError):
+    """Somebody else listens on a port that a local service needs."""
+
+
+class MissingPartError(InputError):
+    """An extra, a jar or a runtime is not installed."""
+
+
+class UnavailableError(HeadwaterError):
+    """Something outside did not answer; the same call may work later."""
+
+    exit_code = 3
+
+
+class BrokerUnavailableError(UnavailableError):
+    """Kafka did not answer within the bound."""
+
+
+class DatabaseUnavailableError(UnavailableError):
+    """PostgreSQL did not answer within the bound."""
+
+
+class ServiceStartError(UnavailableError):
+    """A local service ended or stayed silent while it was being started."""
+
+
+class DownloadError(UnavailableError):
+    """A pinned file could not be fetched, or was not the one that is pinned."""
+
+
+class DiskFullError(UnavailableError):
+    """There is less free space than the setting asks for."""
+
+
+class OutcomeUnknownError(HeadwaterError):
+    """The effect may or may not be there: look before trying again."""
+
+
+class DeliveryError(OutcomeUnknownError):
+    """Records that Kafka refused or did not acknowledge within the bound."""
+
+
+class CheckFailedError(HeadwaterError):
+    """A check ran to its end and found something wrong."""
+
+
+class InternalError(HeadwaterError):
+    """A bug: please report it with `--debug` output."""

@@ -1,0 +1,240 @@
+"""Named places in production code where a test can make a fault happen.
+
+Code calls `reach("before_batch_write")`; nothing happens unless `arm` was called in the same
+process with the setting `testing.fault_points`, a list of `point=action[@times]`:
+
+    before_batch_write=kill@2, after_batch_write_before_commit=delay:1.5@1..3
+
+    kill            SIGKILL to this process
+    raise           FaultInjectedError
+    delay:SECONDS   sleep, then go on
+    exit:CODE       end the process at once, without clean-up
+    wait:PATH       a barrier: go on when the file exists, at most `BARRIER_SECONDS` later
+
+    @2 the second time only, @2..4 a range, @* every time; without it the first time only
+
+A point may be named more than once: what matches happens in the order written. Times are
+counted per process from `arm` on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import HeadwaterError, InternalError, SettingError
+
+SETTING = "HEADWATER_TESTING__FAULT_POINTS"
+
+# Every point that code reaches. Kept in one place, and not by each module as it is imported:
+# a spec is read at start, before most modules are there.
+POINTS: frozenset[str] = frozenset({"before_batch_write", "after_batch_write_before_commit"})
+
+# Long enough for the other writer to start a Spark session, shorter than a test may take.
+BARRIER_SECONDS = 30.0
+_POLL_SECONDS = 0.01
+
+# What each action takes after its colon. A path has no comma or `@`: they end an action.
+_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
+    "kill": re.compile(""),
+    "raise": re.compile(""),
+    "delay": re.compile(r":[0-9]{1,4}(\.[0-9]{1,6})?"),
+    "exit": re.compile(r":([0-9]{1,2}|1[0-9]{2}|2[0-4][0-9]|25[0-5])"),
+    "wait": re.compile(r":[^\0]+"),
+}
+_TIMES = re.compile(r"(?P<first>[1-9][0-9]{0,8})(\.\.(?P<last>[1-9][0-9]{0,8}))?")
+_FORM = "`point=action[@times]`; actions: kill, raise, delay:SECONDS, exit:CODE, wait:PATH"
+
+
+class FaultInjectedError(HeadwaterError):
+    """A test asked for this failure."""
+
+
+class BarrierTimeoutError(HeadwaterError):
+    """Nobody made the file that a `wait` needs: a mistake of the test, not the fault itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What happens at a point, and at which times."""
+
+    point: str
+    action: str
+    argument: str
+    first: int
+    last: int | None
+
+    def matches(self, count: int) -> bool:
+        return self.first <= count and (self.last is None or count <= self.last)
+
+    def happen(self, count: int) -> None:
+        match self.action:
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "delay":
+                time.sleep(float(self.argument))
+            case "exit":
+                # Not sys.exit: in a thread, such as Spark's callback, it ends only the thread.
+                os._exit(int(self.argument))
+            case "wait":
+                self._wait(count)
+            case _:
+                raise FaultInjectedError(
+                    f"fault point {self.point} was told to raise at time {count}",
+                    point=self.point,
+                    count=count,
+                )
+
+    def _wait(self, count: int) -> None:
+        deadline = time.monotonic() + BARRIER_SECONDS
+        while not os.path.exists(self.argument):
+            if time.monotonic() > deadline:
+                raise BarrierTimeoutError(
+                    f"fault point {self.point} waited {BARRIER_SECONDS:g} s at time {count}"
+                    f" for a file that did not appear: {self.argument}",
+                    point=self.point,
+                    count=count,
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+class _Armed:
+    """The faults of one `arm`, with their counts."""
+
+    def __init__(self, faults: tuple[_Fault, ...], journal: Path | None) -> None:
+        self._faults = faults
+        self._journal = journal
+        self._reached = dict.fromkeys(POINTS, 0)
+        self._fired = {fault.point: 0 for fault in faults}
+        self._lock = threading.Lock()
+
+    def reach(self, name: str) -> None:
+        if name not in self._reached:
+            raise InternalError(f"fault point is not in POINTS: {name!r}", point=name)
+        with self._lock:
+            self._reached[name] += 1
+            count = self._reached[name]
+        for fault in self._faults:
+            if fault.point == name and fault.matches(count):
+                self._note(fault, count)
+                fault.happen(count)
+
+    def fired(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._fired)
+
+    def _note(self, fault: _Fault, count: int) -> None:
+        with self._lock:
+            self._fired[fault.point] += 1
+        if self._journal is None:
+            return
+        line = f"{fault.point} {fault.action} {count} {os.getpid()}\n"
+        # One write to a file opened for appending: lines of several processes do not mix.
+        with self._journal.open("ab", buffering=0) as journal:
+            journal.write(line.encode())
+            os.fsync(journal.fileno())
+
+
+_armed: _Armed | None = None
+
+
+def reach(name: str) -> None:
+    """Do what a test armed for this place; without that, nothing.
+
+    Raises:
+        FaultInjectedError: the armed action is `raise`.
+        BarrierTimeoutError: the armed action is `wait`, and the file did not appear.
+    """
+    armed = _armed
+    if armed is not None:
+        armed.reach(name)
+
+
+@contextmanager
+def do_then_raise(name: str) -> Iterator[None]:
+    """Run the body, then reach the point: the commit landed, its response was lost.
+
+    A body that fails by itself does not reach the point.
+    """
+    yield
+    reach(name)
+
+
+def arm(spec: str, journal: Path | None = None) -> None:
+    """Replace what is armed by `spec`, and start counting from zero. Empty text disarms.
+
+    Args:
+        spec: the setting `testing.fault_points`; the form is at the top of this module.
+        journal: a file that gets a line `name action count pid` for every action. The line is
+            on disk before the action happens, so it is there after a SIGKILL, too.
+
+    Raises:
+        SettingError: `spec` has another form, or names a point that no code reaches. What was
+            armed before stays.
+        OSError: the journal can't be written.
+    """
+    global _armed
+    faults = _parse(spec)
+    if faults and journal is not None:
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        journal.open("ab").close()
+    _armed = _Armed(faults, journal) if faults else None
+
+
+def disarm() -> None:
+    """Make every point do nothing again, and forget the counts."""
+    global _armed
+    _armed = None
+
+
+def fired() -> Mapping[str, int]:
+    """How many actions happened, for each point that is armed; 0 where none did yet."""
+    armed = _armed
+    return {} if armed is None else armed.fired()
+
+
+def _parse(spec: str) -> tuple[_Fault, ...]:
+    if not spec.strip():
+        return ()
+    return tuple(_parse_fault(item.strip()) for item in spec.split(","))
+
+
+def _parse_fault(item: str) -> _Fault:
+    point, has_action, rest = item.partition("=")
+    if not has_action:
+        raise _refused(f"not a fault: {item!r}", item)
+    if point not in POINTS:
+        raise _refused(f"unknown fault point: {point!r}", item)
+    what, has_times, times = rest.partition("@")
+    action, _, argument = what.partition(":")
+    pattern = _ARGUMENTS.get(action)
+    if pattern is None or pattern.fullmatch(what.removeprefix(action)) is None:
+        raise _refused(f"unknown action: {what!r} in {item!r}", item)
+    first, last = _parse_times(times, item) if has_times else (1, 1)
+    return _Fault(point, action, argument, first, last)
+
+
+def _parse_times(times: str, item: str) -> tuple[int, int | None]:
+    if times == "*":
+        return 1, None
+    match = _TIMES.fullmatch(times)
+    first, last = (int(match["first"]), int(match["last"] or match["first"])) if match else (1, 0)
+    if last < first:
+        raise _refused(f"not a number of times: {times!r} in {item!r}", item)
+    return first, last
+
+
+def _refused(what: str, item: str) -> SettingError:
+    return SettingError(
+        f"setting {SETTING}: {what}; known points: {', '.join(sorted(POINTS))}",
+        hint=f"a fault is {_FORM}; times: @2, @2..4 or @*",
+        setting=SETTING,
+        value=item,
+    )

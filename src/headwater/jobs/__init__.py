@@ -1,0 +1,11 @@
+"""The shipped jobs, under the names of the texts they come from. Each is short: a source, a
+logic, a sink."""
+
+from collections.abc import Mapping
+
+# Name -> module; imported only when the job is run.
+JOBS: Mapping[str, str] = {
+    "visits_decorator_job": "headwater.jobs.visits_decorator_job",
+}
+
+__all__ = ["JOBS"]

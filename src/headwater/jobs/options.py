@@ -1,0 +1,160 @@
+"""The options that every shipped job takes, and how its query is started."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headwater import faultpoints
+from headwater.errors import HeadwaterError, InputError
+from headwater.jvm.ivy import Progress
+from headwater.settings import Settings
+
+_INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Where a streaming job reads and writes, and how it is triggered."""
+
+    job_name: str
+    job_version: str
+    input_topic: str
+    output_topic: str
+    bootstrap_servers: str
+    checkpoint: Path
+    starting_offsets: str
+    trigger: str | None
+    available_now: bool
+    quiet: bool
+
+    def say(self, line: str) -> None:
+        """Tell the person at the terminal; standard output is left to data."""
+        if not self.quiet:
+            click.echo(f"{self.job_name}: {line}", err=True)
+
+    def watch_download(self, group: str) -> Progress:
+        """Tell that jars are fetched, which takes a while the first time."""
+        self.say(f"fetching jars: {group}")
+        return lambda done, total: None
+
+    def trigger_arguments(self) -> dict[str, Any]:
+        """For `DataStreamWriter.trigger`; without arguments Spark starts batch after batch."""
+        if self.available_now:
+            return {"availableNow": True}
+        return {"processingTime": self.trigger or "0 seconds"}
+
+
+def stream_options(
+    *, job_name: str, input_topic: str, output_topic: str, trigger: str | None = None
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function of (settings, options) a command with the options of a streaming job."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        def command(settings: Settings | None, **given: Any) -> None:
+            settings = settings or _load()
+            faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+            function(settings, _options(settings, job_name, given))
+
+        command.__doc__ = function.__doc__
+        parameters: list[click.Parameter] = [
+            click.Option(["--input-topic"], default=input_topic, show_default=True),
+            click.Option(["--output-topic"], default=output_topic, show_default=True),
+            click.Option(["--bootstrap-servers"], help="Default: the setting."),
+            click.Option(
+                ["--checkpoint"],
+                type=click.Path(path_type=Path),
+                help=f"Default: HEADWATER_HOME/checkpoints/{job_name}.",
+            ),
+            click.Option(["--job-name"], default=job_name, show_default=True),
+            click.Option(["--job-version"], help="Default: the setting jobs.version."),
+            click.Option(
+                ["--starting-offsets"],
+                default="earliest",
+                show_default=True,
+                metavar="earliest|latest|JSON",
+                help="Where a job without a checkpoint begins.",
+            ),
+            click.Option(["--trigger"], default=trigger, help="An interval: `5 seconds`."),
+            click.Option(
+                ["--available-now"], is_flag=True, help="Process what is there, then end."
+            ),
+            click.Option(["--quiet"], is_flag=True, help="Say nothing but errors."),
+        ]
+        return JobCommand(
+            job_name, callback=_without_settings(command), params=parameters, help=function.__doc__
+        )
+
+    return decorate
+
+
+class JobCommand(click.Command):
+    """A job as a command of its own: `python -m headwater.jobs.NAME`, or under `spark-submit`."""
+
+    def main(  # type: ignore[override]  # one signature for click's two overloads
+        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
+    ) -> Any:
+        try:
+            return super().main(args, standalone_mode=standalone_mode, **extra)
+        except HeadwaterError as error:
+            if not standalone_mode:
+                raise
+            click.echo(f"error: {error.message}", err=True)
+            if error.hint:
+                click.echo(f"hint: {error.hint}", err=True)
+            sys.exit(error.exit_code)
+
+
+def _without_settings(command: Callable[..., None]) -> Callable[..., None]:
+    return lambda **given: command(click.get_current_context().obj, **given)
+
+
+def _load() -> Settings:
+    from headwater.settings import load
+
+    return load()
+
+
+def _options(settings: Settings, default_name: str, given: dict[str, Any]) -> StreamOptions:
+    job_name = given["job_name"] or default_name
+    checkpoint = given["checkpoint"] or settings.home_dir / "checkpoints" / default_name
+    _check_offsets(given["starting_offsets"])
+    _check_trigger(given["trigger"])
+    return StreamOptions(
+        job_name=job_name,
+        job_version=given["job_version"] or settings.jobs.version,
+        input_topic=given["input_topic"],
+        output_topic=given["output_topic"],
+        bootstrap_servers=given["bootstrap_servers"] or settings.bootstrap_servers,
+        checkpoint=Path(checkpoint).absolute(),
+        starting_offsets=given["starting_offsets"],
+        trigger=given["trigger"],
+        available_now=given["available_now"],
+        quiet=given["quiet"],
+    )
+
+
+def _check_offsets(text: str) -> None:
+    if text in ("earliest", "latest"):
+        return
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise InputError(
+            f"--starting-offsets: neither earliest, latest nor JSON: {text!r}",
+            hint='JSON names every partition: {"visits":{"0":23,"1":-2}}, -2 earliest, -1 latest',
+        )
+
+
+def _check_trigger(text: str | None) -> None:
+    if text is not None and not _INTERVAL.fullmatch(text):
+        raise InputError(f"--trigger: not an interval: {text!r}", hint="such as `5 seconds`")

@@ -1,0 +1,108 @@
+"""The cache of jars: fetched once per user, checked against the lock, shared by all projects."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from headwater.errors import DownloadError, InternalError, MissingPartError
+from headwater.jvm.ivy import Progress, resolve
+from headwater.jvm.lock import LockedJar, read_lock, sha256_of
+from headwater.jvm.versions import jar_group
+from headwater.settings import Settings
+
+# Called with a group's name when its download starts; returns what to call as jars arrive.
+Watcher = Callable[[str], Progress]
+
+
+def _unwatched(group: str) -> Progress:
+    return lambda done, total: None
+
+
+def ensure_jars(
+    groups: Iterable[str], settings: Settings, watch: Watcher = _unwatched
+) -> list[Path]:
+    """Paths of all jars of `groups`, fetched if they are not in the cache yet.
+
+    Raises:
+        DownloadError: they can't be had, or are not the pinned ones.
+    """
+    paths: list[Path] = []
+    for group in groups:
+        locked = locked_jars(group)
+        if missing_jars(group, settings):
+            _fetch(group, locked, settings, watch(group))
+        paths += [settings.jars_dir / jar.file_name for jar in locked]
+    return paths
+
+
+def locked_jars(group: str) -> tuple[LockedJar, ...]:
+    """The pinned jars of a group."""
+    name = jar_group(group).name
+    locked = read_lock().get(name)
+    if not locked:
+        raise InternalError(f"jars.lock holds no jars for the group {name!r}; run `make lock`")
+    return locked
+
+
+def missing_jars(group: str, settings: Settings) -> list[LockedJar]:
+    """Jars of the group that are absent or cut short. Cheap: it looks at sizes, not contents."""
+    folder = settings.jars_dir
+    return [jar for jar in locked_jars(group) if _size(folder / jar.file_name) != jar.size]
+
+
+def corrupt_jars(group: str, settings: Settings) -> list[LockedJar]:
+    """Jars in the cache whose content is not the pinned one."""
+    folder = settings.jars_dir
+    present = [jar for jar in locked_jars(group) if (folder / jar.file_name).is_file()]
+    return [jar for jar in present if sha256_of(folder / jar.file_name) != jar.sha256]
+
+
+def scala_library() -> Path:
+    """Spark's own Scala library, for the broker: Ivy never returns that one."""
+    spark = importlib.util.find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise MissingPartError(
+            "the local broker needs pyspark's jars", hint="pip install 'headwater[spark]'"
+        )
+    return next((Path(spark.origin).parent / "jars").glob("scala-library-2.13.*.jar"))
+
+
+def _fetch(
+    group: str, locked: tuple[LockedJar, ...], settings: Settings, progress: Progress
+) -> None:
+    folder = settings.jars_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as staging:
+        # The lock names every jar: nothing is left for the resolver to choose.
+        resolve(
+            [jar.coordinate for jar in locked],
+            Path(staging),
+            settings,
+            transitive=False,
+            progress=progress,
+        )
+        fetched = {jar: Path(staging) / "jars" / jar.file_name for jar in locked}
+        for jar, path in fetched.items():
+            _check(jar, path)
+        for jar, path in fetched.items():
+            shutil.move(path, folder / jar.file_name)
+
+
+def _check(jar: LockedJar, fetched: Path) -> None:
+    if not fetched.is_file():
+        raise DownloadError(f"the resolver returned no {jar.coordinate}")
+    found = sha256_of(fetched)
+    if found != jar.sha256:
+        raise DownloadError(
+            f"{jar.coordinate} is not the pinned jar: SHA-256 {found}, pinned {jar.sha256}",
+            hint="a mirror may hold a changed file; nothing of it was used",
+            coordinate=jar.coordinate,
+        )
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None

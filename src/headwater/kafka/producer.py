@@ -1,0 +1,147 @@
+"""Producing with every delivery checked: no record is dropped without an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from headwater.errors import BrokerUnavailableError, DeliveryError
+from headwater.kafka.client import client_config, from_kafka_error
+from headwater.model import Header
+from headwater.settings import Settings
+
+_EXAMPLES_KEPT = 5
+
+
+class RecordProducer:
+    """A producer that waits when its queue is full and tells when a record did not arrive.
+
+    Idempotent, in order per partition. Use it as a context manager: leaving it flushes, and
+    raises `DeliveryError` if any record was not acknowledged.
+    """
+
+    def __init__(self, settings: Settings, **properties: str | int | float | bool) -> None:
+        self._settings = settings
+        defaults = {
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            # The same choice of partition for a key as Java clients and Spark make.
+            "partitioner": "murmur2_random",
+            "delivery.timeout.ms": int(settings.kafka.timeout_seconds * 1000),
+        }
+        try:
+            self._producer = Producer(client_config(settings, **{**defaults, **properties}))
+        except KafkaException as error:
+            raise from_kafka_error(error.args[0], settings, "setting up a producer") from error
+        self.delivered = 0
+        self.failed = 0
+        self._examples: list[tuple[str, KafkaError]] = []
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Iterable[Header] = (),
+        partition: int = -1,
+        timestamp_ms: int = 0,
+    ) -> None:
+        """Hand a record over; waits, with a bound, while the local queue is full."""
+        deadline: float | None = None
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition=partition,
+                    timestamp=timestamp_ms,
+                    headers=list(headers),
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:
+                # The queue empties as fast as the broker takes records, or not at all.
+                deadline = deadline or time.monotonic() + self._settings.kafka.timeout_seconds
+                self._producer.poll(0.1)
+                if time.monotonic() > deadline:
+                    raise self._queue_full(topic) from None
+            except KafkaException as error:
+                raise from_kafka_error(
+                    error.args[0], self._settings, f"sending to topic {topic!r}"
+                ) from error
+            else:
+                self._producer.poll(0)
+                return
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged.
+
+        Raises:
+            DeliveryError: something was refused, or not acknowledged within the bound.
+        """
+        # delivery.timeout.ms ends each record by itself; the margin lets those reports arrive.
+        left = self._producer.flush(self._settings.kafka.timeout_seconds + 5)
+        self.failed += left
+        self._raise_failures(left)
+
+    def close(self) -> None:
+        """Drop what was not sent, without waiting."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.flush()
+        else:
+            self.close()
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+            return
+        self.failed += 1
+        if len(self._examples) < _EXAMPLES_KEPT:
+            self._examples.append((message.topic() or "", error))
+
+    def _raise_failures(self, left: int) -> None:
+        if not self.failed:
+            return
+        seconds = self._settings.kafka.timeout_seconds
+        reason = f"no acknowledgement within {seconds:g} s"
+        topic = ""
+        if self._examples:
+            topic, error = self._examples[0]
+            reason = error.str()
+        raise DeliveryError(
+            f"{self.failed} records were not acknowledged by {self._settings.bootstrap_servers}, "
+            f"{self.delivered} were: {reason}",
+            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            topic=topic,
+            failed=self.failed,
+            delivered=self.delivered,
+            unanswered=left,
+        )
+
+    def _queue_full(self, topic: str) -> BrokerUnavailableError:
+        seconds = self._settings.kafka.timeout_seconds
+        return BrokerUnavailableError(
+            f"Kafka at {self._settings.bootstrap_servers} took no record of topic {topic!r} "
+            f"for {seconds:g} s; {self.delivered} were acknowledged before",
+            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            topic=topic,
+            delivered=self.delivered,
+        )

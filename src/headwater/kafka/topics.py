@@ -1,0 +1,169 @@
+"""Topics: list, describe, create, delete, and where their partitions begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from headwater.errors import InputError, TopicNotFoundError
+from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
+from headwater.model import is_topic_name
+from headwater.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and how many partitions it has."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitionState:
+    """What a partition holds: offsets from `first` up to, not including, `end`."""
+
+    partition: int
+    first: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """An upper bound: compaction and transaction markers leave holes."""
+        return self.end - self.first
+
+
+def ping(settings: Settings, timeout_seconds: float | None = None) -> int:
+    """Ask for the cluster's metadata; returns the number of brokers.
+
+    Raises:
+        BrokerUnavailableError: no answer within the bound.
+    """
+    with kafka_errors(settings, "asking for the cluster's metadata"):
+        metadata = _admin(settings).list_topics(timeout=timeout_seconds or _bound(settings))
+    return len(metadata.brokers)
+
+
+def list_topics(settings: Settings, *, internal: bool = False) -> list[Topic]:
+    """All topics by name; Kafka's own (`__consumer_offsets`, …) only when asked."""
+    with kafka_errors(settings, "listing topics"):
+        metadata = _admin(settings).list_topics(timeout=_bound(settings))
+    topics = (Topic(name, len(topic.partitions)) for name, topic in metadata.topics.items())
+    return sorted((t for t in topics if internal or not t.name.startswith("__")), key=_by_name)
+
+
+def describe_topic(name: str, settings: Settings) -> Topic:
+    """One topic.
+
+    Raises:
+        TopicNotFoundError: the broker does not know it.
+    """
+    with kafka_errors(settings, f"describing topic {name!r}"):
+        metadata = _admin(settings).list_topics(name, timeout=_bound(settings))
+    found = metadata.topics[name]
+    if found.error is not None:
+        raise from_kafka_error(found.error, settings, f"topic {name!r}")
+    return Topic(name, len(found.partitions))
+
+
+def create_topic(
+    name: str,
+    partitions: int,
+    settings: Settings,
+    *,
+    replication_factor: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Make a topic.
+
+    Raises:
+        InputError: the name is not allowed, or the topic is there already.
+    """
+    if not is_topic_name(name):
+        raise InputError(
+            f"not a topic name: {name!r}",
+            hint="letters, digits, `.`, `_` and `-`, at most 249 of them",
+        )
+    if partitions < 1:
+        raise InputError(f"a topic needs at least one partition, not {partitions}")
+    topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+    admin = _admin(settings)  # has to live until the answer is there
+    future = admin.create_topics([topic], operation_timeout=_bound(settings))[name]
+    with kafka_errors(settings, f"creating topic {name!r}"):
+        future.result(_bound(settings))
+
+
+def ensure_topic(name: str, partitions: int, settings: Settings) -> Topic:
+    """The topic of that name, made with `partitions` if it is not there; else left as it is."""
+    try:
+        return describe_topic(name, settings)
+    except TopicNotFoundError:
+        pass
+    try:
+        create_topic(name, partitions, settings)
+    except InputError as error:
+        # Somebody else may have made it in between.
+        if error.facts.get("code") != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return describe_topic(name, settings)
+    return Topic(name, partitions)
+
+
+def delete_topics(names: Iterable[str], settings: Settings) -> None:
+    """Remove topics with all their records."""
+    admin = _admin(settings)
+    futures = admin.delete_topics(list(names), operation_timeout=_bound(settings))
+    for name, future in futures.items():
+        with kafka_errors(settings, f"deleting topic {name!r}"):
+            future.result(_bound(settings))
+
+
+def end_offsets(topic: str, settings: Settings, *, read_committed: bool = False) -> dict[int, int]:
+    """The offset that the next record of each partition gets.
+
+    With `read_committed` the end is where an open transaction begins.
+    """
+    return _offsets(topic, settings, OffsetSpec.latest(), read_committed)
+
+
+def partition_states(topic: str, settings: Settings) -> list[TopicPartitionState]:
+    """First and end offset of every partition."""
+    first = _offsets(topic, settings, OffsetSpec.earliest(), False)
+    end = _offsets(topic, settings, OffsetSpec.latest(), False)
+    return [TopicPartitionState(part, first[part], end[part]) for part in sorted(end)]
+
+
+def _offsets(
+    topic: str, settings: Settings, spec: OffsetSpec, read_committed: bool
+) -> dict[int, int]:
+    partitions = range(describe_topic(topic, settings).partitions)
+    level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+    admin = _admin(settings)
+    futures = admin.list_offsets(
+        {TopicPartition(topic, part): spec for part in partitions},
+        isolation_level=level,
+        request_timeout=_bound(settings),
+    )
+    offsets: dict[int, int] = {}
+    for partition, future in futures.items():
+        with kafka_errors(settings, f"asking for offsets of {topic}/{partition.partition}"):
+            offsets[partition.partition] = future.result(_bound(settings)).offset
+    return offsets
+
+
+def _admin(settings: Settings) -> AdminClient:
+    try:
+        return AdminClient(client_config(settings))
+    except KafkaException as error:
+        raise from_kafka_error(error.args[0], settings, "setting up the Kafka client") from error
+
+
+def _bound(settings: Settings) -> float:
+    return settings.kafka.timeout_seconds
+
+
+def _by_name(topic: Topic) -> str:
+    return topic.name

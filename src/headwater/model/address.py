@@ -1,0 +1,57 @@
+"""The identity of a record: topic, partition, offset; written `visits/0@17`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headwater.errors import BadAddressError
+
+# Kafka's own rule for topic names: ASCII letters, digits, dot, underscore, dash; 249 at most.
+_TOPIC = r"[a-zA-Z0-9._-]{1,249}"
+_TOPIC_NAME = re.compile(_TOPIC)
+_ADDRESS = re.compile(
+    rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
+)
+
+_MAX_PARTITION = 2**31 - 1
+_MAX_OFFSET = 2**63 - 1
+
+
+def is_topic_name(text: str) -> bool:
+    """Tell whether Kafka would take `text` as the name of a topic."""
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in {".", ".."}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Where a record lies. Ordered by topic, partition and offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read `topic/partition@offset`.
+
+        Raises:
+            BadAddressError: `text` has another form, or numbers that Kafka can't hold.
+        """
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
+            raise BadAddressError(
+                f"not an address: {text!r}",
+                hint="an address is `topic/partition@offset`, such as `visits/0@17`",
+                value=text,
+            )
+        topic = match["topic"]
+        address = cls(topic, int(match["partition"]), int(match["offset"]))
+        if not is_topic_name(topic):
+            raise BadAddressError(f"not a topic name: {topic!r}", value=text)
+        if address.partition > _MAX_PARTITION or address.offset > _MAX_OFFSET:
+            raise BadAddressError(f"partition or offset out of range: {text!r}", value=text)
+        return address
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}@{self.offset}"

@@ -1,0 +1,1 @@
+"""Row lineage in Kafka headers."""

@@ -1,0 +1,101 @@
+"""What `headwater doctor` looks at, in the order in which one thing needs the other."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headwater.errors import CheckFailedError, HeadwaterError, MissingPartError
+from headwater.jvm.jars import corrupt_jars, missing_jars
+from headwater.jvm.java import find_java
+from headwater.jvm.versions import GROUPS, check_spark_version
+from headwater.services.local import status
+from headwater.services.preflight import check_free_space
+from headwater.services.service import State
+from headwater.settings import Settings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer of one check."""
+
+    name: str
+    ok: bool
+    text: str
+    hint: str | None = None
+
+
+def check_up(settings: Settings) -> Iterator[Finding]:
+    """Run all checks; none of them starts or changes anything."""
+    checks: list[tuple[str, Callable[[Settings], str]]] = [
+        ("python", _python),
+        ("java", _java),
+        ("spark", _spark),
+        ("jars", _jars),
+        ("disk", _disk),
+    ]
+    for name, check in checks:
+        yield _find(name, check, settings)
+    yield from _services(settings)
+
+
+def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
+    try:
+        return Finding(name, True, check(settings))
+    except HeadwaterError as error:
+        return Finding(name, False, error.message, error.hint)
+
+
+def _python(settings: Settings) -> str:
+    return f"{platform.python_version()} at {sys.executable}"
+
+
+def _java(settings: Settings) -> str:
+    java = find_java(settings)
+    return f"{java.major} at {java.home} (found by {java.found_by})"
+
+
+def _spark(settings: Settings) -> str:
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        raise MissingPartError(
+            "pyspark is not installed", hint="pip install 'headwater[spark]'"
+        ) from None
+    check_spark_version(version)
+    return version
+
+
+def _jars(settings: Settings) -> str:
+    missing = [jar for group in GROUPS for jar in missing_jars(group, settings)]
+    if missing:
+        raise CheckFailedError(
+            f"{len(missing)} pinned jars are not in {settings.jars_dir}",
+            hint="`headwater jars fetch`; a job fetches those that it needs by itself",
+        )
+    corrupt = [jar for group in GROUPS for jar in corrupt_jars(group, settings)]
+    if corrupt:
+        raise CheckFailedError(
+            f"{corrupt[0].coordinate} in {settings.jars_dir} is not the pinned jar",
+            hint="remove it and run `headwater jars fetch`",
+        )
+    return f"all pinned jars are in {settings.jars_dir}, with the right checksums"
+
+
+def _disk(settings: Settings) -> str:
+    check_free_space(settings.home_dir, settings)
+    return f"more than {settings.services.min_free_mb} MiB free at {settings.home_dir}"
+
+
+def _services(settings: Settings) -> Iterator[Finding]:
+    hints = {
+        State.STOPPED: "`headwater up`",
+        State.SILENT: "look at its log, or `headwater down` and `headwater up`",
+        State.UNREACHABLE: "look at KAFKA_BOOTSTRAP_SERVERS or HEADWATER_CATALOG__DATABASE_URL",
+    }
+    for state in status(settings):
+        text = f"{state.state} at {state.address}"
+        yield Finding(state.name, state.state not in hints, text, hints.get(state.state))

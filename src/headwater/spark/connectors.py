@@ -1,0 +1,66 @@
+"""What each connector needs in a session besides its jars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headwater.errors import InputError
+from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A class that is there when the jars are, and the configuration that goes with it."""
+
+    probe: str
+    extension: str | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+CONNECTORS: Mapping[str, Connector] = {
+    "kafka": Connector("org.apache.spark.sql.kafka010.KafkaSourceProvider"),
+    "delta": Connector(
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "io.delta.sql.DeltaSparkSessionExtension",
+        {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+    ),
+    "iceberg": Connector(
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    ),
+    "openlineage": Connector(
+        "io.openlineage.spark.agent.OpenLineageSparkListener",
+        configuration={
+            # With its reporter on, the listener throws inside and loses foreachBatch events.
+            "spark.openlineage.vendors.iceberg.metricsReporterDisabled": "true"
+        },
+    ),
+}
+
+# One machine has few cores: Delta's 50 snapshot partitions make each commit four times slower.
+LOCAL_CONFIGURATION = {"spark.databricks.delta.snapshotPartitions": "2"}
+
+
+def session_configuration(names: Iterable[str]) -> dict[str, str]:
+    """Extensions and catalogs for a set of connectors.
+
+    Raises:
+        InputError: an unknown connector.
+    """
+    chosen = [_connector(name) for name in names]
+    configuration: dict[str, str] = {}
+    for connector in chosen:
+        configuration.update(connector.configuration)
+    extensions = [connector.extension for connector in chosen if connector.extension]
+    if extensions:
+        configuration["spark.sql.extensions"] = ",".join(extensions)
+    return configuration
+
+
+def _connector(name: str) -> Connector:
+    if name not in CONNECTORS:
+        raise InputError(
+            f"unknown connector: {name!r}", hint=f"known: {', '.join(CONNECTOR_NAMES)}"
+        )
+    return CONNECTORS[name]

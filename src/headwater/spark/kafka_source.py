@@ -1,0 +1,39 @@
+"""A topic as a stream of rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.settings import Settings
+
+# Measured on 400-byte records: Spark's defaults fetch so little at a time that the source, not
+# the job, sets the pace. 8 MB a partition keeps both ends busy without holding much memory.
+_FETCH = {
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
+    "kafka.max.poll.records": "5000",
+}
+
+
+def read_topic_stream(
+    spark: SparkSession,
+    topic: str,
+    settings: Settings,
+    *,
+    bootstrap_servers: str | None = None,
+    starting_offsets: str = "earliest",
+) -> DataFrame:
+    """Rows of a topic with `key, value, topic, partition, offset, timestamp, headers`.
+
+    Offsets that the broker no longer has end the query with an error: a gap is never silent.
+    """
+    options = {
+        "kafka.bootstrap.servers": bootstrap_servers or settings.bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": starting_offsets,
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        **_FETCH,
+        **{f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()},
+    }
+    return spark.readStream.format("kafka").options(**options).load()

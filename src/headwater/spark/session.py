@@ -1,0 +1,142 @@
+"""The Spark session: pinned versions, jars from the cache, a start in seconds.
+
+Under `spark-submit` the JVM runs already, with the user's class path and settings: then only
+what can still be set is set, and a connector that is missing there is told of at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from headwater.errors import MissingPartError
+from headwater.jvm.jars import Watcher, ensure_jars
+from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.versions import check_spark_version
+from headwater.settings import Settings, exported, running_under_spark_submit
+from headwater.spark.connectors import CONNECTORS, LOCAL_CONFIGURATION, session_configuration
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def create_session(
+    app_name: str,
+    settings: Settings,
+    *,
+    connectors: Iterable[str] = ("kafka",),
+    additional_configs: Mapping[str, str] | None = None,
+    watch: Watcher = lambda group: lambda done, total: None,
+) -> SparkSession:
+    """A session with the connectors ready to use; the active one, if there is one.
+
+    Fetches missing jars first, which may take a minute the first time.
+
+    Raises:
+        UnsupportedVersionError: this pyspark was not run with the pinned connectors.
+        MissingPartError: no Java, or, under `spark-submit`, a connector is not on its class path.
+        DownloadError: a jar can't be had.
+    """
+    check_spark_version(pyspark.__version__)
+    names = tuple(connectors)
+    configuration = {
+        # Times are written in UTC, wherever the driver runs.
+        "spark.sql.session.timeZone": "UTC",
+        **session_configuration(names),
+        **(additional_configs or {}),
+    }
+    existing = SparkSession.getActiveSession()
+    if existing is not None:
+        spark = existing
+        for key, value in configuration.items():
+            if spark.conf.isModifiable(key):
+                spark.conf.set(key, value)
+    elif running_under_spark_submit():
+        spark = _builder(app_name, configuration).getOrCreate()
+    else:
+        spark = _start(app_name, settings, names, configuration, watch)
+    _check_connectors(spark, names)
+    return spark
+
+
+def _start(
+    app_name: str,
+    settings: Settings,
+    connectors: tuple[str, ...],
+    configuration: Mapping[str, str],
+    watch: Watcher,
+) -> SparkSession:
+    jars = [str(path) for path in ensure_jars(connectors, settings, watch)]
+    java_home = java_home_for_spark(find_java(settings), settings)
+    local = settings.spark.master.startswith("local")
+    given = {
+        "spark.master": settings.spark.master,
+        "spark.driver.memory": settings.spark.driver_memory,
+        "spark.driver.extraClassPath": ":".join(jars),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
+        f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Executors on other machines get the jars from the driver.
+        **({**_local(), **LOCAL_CONFIGURATION} if local else {"spark.jars": ",".join(jars)}),
+        **configuration,
+    }
+    with (
+        exported(JAVA_HOME=str(java_home), PYSPARK_PYTHON=sys.executable),
+        _signals_kept_from_the_jvm(),
+    ):
+        return _builder(app_name, given).getOrCreate()
+
+
+def _local() -> dict[str, str]:
+    # Loopback: a laptop that changes networks would otherwise lose its own driver.
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def _builder(app_name: str, configuration: Mapping[str, str]) -> SparkSession.Builder:
+    builder: SparkSession.Builder = SparkSession.builder.appName(app_name)
+    for key, value in configuration.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def _check_connectors(spark: SparkSession, names: Iterable[str]) -> None:
+    # Spark tells of a missing data source only when it is used.
+    jvm: Any = spark._jvm  # noqa: SLF001
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for name in names:
+        try:
+            loader.loadClass(CONNECTORS[name].probe)
+        except Exception:
+            raise MissingPartError(
+                f"the connector {name!r} is not on Spark's class path",
+                hint='spark-submit --jars "$(headwater jars path)" …',
+                connector=name,
+            ) from None
+
+
+@contextmanager
+def _signals_kept_from_the_jvm() -> Iterator[None]:
+    """Start the JVM with SIGTERM and SIGINT ignored, which it inherits.
+
+    A signal to the whole process group would otherwise end the JVM in the middle of a
+    micro-batch, before Python can finish it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+    for name in kept:
+        signal.signal(name, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for name, handler in kept.items():
+            signal.signal(name, handler)

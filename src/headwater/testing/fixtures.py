@@ -1,0 +1,89 @@
+"""A pytest plugin: one real broker and one Spark session per test run, topics per test.
+
+pytest_plugins = ["headwater.testing.fixtures"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.services import down, up
+from headwater.settings import Settings, load
+from headwater.testing.ports import free_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TopicMaker = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def headwater_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Settings of a home of its own, on free ports."""
+    return local_settings(tmp_path_factory.mktemp("headwater"))
+
+
+@pytest.fixture(scope="session")
+def broker(headwater_settings: Settings) -> Iterator[Settings]:
+    """A real Kafka broker; gives the settings with which it is reached."""
+    for _ in up(["kafka"], headwater_settings, lambda group: lambda done, total: None):
+        pass
+    yield headwater_settings
+    down(headwater_settings, wipe=True)
+
+
+@pytest.fixture(scope="session")
+def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
+    """A real Spark session with the Kafka, Delta and Iceberg connectors."""
+    from headwater.spark import create_session
+
+    warehouse = headwater_settings.home_dir / "warehouse"
+    session = create_session(
+        "headwater-tests",
+        headwater_settings,
+        connectors=("kafka", "delta", "iceberg"),
+        additional_configs={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(warehouse),
+            "spark.sql.catalog.demo": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.demo.type": "hadoop",
+            "spark.sql.catalog.demo.warehouse": str(warehouse / "demo"),
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make_topic(broker: Settings, request: pytest.FixtureRequest) -> TopicMaker:
+    """Makes topics whose names no other test uses: `make_topic("visits", partitions=2)`."""
+    from headwater.kafka import create_topic
+
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:150]
+
+    def make(name: str = "topic", *, partitions: int = 2) -> str:
+        topic = f"{test}.{name}"
+        create_topic(topic, partitions, broker)
+        return topic
+
+    return make
+
+
+def local_settings(home: Path) -> Settings:
+    """Settings for services of a test's own: a folder, and ports that are free."""
+    return load(
+        home=home,
+        # None where the environment may name services of the user's own.
+        kafka={
+            "bootstrap_servers": None,
+            "port": free_port(),
+            "controller_port": free_port(),
+        },
+        postgres={"port": free_port()},
+        catalog={"database_url": None},
+    )

@@ -1,0 +1,13 @@
+"""Ports for services that a test starts."""
+
+from __future__ import annotations
+
+import socket
+
+
+def free_port() -> int:
+    """A port of loopback on which nobody listens right now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

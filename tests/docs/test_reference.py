@@ -1,0 +1,61 @@
+"""The generated pages are those that the code gives now; links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import SettingError
+from headwater.settings import Settings, load
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = runpy.run_path(str(REFERENCE / "generate.py"))["PAGES"]
+TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_reference_page_is_what_the_code_gives(name: str) -> None:
+    assert (REFERENCE / name).read_text() == PAGES[name](), "run `make reference`"
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    page = (REFERENCE / "settings.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    assert [row[0] for row in rows if len(row[3].strip(" |")) < 10] == []
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_in_the_docs_lead_to_files(text: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", text.read_text())
+    relative = [link for link in links if "://" not in link]
+    assert [link for link in relative if not (text.parent / link).exists()] == []
+
+
+def test_every_setting_named_in_the_docs_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {name for text in TEXTS for name in re.findall(r"HEADWATER_[A-Z_]+", text.read_text())}
+    # Names that the docs use as a pattern, or to show a mistake.
+    names -= {"HEADWATER_SECTION__KEY", "HEADWATER_", "HEADWATER_KAFAK__PORT"}
+    assert len(names) > 10
+    known = set(_variables(Settings.model_construct(), "HEADWATER_"))
+    assert names <= known
+
+
+def _variables(settings: object, prefix: str) -> list[str]:
+    fields = type(settings).model_fields  # type: ignore[attr-defined]
+    found: list[str] = []
+    for key in fields:
+        value = getattr(settings, key)
+        name = f"{prefix}{key.upper()}"
+        found += _variables(value, f"{name}__") if hasattr(value, "model_fields_set") else [name]
+    return found
+
+
+def test_a_setting_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_KAFAK__PORT", "1")
+    with pytest.raises(SettingError, match="HEADWATER_KAFAK__PORT"):
+        load()

