@@ -1,5 +1,27 @@
 """Headwater: streaming pipelines on Kafka and Spark, traceable, ordered and replayable."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.pipeline import LineageJob
+    from headwater.rowlineage.columns import join_lineage, merge_lineage
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["LineageJob", "__version__", "join_lineage", "merge_lineage"]
+
+# Imported when first used: most commands need no Spark, and importing it takes a while.
+_LAZY = {
+    "LineageJob": "headwater.pipeline",
+    "join_lineage": "headwater.rowlineage.columns",
+    "merge_lineage": "headwater.rowlineage.columns",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -8,6 +8,9 @@
     │   ├── UnknownJobError
     │   ├── UnsupportedVersionError  of Spark, Java, PostgreSQL or a data directory
     │   ├── PortTakenError         somebody else listens there
+    │   ├── CheckpointError        damaged, or of another query
+    │   │   └── CheckpointInUseError  another driver holds it
+    │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
@@ -74,6 +77,18 @@ class UnsupportedVersionError(InputError):
 
 class PortTakenError(InputError):
     """Somebody else listens on a port that a local service needs."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint that is damaged, or belongs to another query."""
+
+
+class CheckpointInUseError(CheckpointError):
+    """Another driver holds the checkpoint."""
+
+
+class UnsafeDeliveryError(InputError):
+    """Settings under which a delivery mode could not keep its promise."""
 
 
 class MissingPartError(InputError):

@@ -1,9 +1,9 @@
 """Named places in production code where a test can make a fault happen.
 
-Code calls `reach("before_batch_write")`; nothing happens unless `arm` was called in the same
+Code calls `reach("before_recovery")`; nothing happens unless `arm` was called in the same
 process with the setting `testing.fault_points`, a list of `point=action[@times]`:
 
-    before_batch_write=kill@2, after_batch_write_before_commit=delay:1.5@1..3
+    before_recovery=kill@2, after_recovery=delay:1.5@1..3
 
     kill            SIGKILL to this process
     raise           FaultInjectedError
@@ -35,7 +35,7 @@ SETTING = "HEADWATER_TESTING__FAULT_POINTS"
 
 # Every point that code reaches. Kept in one place, and not by each module as it is imported:
 # a spec is read at start, before most modules are there.
-POINTS: frozenset[str] = frozenset({"before_batch_write", "after_batch_write_before_commit"})
+POINTS: frozenset[str] = frozenset({"before_recovery", "after_recovery"})
 
 # Long enough for the other writer to start a Spark session, shorter than a test may take.
 BARRIER_SECONDS = 30.0

@@ -137,6 +137,12 @@ class JobSettings(Section):
     """What every job stamps on its records."""
 
     version: str = Field("v1.0.0", min_length=1, description="Version of the running job.")
+    max_value_bytes: int = Field(
+        900_000,
+        gt=0,
+        description="Values longer than this are dead-lettered by reference. Kafka's own limit "
+        "for a record with its headers is 1 MB.",
+    )
     create_topics: bool = Field(True, description="Whether a job makes its missing topics.")
 
 
@@ -203,7 +209,7 @@ class Settings(BaseSettings):
     @property
     def home_dir(self) -> Path:
         """The state folder as an absolute path: processes are recognised by it."""
-        return self.home.absolute()
+        return self.home.expanduser().resolve()
 
     @property
     def jars_dir(self) -> Path:

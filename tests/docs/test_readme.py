@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support import Headwater
 
+from headwater.kafka import read_topic
+from headwater.settings import Settings
+from headwater.testing import assert_lineage
 from headwater.testing.fixtures import local_settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +41,27 @@ def test_the_commands_of_a_page_work_in_their_order(
     finally:
         stopped = headwater("down", "--wipe", settings=settings)
     assert stopped.returncode == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_readmes_own_job_runs_and_its_records_know_their_parents(
+    broker: Settings, headwater: Headwater, tmp_path: Path
+) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    job = tmp_path / "own_job.py"
+    job.write_text(snippet)
+    headwater("generate", "visits", "--rows", "5")
+    done = headwater("run", str(job))
+    assert done.returncode == 0, done.stderr
+    record = next(read_topic("visits-upper", broker))
+    assert b"VISIT_ID" in (record.value or b"")
+    assert_lineage(
+        record,
+        parents=[f"visits/{record.address.partition}@0"],
+        job_name="visits_upper",
+        job_version="1.2.0",
+    )
 
 
 def test_the_readme_names_the_two_commands_of_a_new_user() -> None:

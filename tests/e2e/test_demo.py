@@ -20,8 +20,9 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     for _ in range(2):
         done = headwater("demo")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "All 4 checks passed" in done.stdout
-        assert "job_version:v1.0.0,job_name:visits_decorator,batch_version:" in done.stdout
+        assert "All 8 checks passed" in done.stdout
+        assert "job_name:visits_reducer" in done.stdout
+        assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
         # What was there before belongs to somebody: it must not disturb the next telling.
         with RecordProducer(broker) as producer:
             producer.send("visits", b"a stranger", b"x")

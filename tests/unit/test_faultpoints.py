@@ -30,8 +30,8 @@ from headwater.faultpoints import (
 
 pytestmark = pytest.mark.timeout(30)
 
-BEFORE = "before_batch_write"
-AFTER = "after_batch_write_before_commit"
+BEFORE = "before_recovery"
+AFTER = "after_recovery"
 
 
 @pytest.fixture(autouse=True, scope="module")

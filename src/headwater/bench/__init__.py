@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 
 # Name -> module with `measure(settings) -> BenchResult`; imported when it is run.
-BENCHES: Mapping[str, str] = {"generator": "headwater.bench.generator"}
+BENCHES: Mapping[str, str] = {
+    "generator": "headwater.bench.generator",
+    "lineage": "headwater.bench.lineage",
+}
 
 __all__ = ["BENCHES"]

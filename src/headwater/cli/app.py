@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "topics": ("topics:topics", "List, create and describe topics."),
     "produce": ("records:produce", "Send lines of standard input to a topic."),
     "consume": ("records:consume", "Print the records of a topic."),
+    "trace": ("trace:trace", "Show what a record was made from."),
+    "verify": ("trace:verify", "Hold a topic against the source it was made from."),
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "run": ("run:run", "Run a shipped job, or one of your own."),
     "bench": ("bench:bench", "Measure, and print ratios."),

@@ -35,7 +35,7 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
         ctx.exit(1)
     console.print(f"All {story.passed} checks passed in {seconds:.0f} s.")
     console.print(
-        "The services keep running: `headwater consume visits-decorated --from-beginning "
-        "--headers` shows more, `headwater down` stops them.",
+        "The services keep running: `headwater consume visits-reduced --from-beginning --headers` "
+        "shows more, `headwater trace visits-reduced/0@0` asks, `headwater down` stops them.",
         soft_wrap=True,
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from headwater.cli.frame import with_settings
+from headwater.cli.restarts import run_with_restarts, take_restarts
 from headwater.errors import UnknownJobError
 from headwater.jobs import JOBS
 from headwater.settings import Settings
@@ -22,9 +23,12 @@ from headwater.settings import Settings
 )
 @click.argument("job", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
 @with_settings
-def run(settings: Settings, job: str | None, arguments: tuple[str, ...]) -> None:
-    """Run a shipped job, or the Python file of one's own.
+def run(
+    settings: Settings, ctx: click.Context, job: str | None, arguments: tuple[str, ...]
+) -> None:
+    """Run a shipped job, or the Python file of one's own; `--restarts N` tries again.
 
     Ends by itself with --available-now; else SIGTERM or Ctrl-C ends it after the micro-batch
     that runs.
@@ -32,8 +36,13 @@ def run(settings: Settings, job: str | None, arguments: tuple[str, ...]) -> None
     if job in (None, "--help", "-h"):
         click.echo("headwater run JOB [OPTIONS]\n\nshipped jobs: " + ", ".join(JOBS))
         click.echo("\nJOB may also be a path to a job of your own. Options: run JOB --help")
+        click.echo("--restarts N starts a fresh process after a failed one, at most N times.")
         return
     name = job.replace("-", "_")
+    restarts, rest = take_restarts(arguments)
+    if restarts:
+        given = [word for pair in ctx.find_root().obj["overrides"] for word in ("--set", pair)]
+        ctx.exit(run_with_restarts([*given, "run", job, *rest], restarts))
     if name in JOBS:
         _run_shipped(name, arguments, settings)
     elif Path(job).is_file():

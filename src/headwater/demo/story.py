@@ -67,11 +67,11 @@ class Story:
         good, bad = self._signs
         if true:
             self.passed += 1
-            self._console.print(Text(f"     {good} {claim}", style="green"))
+            self._console.print(Text(f"     {good} {claim}", style="green"), soft_wrap=True)
             return
         self.failed.append(claim)
         reason = f" ({otherwise})" if otherwise else ""
-        self._console.print(Text(f"     {bad} {claim}{reason}", style="bold red"))
+        self._console.print(Text(f"     {bad} {claim}{reason}", style="bold red"), soft_wrap=True)
 
 
 def _speaks_unicode(console: Console) -> bool:

@@ -1,28 +1,36 @@
-"""Row lineage in headers: visits go through a job, and each record says which job wrote it."""
+"""Row lineage in headers: visits go through two jobs, and each record knows where it comes from.
+
+The topics are a user's as well as the story's, so the story looks only at what is new, and may
+be told again on the same broker.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from types import ModuleType
 
 from headwater.demo.story import Story
 from headwater.generator import KINDS, generate
-from headwater.jobs import visits_decorator_job
+from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.jvm.jars import ensure_jars
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.rowlineage.headers import LINEAGE, PARENT_LINEAGE
 from headwater.services import up
+from headwater.settings import Settings
+from headwater.trace import TraceNode, trace, verify
 
 _VISITS = 200
-_SHOWN = 3
+_SHOWN = 2
 _INPUT = KINDS["visits"].topic
-_OUTPUT = "visits-decorated"
+_DECORATED = "visits-decorated"
+_REDUCED = "visits-reduced"
 
 
 def tell(story: Story) -> None:
-    """The seed's first half, on the local broker or the user's own."""
+    """The seed's scenario, on the local broker or the user's own."""
     settings = story.settings
-    story.title("Tracker: every record says which job, version and micro-batch wrote it")
+    story.title("Tracker: every record says which job, version and micro-batch made it, from what")
     with story.step("Make sure that the pinned jars are there") as step:
         jars = ensure_jars(("broker", "kafka"), settings, story.watch)
         step.result = f"{len(jars)} in {settings.jars_dir}"
@@ -30,50 +38,59 @@ def tell(story: Story) -> None:
         for state in up(["kafka"], settings, story.watch):
             step.result = f"{state.state} at {state.address}"
     partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings).partitions
-    ensure_topic(_OUTPUT, partitions, settings)
-    # The topics are a user's as well as the story's: it looks only at what is new.
-    before_input, before_output = end_offsets(_INPUT, settings), end_offsets(_OUTPUT, settings)
+    sent = _generate(story, partitions)
+    decorated = _run(story, visits_decorator_job, _DECORATED, partitions)
+    reduced = _run(story, visits_reducer_job, _REDUCED, partitions)
+    _check_decorated(story, sent, decorated)
+    _check_reduced(story, decorated, reduced)
+    if reduced:
+        _trace(story, reduced[-1], settings)
+
+
+def _generate(story: Story, partitions: int) -> list[Record]:
+    settings = story.settings
+    before = end_offsets(_INPUT, settings)
     with story.step(f"Generate visits into `{_INPUT}`") as step:
         # Seeded by what is there, so that a second telling brings other visits.
-        seed = sum(before_input.values())
         with RecordProducer(settings) as producer:
-            for key, value in generate("visits", _VISITS, seed=seed):
+            for key, value in generate("visits", _VISITS, seed=sum(before.values())):
                 producer.send(_INPUT, value, key)
         step.result = f"{producer.delivered} records on {partitions} partitions"
-    with story.step("Run `visits_decorator_job` on Spark until it has caught up") as step:
-        visits_decorator_job.main.main(
-            ["--available-now", "--quiet"], standalone_mode=False, obj=settings
-        )
-        after = end_offsets(_OUTPUT, settings)
-        new = sum(after.values()) - sum(before_output.values())
-        step.result = f"{new} records in `{_OUTPUT}`"
-    sent = list(read_topic(_INPUT, settings, start=before_input))
-    decorated = list(read_topic(_OUTPUT, settings, start=before_output, until=after))
-    with story.step(f"Look at `{_OUTPUT}`"):
-        pass
-    for record in decorated[:_SHOWN]:
-        headers = ",".join(f"{name}:{(value or b'').decode()}" for name, value in record.headers)
+    return list(read_topic(_INPUT, settings, start=before))
+
+
+def _run(story: Story, job: ModuleType, output: str, partitions: int) -> list[Record]:
+    """Run a job until it has caught up; returns the records that it wrote."""
+    settings = story.settings
+    ensure_topic(output, partitions, settings)
+    before = end_offsets(output, settings)
+    name = job.__name__.rpartition(".")[2]
+    with story.step(f"Run `{name}` on Spark until it has caught up") as step:
+        job.main.main(["--available-now", "--quiet"], standalone_mode=False, obj=settings)
+        records = list(read_topic(output, settings, start=before))
+        step.result = f"{len(records)} records in `{output}`"
+    for record in records[:_SHOWN]:
         story.show(str(record.address))
-        story.show(headers)
-        story.show((record.value or b"").decode(), dim=True)
-    _check(story, sent, decorated)
+        for header, value in record.headers:
+            story.show(f"  {header}:{(value or b'').decode('utf-8', 'replace')}")
+        story.show((record.value or b"").decode("utf-8", "replace"), dim=True)
+    return records
 
 
-def _check(story: Story, sent: list[Record], decorated: list[Record]) -> None:
+def _check_decorated(story: Story, sent: list[Record], decorated: list[Record]) -> None:
     wanted = Counter((record.key, record.value) for record in sent)
     found = Counter((record.key, record.value) for record in decorated)
     story.check(
-        f"all {len(sent)} visits arrived, key and value byte for byte",
+        f"all {len(sent)} visits are in `{_DECORATED}`, key and value byte for byte",
         len(sent) == _VISITS and not wanted - found,
         f"{(wanted - found).total()} are missing",
     )
-    repeated = found - wanted
-    own = {pair: count for pair, count in repeated.items() if pair in wanted}
-    story.check("none arrived twice", not own, f"{sum(own.values())} did")
-    names = [JOB_VERSION, JOB_NAME, BATCH_VERSION]
-    wrong = [record for record in decorated if [name for name, _ in record.headers][:3] != names]
+    repeated = {pair for pair in found - wanted if pair in wanted}
+    story.check("none of them twice", not repeated, f"{len(repeated)} are")
+    names = ["job_version", "job_name", "batch_version", LINEAGE]
+    wrong = [record for record in decorated if [name for name, _ in record.headers][:4] != names]
     story.check(
-        "each carries job_version, job_name and batch_version, in this order",
+        "each carries job_version, job_name, batch_version and lineage, in this order",
         not wrong and bool(decorated),
         f"{wrong[0].address} does not" if wrong else "there is no record",
     )
@@ -82,6 +99,47 @@ def _check(story: Story, sent: list[Record], decorated: list[Record]) -> None:
         "the visits of each visitor are in the order in which they were sent",
         all(_values(sent, key) == _values(decorated, key) for key in keys),
     )
+
+
+def _check_reduced(story: Story, decorated: list[Record], reduced: list[Record]) -> None:
+    names = ["job_name", "job_version", "batch_version", PARENT_LINEAGE, LINEAGE]
+    wrong = [record for record in reduced if [name for name, _ in record.headers][:5] != names]
+    story.check(
+        "each reduced visit also carries the stamp of the job before it",
+        not wrong and bool(reduced),
+        f"{wrong[0].address} does not" if wrong else "there is no record",
+    )
+    for output, source in ((_DECORATED, _INPUT), (_REDUCED, _DECORATED)):
+        report = verify(output, source, story.settings)
+        story.check(
+            f"`headwater verify {output} --source {source}` finds nothing missing",
+            report.missing == 0 and report.expected > 0,
+            f"{report.missing} of {report.expected} are",
+        )
+
+
+def _trace(story: Story, record: Record, settings: Settings) -> None:
+    with story.step(f"Ask where {record.address} comes from: `headwater trace`"):
+        node = trace(record.address, settings, values=True)
+    hops = _line(node)
+    for hop in hops:
+        made_by = f"{hop.job_name} {hop.job_version}, batch {hop.batch_version}"
+        story.show(
+            f"{hop.address}  {made_by if hop.job_name else 'no job: it was sent by a producer'}"
+        )
+    jobs = [hop.job_name for hop in hops]
+    story.check(
+        "the trace leads over both jobs back to the visit",
+        jobs == ["visits_reducer", "visits_decorator", None] and hops[-1].address.topic == _INPUT,
+        f"it leads over {jobs}",
+    )
+
+
+def _line(node: TraceNode) -> list[TraceNode]:
+    line = [node]
+    while line[-1].parents:
+        line.append(line[-1].parents[0])
+    return line
 
 
 def _values(records: list[Record], key: bytes | None) -> list[bytes | None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 # Name -> module; imported only when the job is run.
 JOBS: Mapping[str, str] = {
     "visits_decorator_job": "headwater.jobs.visits_decorator_job",
+    "visits_reducer_job": "headwater.jobs.visits_reducer_job",
 }
 
 __all__ = ["JOBS"]

@@ -15,6 +15,7 @@ import click
 from headwater import faultpoints
 from headwater.errors import HeadwaterError, InputError
 from headwater.jvm.ivy import Progress
+from headwater.pipeline import LineageJob
 from headwater.settings import Settings
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
@@ -39,6 +40,20 @@ class StreamOptions:
         """Tell the person at the terminal; standard output is left to data."""
         if not self.quiet:
             click.echo(f"{self.job_name}: {line}", err=True)
+
+    def lineage_job(self, settings: Settings, *, header_order: Sequence[str]) -> LineageJob:
+        """The job with these options; starts Spark."""
+        self.say(f"{self.input_topic} -> {self.output_topic}, starting Spark")
+        return LineageJob(
+            self.job_name,
+            version=self.job_version,
+            settings=settings,
+            bootstrap_servers=self.bootstrap_servers,
+            checkpoint=self.checkpoint,
+            header_order=header_order,
+            say=self.say,
+            watch=self.watch_download,
+        )
 
     def watch_download(self, group: str) -> Progress:
         """Tell that jars are fetched, which takes a while the first time."""

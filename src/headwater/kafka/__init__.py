@@ -1,6 +1,7 @@
 """Talking to Kafka. The only package that imports confluent-kafka."""
 
 from headwater.kafka.consumer import Position, read_topic
+from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.producer import RecordProducer
 from headwater.kafka.topics import (
     Topic,
@@ -16,8 +17,10 @@ from headwater.kafka.topics import (
 )
 
 __all__ = [
+    "Absence",
     "Position",
     "RecordProducer",
+    "RecordReader",
     "Topic",
     "TopicPartitionState",
     "create_topic",

@@ -98,14 +98,14 @@ class _Reader:
             end = self._open.get(message.partition() or 0)
             offset = message.offset() or 0
             if end is not None and offset < end:
-                yield _record(message)
+                yield record_of(message)
             if end is not None and offset >= end - 1:
                 self._finish(message.partition() or 0)
 
     def follow(self, stopped: Callable[[], bool]) -> Iterator[Record]:
         self._assign(self._begins)
         for message in self._messages(stopped, quiet_is_error=False):
-            yield _record(message)
+            yield record_of(message)
 
     def close(self) -> None:
         self._consumer.close()
@@ -149,7 +149,7 @@ class _Reader:
         )
 
 
-def _record(message: Message) -> Record:
+def record_of(message: Message) -> Record:
     kind, timestamp = message.timestamp()
     return Record(
         Address(message.topic() or "", message.partition() or 0, message.offset() or 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
 from headwater.model import is_topic_name
 from headwater.settings import Settings
+
+_NO_LEADER_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,10 @@ def create_topic(
     if partitions < 1:
         raise InputError(f"a topic needs at least one partition, not {partitions}")
     topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
-    admin = _admin(settings)  # has to live until the answer is there
-    future = admin.create_topics([topic], operation_timeout=_bound(settings))[name]
+    future = _admin(settings).create_topics([topic], operation_timeout=_bound(settings))[name]
     with kafka_errors(settings, f"creating topic {name!r}"):
         future.result(_bound(settings))
+    _wait_until_known(name, settings)
 
 
 def ensure_topic(name: str, partitions: int, settings: Settings) -> Topic:
@@ -114,8 +117,7 @@ def ensure_topic(name: str, partitions: int, settings: Settings) -> Topic:
 
 def delete_topics(names: Iterable[str], settings: Settings) -> None:
     """Remove topics with all their records."""
-    admin = _admin(settings)
-    futures = admin.delete_topics(list(names), operation_timeout=_bound(settings))
+    futures = _admin(settings).delete_topics(list(names), operation_timeout=_bound(settings))
     for name, future in futures.items():
         with kafka_errors(settings, f"deleting topic {name!r}"):
             future.result(_bound(settings))
@@ -136,13 +138,40 @@ def partition_states(topic: str, settings: Settings) -> list[TopicPartitionState
     return [TopicPartitionState(part, first[part], end[part]) for part in sorted(end)]
 
 
+def _wait_until_known(name: str, settings: Settings) -> None:
+    """The controller answers before all brokers have heard; whoever asks next should find it."""
+    deadline = time.monotonic() + _bound(settings)
+    while True:
+        try:
+            describe_topic(name, settings)
+        except TopicNotFoundError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
 def _offsets(
     topic: str, settings: Settings, spec: OffsetSpec, read_committed: bool
 ) -> dict[int, int]:
     partitions = range(describe_topic(topic, settings).partitions)
-    level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-    admin = _admin(settings)
-    futures = admin.list_offsets(
+    deadline = time.monotonic() + _bound(settings)
+    while True:
+        try:
+            return _ask_for_offsets(topic, partitions, settings, spec, read_committed)
+        except InputError as error:
+            # A partition that was just made, or whose broker just left, has its leader soon.
+            if error.facts.get("code") not in _NO_LEADER_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _ask_for_offsets(
+    topic: str, partitions: Iterable[int], settings: Settings, spec: OffsetSpec, committed: bool
+) -> dict[int, int]:
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    futures = _admin(settings).list_offsets(
         {TopicPartition(topic, part): spec for part in partitions},
         isolation_level=level,
         request_timeout=_bound(settings),
@@ -154,11 +183,19 @@ def _offsets(
     return offsets
 
 
+# A client opens connections and starts threads: one for each cluster is enough, and has to live
+# until its answers are there.
+_admins: dict[tuple[object, ...], AdminClient] = {}
+
+
 def _admin(settings: Settings) -> AdminClient:
-    try:
-        return AdminClient(client_config(settings))
-    except KafkaException as error:
-        raise from_kafka_error(error.args[0], settings, "setting up the Kafka client") from error
+    cluster = (settings.bootstrap_servers, *sorted(settings.kafka.client.items()))
+    if cluster not in _admins:
+        try:
+            _admins[cluster] = AdminClient(client_config(settings))
+        except KafkaException as error:
+            raise from_kafka_error(error.args[0], settings, "setting up a client") from error
+    return _admins[cluster]
 
 
 def _bound(settings: Settings) -> float:

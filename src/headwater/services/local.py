@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from headwater.errors import InputError, UnavailableError
 from headwater.jvm.jars import Watcher
@@ -19,6 +20,9 @@ from headwater.settings import Settings
 
 # What `up` takes as a name, and the services that stand behind it.
 PARTS: Mapping[str, tuple[str, ...]] = {"kafka": ("kafka",), "catalog": ("postgres",)}
+
+# All that services and jobs keep in a home.
+STATE = ("checkpoints", "faults.journal", "kafka", "logs", "postgres", "run")
 
 
 def up(parts: Sequence[str], settings: Settings, watch: Watcher) -> Iterator[ServiceState]:
@@ -56,8 +60,20 @@ def down(settings: Settings, *, wipe: bool = False) -> list[str]:
         if wipe:
             service.wipe()
     if wipe:
-        shutil.rmtree(settings.home_dir, ignore_errors=True)
+        _wipe(settings.home_dir)
     return stopped
+
+
+def _wipe(home: Path) -> None:
+    """Remove what Headwater keeps in a home; what else lies there is the user's."""
+    for name in STATE:
+        path = home / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if home.is_dir() and not any(home.iterdir()):
+        home.rmdir()
 
 
 def _names(parts: Sequence[str]) -> set[str]:

@@ -32,6 +32,9 @@ _AS_NOBODY = (
     "--inh-caps=-all,+dac_override",
     "--ambient-caps=+dac_override",
     "--bounding-set=-all,+dac_override",
+    # initdb asks access(2) whether it may start its binaries, and the kernel would answer for
+    # `nobody` without the capability.
+    "--securebits=+no_setuid_fixup",
 )
 
 

@@ -23,8 +23,8 @@ from headwater.settings import child_environment
 
 _LOG_LINES_SHOWN = 12
 
-# Python warns of a child that nobody waits for; these are meant to outlive us.
-_outliving: list[psutil.Popen] = []
+# $0 is the log, the arguments are the command.
+_DETACH = '"$@" >>"$0" 2>&1 </dev/null & echo $!'
 
 
 def find_process(marker: str) -> psutil.Process | None:
@@ -36,22 +36,23 @@ def find_process(marker: str) -> psutil.Process | None:
     return None
 
 
-def start_detached(
-    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
-) -> psutil.Popen:
-    """Start a process that outlives this one, in a session of its own, output to `log`."""
+def start_detached(command: Sequence[str], log: Path) -> psutil.Process:
+    """Start a process that outlives this one, in a session of its own, output to `log`.
+
+    A shell starts it and ends, so that it is nobody's child here: Python neither waits for it
+    nor keeps it as a zombie when it ends.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = psutil.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=child_environment(**(environment or {})),
-        )
-    _outliving.append(process)
-    return process
+    started = subprocess.run(
+        ["/bin/sh", "-c", _DETACH, str(log), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        check=True,
+        text=True,
+        timeout=30,
+    )
+    return psutil.Process(int(started.stdout))
 
 
 def run_to_end(

@@ -8,7 +8,7 @@ from headwater.settings import Settings
 
 # Measured on 400-byte records: Spark's defaults fetch so little at a time that the source, not
 # the job, sets the pace. 8 MB a partition keeps both ends busy without holding much memory.
-_FETCH = {
+FETCH = {
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
     "kafka.max.poll.records": "5000",
@@ -33,7 +33,7 @@ def read_topic_stream(
         "startingOffsets": starting_offsets,
         "includeHeaders": "true",
         "failOnDataLoss": "true",
-        **_FETCH,
+        **FETCH,
         **{f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()},
     }
     return spark.readStream.format("kafka").options(**options).load()

@@ -1,10 +1,11 @@
-"""Public helpers for tests of pipelines: numbered ledgers, faults, a TCP proxy.
+"""Public helpers for tests of pipelines: numbered ledgers, lineage, faults, a TCP proxy.
 
 `pytest_plugins = ["headwater.testing.fixtures"]` adds a real broker and a Spark session.
 """
 
 from headwater.testing.ledger import Ledger, LedgerReport, LedgerWatch
+from headwater.testing.lineage import assert_lineage
 from headwater.testing.ports import free_port
 from headwater.testing.proxy import TcpProxy
 
-__all__ = ["Ledger", "LedgerReport", "LedgerWatch", "TcpProxy", "free_port"]
+__all__ = ["Ledger", "LedgerReport", "LedgerWatch", "TcpProxy", "assert_lineage", "free_port"]

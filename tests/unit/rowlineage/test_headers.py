@@ -47,5 +47,6 @@ def test_the_same_batch_run_again_makes_the_same_bytes() -> None:
 
 def test_all_names_that_headwater_writes_are_its_own() -> None:
     # Whoever reads these topics knows the names: they are a promise, not a detail.
-    assert OWN_HEADERS == ("job_name", "job_version", "batch_version", "parent_lineage")
+    names = ("job_name", "job_version", "batch_version", "parent_lineage", "lineage")
+    assert OWN_HEADERS == names
     assert PARENT_LINEAGE in OWN_HEADERS

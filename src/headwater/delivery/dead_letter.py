@@ -1,0 +1,138 @@
+"""Records that can't be processed: set aside with their bytes and the reason, never dropped.
+
+A bad record does not stop a job and does not become an empty one. It goes to the topic
+`<output>-dead-letter` with its raw key and value, the headers that Kafka Connect defined for
+this (`__connect.errors.*`), and its lineage. A value that is too large for the output is kept
+by reference: its address, size and hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from headwater.rowlineage.columns import LINEAGE_COLUMN, parents_text
+
+ERROR_COLUMN = "error"
+RAW_VALUE_COLUMN = "raw_value"
+SUFFIX = "-dead-letter"
+
+MALFORMED = "headwater.MalformedJson"
+MISSING_FIELD = "headwater.MissingField"
+BAD_TIMESTAMP = "headwater.BadTimestamp"
+TOO_LARGE = "headwater.TooLarge"
+
+_CORRUPT = "_corrupt"
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Where the bad records of an output go."""
+    return topic + SUFFIX
+
+
+def parse_json(
+    records: DataFrame,
+    fields: Mapping[str, str],
+    *,
+    required: Sequence[str] = (),
+) -> DataFrame:
+    """Add `data`, the value read as JSON, and `error`, set where that is not possible.
+
+    Args:
+        fields: name and Spark type of each field. A timestamp may have any zone; one that
+            can't be read is an error, not a null.
+        required: fields that must be there and not null.
+
+    A null value (a tombstone) has neither data nor error: it stands for a deletion.
+    """
+    times = [name for name, kind in fields.items() if kind == "timestamp"]
+    text = {name: "string" if name in times else kind for name, kind in fields.items()}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in {**text, _CORRUPT: "string"}.items())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = F.from_json(F.col("value").cast("string"), schema, options)
+    rows = records.withColumn("_parsed", parsed)
+    read = {
+        name: F.col("_parsed")[name].try_cast("timestamp")
+        if name in times
+        else F.col("_parsed")[name]
+        for name in fields
+    }
+    data = F.struct(*(column.alias(name) for name, column in read.items()))
+    error = _first_error(F.col("value"), F.col("_parsed"), read, times, required)
+    return rows.select("*", data.alias("data"), error.alias(ERROR_COLUMN)).drop("_parsed")
+
+
+def _first_error(
+    value: Column,
+    parsed: Column,
+    read: Mapping[str, Column],
+    times: Sequence[str],
+    required: Sequence[str],
+) -> Column:
+    broken = parsed.isNull() | parsed[_CORRUPT].isNotNull() | ~F.is_valid_utf8(value.cast("string"))
+    checks = F.when(value.isNull(), no_error()).when(
+        broken, _error(MALFORMED, F.lit("the value is not a JSON object"))
+    )
+    for name in times:
+        unreadable = parsed[name].isNotNull() & read[name].isNull()
+        message = F.concat(
+            F.lit(f"field {name!r} is no timestamp: "), F.substring(parsed[name], 1, 100)
+        )
+        checks = checks.when(unreadable, _error(BAD_TIMESTAMP, message))
+    for name in required:
+        missing = F.lit(f"field {name!r} is missing or null")
+        checks = checks.when(parsed[name].isNull(), _error(MISSING_FIELD, missing))
+    return checks.otherwise(no_error())
+
+
+def no_error() -> Column:
+    """The `error` of a good record."""
+    return F.lit(None).cast("struct<kind:string,message:string>")
+
+
+def _error(kind: str, message: Column) -> Column:
+    return F.struct(F.lit(kind).alias("kind"), message.alias("message"))
+
+
+def size_error(value: Column, limit: int) -> Column:
+    """Set where the value is longer than the output takes."""
+    message = F.concat(
+        F.lit("the value has "),
+        F.length(value).cast("string"),
+        F.lit(f" bytes, {limit} are allowed"),
+    )
+    return F.when(F.length(value) > limit, _error(TOO_LARGE, message)).otherwise(no_error())
+
+
+def dead_letter_value(raw: Column, error: Column) -> Column:
+    """The raw bytes; of a value that is too large only what is needed to find it again."""
+    reference = F.to_json(
+        F.struct(
+            parents_text(F.col(LINEAGE_COLUMN)).alias("address"),
+            F.length(raw).alias("size"),
+            F.sha2(raw, 256).alias("sha256"),
+        )
+    )
+    return F.when(error["kind"] == TOO_LARGE, reference.cast("binary")).otherwise(raw)
+
+
+def connect_headers(job_name: str, error: Column) -> list[Column]:
+    """The headers that Kafka Connect gives a record in a dead letter queue."""
+    lineage = F.col(LINEAGE_COLUMN)
+    values = {
+        "topic": lineage["topic"],
+        "partition": lineage["partition"].cast("string"),
+        "offset": lineage["offset"].cast("string"),
+        "connector.name": F.lit(job_name),
+        "stage": F.lit("VALUE_CONVERTER"),
+        "exception.class.name": error["kind"],
+        "exception.message": error["message"],
+    }
+    return [
+        F.struct(
+            F.lit(f"__connect.errors.{name}").alias("key"), value.cast("binary").alias("value")
+        )
+        for name, value in values.items()
+    ]

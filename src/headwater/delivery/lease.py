@@ -1,0 +1,79 @@
+"""One driver per checkpoint: a second one is refused, and told who holds it.
+
+Two locks, both of the operating system, which end with their processes; so a start after
+kill -9 waits for nothing that has to expire. Python's says that a job runs. The JVM's says that
+something may still write: a JVM whose Python was killed goes on for a moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater.errors import CheckpointInUseError
+
+# A JVM that lost its Python ends within seconds; it finishes the write that is under way first.
+_DYING_JVM_SECONDS = 60.0
+
+
+@contextmanager
+def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    """Hold the checkpoint while the body runs.
+
+    Raises:
+        CheckpointInUseError: another process holds it.
+    """
+    folder = checkpoint / "headwater"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lease").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _refused(checkpoint, folder / "holder") from None
+        (folder / "holder").write_text(
+            json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        )
+        with _held_by_the_jvm(folder / "jvm-lease", checkpoint, spark):
+            yield
+
+
+@contextmanager
+def _held_by_the_jvm(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    jvm: Any = spark._jvm  # noqa: SLF001
+    file = jvm.java.io.RandomAccessFile(str(path), "rw")
+    try:
+        deadline = time.monotonic() + _DYING_JVM_SECONDS
+        while file.getChannel().tryLock() is None:
+            if time.monotonic() > deadline:
+                raise CheckpointInUseError(
+                    f"{checkpoint}: the JVM of an earlier driver has not ended after "
+                    f"{_DYING_JVM_SECONDS:g} s",
+                    hint="look for a java process of that job and end it",
+                    checkpoint=str(checkpoint),
+                )
+            time.sleep(0.1)
+        yield
+    finally:
+        file.close()
+
+
+def _refused(checkpoint: Path, file: Path) -> CheckpointInUseError:
+    try:
+        holder = json.loads(file.read_text())
+        who = f"process {holder['pid']} on {holder['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        who = "another process"
+    return CheckpointInUseError(
+        f"{checkpoint} is in use by {who}",
+        hint="stop it first, or give this job a checkpoint of its own with --checkpoint",
+        checkpoint=str(checkpoint),
+    )

@@ -1,0 +1,158 @@
+"""What a batch that was cut off has left in the output already.
+
+Before and while a query runs, the ends of its output topics are noted beside its checkpoint.
+When a batch has to be run again, the part of the output behind a note from before that batch
+is read, and tells which of its records are there: those are not written again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headwater.delivery.checkpoint import read_progress
+from headwater.errors import HeadwaterError
+from headwater.kafka import end_offsets, read_topic
+from headwater.rowlineage.codec import encode, identity_of
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+
+# Ends by topic and partition; JSON has text keys only.
+Ends = dict[str, dict[str, int]]
+
+_KEPT = 4
+_NOTE_EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Note:
+    """The ends of the output at a moment when no batch after `before_batch` had begun."""
+
+    before_batch: int
+    ends: Ends
+
+
+@dataclass
+class TailState:
+    """Kept beside the checkpoint: notes, and the runs that wrote with it."""
+
+    runs: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+class Tail:
+    """The output of one checkpoint."""
+
+    def __init__(self, checkpoint: Path, topics: Iterable[str], settings: Settings) -> None:
+        self._checkpoint = checkpoint
+        self._topics = sorted(topics)
+        self._settings = settings
+        self._file = checkpoint / "headwater" / "tail.json"
+        self._state = _load(self._file)
+
+    def begin_run(self, run_id: str) -> None:
+        """Note a start. The ends are noted only if no batch is to be run again: that batch's
+        own records lie before these ends already."""
+        progress = read_progress(self._checkpoint)
+        self._state.runs = [*self._state.runs, run_id][-1000:]
+        if progress.cut_off is None:
+            self._add(Note(progress.committed + 1, self._ends()))
+        else:
+            self._save()
+
+    def written_by(self, job_name: str, batch: int) -> set[str]:
+        """Identities of the records of this batch that are in the output already."""
+        found: set[str] = set()
+        runs = set(self._state.runs)
+        start = self._start_of(batch)
+        for topic in self._topics:
+            begin = {int(p): offset for p, offset in start.get(topic, {}).items()}
+            for partition in end_offsets(topic, self._settings):
+                begin.setdefault(partition, 0)
+            for record in read_topic(topic, self._settings, start=begin):
+                origin = origin_of(record)
+                if (origin.job_name, origin.batch_version) != (job_name, batch):
+                    continue
+                # Another checkpoint of the same job may write to this topic, too.
+                if origin.lineage is not None and origin.lineage.run_id in runs:
+                    found.add(identity_of(encode(origin.lineage)))
+        return found
+
+    def note_while_running(self) -> _Notetaker:
+        """Note the ends every second, so that a later look back is a short one."""
+        return _Notetaker(self)
+
+    def take_note(self) -> None:
+        """Note the ends now."""
+        ends = self._ends()
+        # Read after the ends: all batches up to the next but one had not begun when they were.
+        committed = read_progress(self._checkpoint).committed
+        newest = self._state.notes[-1].before_batch if self._state.notes else -1
+        if committed + 2 > newest:
+            self._add(Note(committed + 2, ends))
+
+    def _start_of(self, batch: int) -> Mapping[str, Mapping[str, int]]:
+        usable = [note for note in self._state.notes if note.before_batch <= batch]
+        return usable[-1].ends if usable else {}
+
+    def _ends(self) -> Ends:
+        return {
+            topic: {str(p): end for p, end in end_offsets(topic, self._settings).items()}
+            for topic in self._topics
+        }
+
+    def _add(self, note: Note) -> None:
+        self._state.notes = [*self._state.notes, note][-_KEPT:]
+        self._save()
+
+    def _save(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self._file.with_suffix(".tmp")
+        with unfinished.open("w") as file:
+            json.dump(asdict(self._state), file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._file)
+
+
+class _Notetaker:
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tail-notes", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_NOTE_EVERY_SECONDS):
+            try:
+                self._tail.take_note()
+            except (HeadwaterError, OSError):
+                # An older note serves as well, only with more to read; the job goes on.
+                continue
+
+
+def _load(file: Path) -> TailState:
+    try:
+        content = json.loads(file.read_text())
+        notes = [Note(note["before_batch"], note["ends"]) for note in content["notes"]]
+        return TailState(list(content["runs"]), notes)
+    except FileNotFoundError:
+        return TailState()

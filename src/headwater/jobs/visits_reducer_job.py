@@ -1,0 +1,46 @@
+"""Keeps four fields of each visit; every record says which visit, job and batch it comes from."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headwater.delivery.dead_letter import parse_json
+from headwater.jobs.options import StreamOptions, stream_options
+from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.settings import Settings
+
+HEADER_ORDER = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
+FIELDS = {
+    "visit_id": "string",
+    "event_time": "timestamp",
+    "user_id": "string",
+    "page": "string",
+}
+
+
+def reduce_visits(visits: DataFrame) -> DataFrame:
+    """The four fields, in this order; what can't be read is marked with the reason."""
+    rows = parse_json(visits, FIELDS, required=tuple(FIELDS))
+    reduced = F.when(F.col("value").isNotNull(), F.to_json("data"))
+    return rows.select(
+        "key",
+        reduced.alias("value"),
+        F.col("value").alias("raw_value"),
+        "error",
+        "lineage",
+    )
+
+
+@stream_options(
+    job_name="visits_reducer", input_topic="visits-decorated", output_topic="visits-reduced"
+)
+def main(settings: Settings, options: StreamOptions) -> None:
+    """Write `visit_id, event_time, user_id, page` of each decorated visit to `visits-reduced`."""
+    job = options.lineage_job(settings, header_order=HEADER_ORDER)
+    visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
+    job.write(reduce_visits(visits), options.output_topic, trigger=options.trigger_arguments())
+
+
+if __name__ == "__main__":
+    main()

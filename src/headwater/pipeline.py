@@ -1,0 +1,173 @@
+"""A streaming job with row lineage, in a few lines.
+
+    from headwater import LineageJob
+
+    job = LineageJob("page_upper", version="1.2.0")
+    visits = job.read("visits")
+    job.write(visits.select("key", F.upper("value").alias("value"), "lineage"), "visits-upper")
+
+`read` adds the column `lineage`; whatever is done to the rows, the column has to come along:
+kept by `select`, combined by `join_lineage` and `merge_lineage`. `write` turns it into headers
+and delivers exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.delivery.dead_letter import (
+    ERROR_COLUMN,
+    RAW_VALUE_COLUMN,
+    connect_headers,
+    dead_letter_topic,
+    dead_letter_value,
+    size_error,
+)
+from headwater.delivery.exactly_once import IDENTITY_COLUMN, Target, deliver
+from headwater.errors import InputError
+from headwater.jvm.jars import Watcher
+from headwater.kafka import ensure_topic
+from headwater.rowlineage.columns import (
+    LINEAGE_COLUMN,
+    Writer,
+    lineage_identity,
+    record_headers,
+    record_headers_with,
+    with_lineage,
+)
+from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.settings import Settings, load
+from headwater.spark import create_session, read_topic_stream
+from headwater.spark.batch_id import batch_id_column
+
+ORDINAL_COLUMN = "ordinal"
+_DEFAULT_PARTITIONS = 2
+
+
+class LineageJob:
+    """A job that reads topics and writes a topic; every output record knows its parents."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        settings: Settings | None = None,
+        bootstrap_servers: str | None = None,
+        checkpoint: Path | None = None,
+        header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION),
+        connectors: Sequence[str] = ("kafka",),
+        say: Callable[[str], None] = lambda line: None,
+        watch: Watcher = lambda group: lambda done, total: None,
+    ) -> None:
+        self._settings = settings or load()
+        self._name = name
+        self._version = version or self._settings.jobs.version
+        self._brokers = bootstrap_servers or self._settings.bootstrap_servers
+        self._checkpoint = checkpoint or self._settings.home_dir / "checkpoints" / name
+        self._order = tuple(header_order)
+        self._say = say
+        self._partitions: list[int] = []
+        self.spark: SparkSession = create_session(
+            name, self._settings, connectors=connectors, watch=watch
+        )
+
+    def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
+        """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
+        and `lineage`."""
+        if self._settings.jobs.create_topics:
+            found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
+            self._partitions.append(found.partitions)
+        stream = read_topic_stream(
+            self.spark,
+            topic,
+            self._settings,
+            bootstrap_servers=self._brokers,
+            starting_offsets=starting_offsets,
+        )
+        return with_lineage(stream)
+
+    def write(
+        self, records: DataFrame, topic: str, *, trigger: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
+        ends or is stopped.
+
+        Raises:
+            InputError: a column is missing.
+            UnsafeDeliveryError: a Spark setting would break the exactly-once promise.
+        """
+        _check_columns(records, topic)
+        topics = (topic, dead_letter_topic(topic))
+        if self._settings.jobs.create_topics:
+            partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
+            for name in topics:
+                ensure_topic(name, partitions, self._settings)
+        target = Target(
+            self._name,
+            self._brokers,
+            self._checkpoint,
+            topics,
+            trigger or {"processingTime": "0 seconds"},
+        )
+
+        def rows(run_id: str) -> DataFrame:
+            return self._rows(records, topics, run_id)
+
+        deliver(self.spark, rows, target, self._settings, self._say)
+
+    def _rows(self, records: DataFrame, topics: tuple[str, str], run_id: str) -> DataFrame:
+        """Good and bad records in one pass; each row names the topic that it goes to."""
+        writer = Writer(self._name, self._version, run_id, self._order)
+        lineage, ordinal = F.col(LINEAGE_COLUMN), _ordinal(records)
+        batch_id = batch_id_column(self.spark)
+        rows = _with_errors(records, self._settings.jobs.max_value_bytes)
+        error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
+        connect = connect_headers(self._name, error)
+
+        def either(bad: Column, good: Column) -> Column:
+            return F.when(error.isNotNull(), bad).otherwise(good)
+
+        return rows.select(
+            F.col("key") if "key" in rows.columns else F.lit(None).cast("binary").alias("key"),
+            either(dead_letter_value(raw, error), F.col("value")).alias("value"),
+            either(
+                record_headers_with(connect, lineage, writer, batch_id),
+                record_headers(lineage, writer, batch_id, ordinal=ordinal),
+            ).alias("headers"),
+            either(F.lit(topics[1]), F.lit(topics[0])).alias("topic"),
+            lineage_identity(lineage, writer, ordinal).alias(IDENTITY_COLUMN),
+        )
+
+
+def _with_errors(records: DataFrame, limit: int) -> DataFrame:
+    """Rows with binary values, their raw ones, and an error where there is one."""
+    columns = records.columns
+    rows = records.withColumn("value", F.col("value").cast("binary"))
+    if RAW_VALUE_COLUMN not in columns:
+        rows = rows.withColumn(RAW_VALUE_COLUMN, F.col("value"))
+    error = size_error(F.col("value"), limit)
+    if ERROR_COLUMN in columns:
+        error = F.coalesce(F.col(ERROR_COLUMN), error)
+    return rows.withColumn(ERROR_COLUMN, error)
+
+
+def _ordinal(records: DataFrame) -> Column | None:
+    return F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in records.columns else None
+
+
+def _check_columns(records: DataFrame, topic: str) -> None:
+    for needed, why in (
+        ("value", "the record's value, text or binary"),
+        (LINEAGE_COLUMN, "made by `read`; keep it in every select"),
+    ):
+        if needed not in records.columns:
+            raise InputError(
+                f"rows for topic {topic!r} have no column {needed!r}: {', '.join(records.columns)}",
+                hint=f"`{needed}` is {why}",
+            )

@@ -1,0 +1,147 @@
+"""Millions of offsets and keys, held in bytes and not as objects."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+_BITS = 1 << 16
+_BYTES = _BITS // 8
+
+
+class OffsetSet:
+    """Offsets of one partition, a bit each, in blocks that are there only where needed."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, bytearray] = {}
+
+    def add(self, offset: int) -> bool:
+        """Put an offset in; False if it was there already."""
+        number, bit = divmod(offset, _BITS)
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._blocks[number] = bytearray(_BYTES)
+        byte, mask = bit >> 3, 1 << (bit & 7)
+        new = not block[byte] & mask
+        block[byte] |= mask
+        return new
+
+    def __contains__(self, offset: int) -> bool:
+        number, bit = divmod(offset, _BITS)
+        block = self._blocks.get(number)
+        return block is not None and bool(block[bit >> 3] & 1 << (bit & 7))
+
+    def __len__(self) -> int:
+        return sum(_number(block).bit_count() for block in self._blocks.values())
+
+    def __and__(self, other: OffsetSet) -> OffsetSet:
+        return self._made({n: self._bits(n) & other._bits(n) for n in self._blocks})
+
+    def __or__(self, other: OffsetSet) -> OffsetSet:
+        numbers = self._blocks.keys() | other._blocks.keys()
+        return self._made({n: self._bits(n) | other._bits(n) for n in numbers})
+
+    def __sub__(self, other: OffsetSet) -> OffsetSet:
+        return self._made({n: self._bits(n) & ~other._bits(n) for n in self._blocks})
+
+    def range_count(self) -> int:
+        """How many ranges without a break there are."""
+        count = 0
+        for number in self._blocks:
+            bits = self._bits(number)
+            before = self._bits(number - 1) >> (_BITS - 1)
+            count += (bits & ~(bits << 1 | before)).bit_count()
+        return count
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """First and last offset of each range, in order."""
+        pending: tuple[int, int] | None = None
+        for first, last in self._ranges_within_blocks():
+            if pending is not None and pending[1] + 1 == first:
+                pending = (pending[0], last)
+                continue
+            if pending is not None:
+                yield pending
+            pending = (first, last)
+        if pending is not None:
+            yield pending
+
+    def _ranges_within_blocks(self) -> Iterator[tuple[int, int]]:
+        for number in sorted(self._blocks):
+            bits, at = self._bits(number), number * _BITS
+            while bits:
+                zeros = (bits & -bits).bit_length() - 1
+                bits >>= zeros
+                ones = (~bits & (bits + 1)).bit_length() - 1
+                bits >>= ones
+                yield at + zeros, at + zeros + ones - 1
+                at += zeros + ones
+
+    def _bits(self, number: int) -> int:
+        block = self._blocks.get(number)
+        return 0 if block is None else _number(block)
+
+    @staticmethod
+    def _made(blocks: dict[int, int]) -> OffsetSet:
+        made = OffsetSet()
+        made._blocks = {
+            number: bytearray(bits.to_bytes(_BYTES, "little"))
+            for number, bits in blocks.items()
+            if bits
+        }
+        return made
+
+
+class HashTable:
+    """Numbers by 64-bit hashes, 24 to 96 bytes an entry where a dict takes some 110.
+
+    Two keys with the same hash would be taken for one: with 10 million keys the chance of a
+    single such pair is 3 in a million.
+    """
+
+    def __init__(self) -> None:
+        self._clear(1024)
+
+    def raise_to(self, key: int, value: int) -> int | None:
+        """Keep the greater of the key's value and this one; returns what was there before."""
+        slot = self._slot(key)
+        if self._keys[slot]:
+            before = self._values[slot]
+            if value > before:
+                self._values[slot] = value
+            return before
+        self._keys[slot] = key & _WORD or 1
+        self._values[slot] = value
+        self._used += 1
+        if self._used * 3 > len(self._keys) * 2:
+            self._grow()
+        return None
+
+    def _slot(self, key: int) -> int:
+        key = key & _WORD or 1  # 0 marks an empty slot
+        keys, mask = self._keys, len(self._keys) - 1
+        slot = key & mask
+        while keys[slot] and keys[slot] != key:
+            slot = (slot + 1) & mask
+        return slot
+
+    def _grow(self) -> None:
+        keys, values = self._keys, self._values
+        self._clear(len(keys) * 4)
+        for key, value in zip(keys, values, strict=True):
+            if key:
+                slot = self._slot(key)
+                self._keys[slot], self._values[slot] = key, value
+                self._used += 1
+
+    def _clear(self, slots: int) -> None:
+        self._keys = array("Q", bytes(8 * slots))
+        self._values = array("q", bytes(8 * slots))
+        self._used = 0
+
+
+_WORD = 2**64 - 1
+
+
+def _number(block: bytearray) -> int:
+    return int.from_bytes(block, "little")

@@ -1,0 +1,115 @@
+"""`verify`: hold a topic against the source it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from headwater.errors import InputError, TopicNotFoundError
+from headwater.kafka import end_offsets, partition_states, read_topic
+from headwater.model import Address, Record, is_topic_name
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+from headwater.trace.offsets import OffsetSet
+from headwater.trace.report import Gap, VerifyReport
+from headwater.trace.tally import EXAMPLES_KEPT, NamedParents, TopicTally, Window
+
+
+def verify(topic: str, source: str, settings: Settings) -> VerifyReport:
+    """Tell which records of `source` have no output in `topic`, and what is wrong with those.
+
+    Reads both topics once, as they were when the call began, and `<topic>-dead-letter` if there
+    is one. One hop: the records of `topic` must name records of `source` as their parents.
+
+    Raises:
+        TopicNotFoundError: there is no such topic.
+        InputError: the records of `topic` were made from other topics.
+        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+    """
+    report = VerifyReport(topic, source)
+    dead_letter = f"{topic}-dead-letter"
+    # The order of these questions matters to a topic that grows: each end is looked up before
+    # the one that bounds it, so that what is on its way is not taken for forged.
+    states = partition_states(source, settings)
+    topic_ends = end_offsets(topic, settings)
+    dead_ends = _ends_if_there(dead_letter, settings)
+    source_ends = end_offsets(source, settings)
+    bounds = {state.partition: (state.first, state.end) for state in states}
+    windows = {p: Window(*bounds.get(p, (end, end)), end) for p, end in source_ends.items()}
+
+    tally = TopicTally(source, windows, report)
+    for record in _read(topic, topic_ends, settings):
+        tally.take(record)
+    dead = NamedParents(source, windows)
+    for record in _read(dead_letter, dead_ends, settings):
+        lineage = origin_of(record).lineage
+        if lineage is not None:
+            dead.take(lineage)
+    _refuse_other_sources(report, tally.parents, dead)
+    expected = _offsets_of(source, windows, settings)
+    _compare(report, expected, tally.parents, dead)
+    return report
+
+
+def _read(topic: str, ends: Mapping[int, int], settings: Settings) -> Iterator[Record]:
+    return read_topic(topic, settings, until=ends) if ends else iter(())
+
+
+def _ends_if_there(topic: str, settings: Settings) -> dict[int, int]:
+    try:
+        return end_offsets(topic, settings) if is_topic_name(topic) else {}
+    except TopicNotFoundError:
+        return {}
+
+
+def _offsets_of(
+    topic: str, windows: Mapping[int, Window], settings: Settings
+) -> dict[int, OffsetSet]:
+    """Which offsets hold a record: compaction and transactions leave holes."""
+    offsets = {partition: OffsetSet() for partition in windows}
+    ends = {partition: window.end for partition, window in windows.items()}
+    for record in read_topic(topic, settings, until=ends):
+        offsets[record.address.partition].add(record.address.offset)
+    return offsets
+
+
+def _compare(
+    report: VerifyReport,
+    expected: Mapping[int, OffsetSet],
+    parents: NamedParents,
+    dead: NamedParents,
+) -> None:
+    report.other_sources = list(parents.other_topics)
+    report.gone_parents = parents.expired
+    for partition, offsets in expected.items():
+        named = parents.offsets[partition]
+        found = offsets & named
+        dead_lettered = (offsets & dead.offsets[partition]) - found
+        missing = offsets - found - dead_lettered
+        report.expected += len(offsets)
+        report.found += len(found)
+        report.dead_lettered += len(dead_lettered)
+        report.missing += len(missing)
+        report.gone_parents += len(named - offsets)
+        _note_gaps(report, partition, missing)
+
+
+def _note_gaps(report: VerifyReport, partition: int, missing: OffsetSet) -> None:
+    report.gaps += missing.range_count()
+    for ends in islice(missing.ranges(), EXAMPLES_KEPT - len(report.gap_examples)):
+        first, last = (Address(report.source, partition, offset) for offset in ends)
+        report.gap_examples.append(Gap(first, last))
+
+
+def _refuse_other_sources(report: VerifyReport, parents: NamedParents, dead: NamedParents) -> None:
+    if parents.any or dead.any or not parents.other_topics:
+        return
+    others = sorted(parents.other_topics)
+    raise InputError(
+        f"no record of {report.topic!r} was made from {report.source!r}: "
+        f"their parents lie in {', '.join(others)}",
+        hint=f"verify hop by hop, such as `headwater verify {report.topic} --source {others[0]}`",
+        topic=report.topic,
+        source=report.source,
+        parents_in=others,
+    )

@@ -1,0 +1,120 @@
+"""What `verify` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from headwater.model import Address
+from headwater.trace.jsonable import bytes_as_json
+
+
+class Coverage(Enum):
+    """How much of a source is accounted for in a topic made from it."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    MISSING = "missing"
+    EMPTY = "empty"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Records of the source without an output: from `first` up to and with `last`."""
+
+    first: Address
+    last: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A record of the topic, its parent, and the parent that came `after` which it should not."""
+
+    record: Address
+    parent: Address | None = None
+    after: Address | None = None
+    key: bytes | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"record": str(self.record)}
+        if self.parent is not None:
+            content["parent"] = str(self.parent)
+        if self.after is not None:
+            content |= {"after": str(self.after), "key": bytes_as_json(self.key)}
+        return content
+
+
+@dataclass
+class VerifyReport:
+    """A topic held against its source. `expected` = `found` + `dead_lettered` + `missing`.
+
+    Counted are, of the source: `expected`, its records when the call began; `found`, those with
+    an output; `dead_lettered`, those without one that lie in the topic's dead letter; `filtered`,
+    so far always 0; `missing`, the rest, in `gaps` ranges of offsets.
+
+    Of the topic: `scanned`, its records; `duplicates`, those whose record id came before;
+    `out_of_order`, those made from an earlier record than one before them of the same key (which
+    records without a key are not held to: `without_key`); `without_lineage`, those without a
+    readable lineage header, of which `unreadable` have one that can't be read; `unknown_parents`,
+    those with a parent that the source never held; `gone_parents`, parents that are no longer in
+    the source; `unlisted_parents`, parents that headers count and do not list: without another
+    output they are among the missing. `other_sources` are further topics that parents lie in.
+    """
+
+    topic: str
+    source: str
+    expected: int = 0
+    found: int = 0
+    missing: int = 0
+    dead_lettered: int = 0
+    filtered: int = 0
+    gaps: int = 0
+    scanned: int = 0
+    duplicates: int = 0
+    out_of_order: int = 0
+    without_key: int = 0
+    without_lineage: int = 0
+    unreadable: int = 0
+    unknown_parents: int = 0
+    gone_parents: int = 0
+    unlisted_parents: int = 0
+    other_sources: list[str] = field(default_factory=list)
+    gap_examples: list[Gap] = field(default_factory=list)
+    examples: dict[str, list[Finding]] = field(default_factory=dict)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the source that is accounted for; 0 where there is nothing to cover."""
+        return (self.expected - self.missing) / self.expected if self.expected else 0.0
+
+    @property
+    def state(self) -> Coverage:
+        if self.unreadable or self.unknown_parents:
+            return Coverage.CORRUPT
+        if not self.expected:
+            return Coverage.EMPTY
+        if self.missing == self.expected:
+            return Coverage.MISSING
+        return Coverage.PARTIAL if self.missing else Coverage.FULL
+
+    @property
+    def passed(self) -> bool:
+        """Everything accounted for, once, in order, with its lineage."""
+        wrong = self.duplicates + self.out_of_order + self.without_lineage
+        return self.state is Coverage.FULL and not wrong
+
+    def as_json(self) -> dict[str, Any]:
+        content = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in {"examples", "gap_examples"}
+        }
+        content |= {"coverage": self.coverage, "state": self.state.value, "passed": self.passed}
+        examples: dict[str, Any] = {
+            kind: [finding.as_json() for finding in findings]
+            for kind, findings in self.examples.items()
+        }
+        gaps = [{"first": str(gap.first), "last": str(gap.last)} for gap in self.gap_examples]
+        return {**content, "examples": {**examples, "gaps": gaps}}

@@ -1,0 +1,148 @@
+"""Counting while the records of a topic come by, in a few bytes for each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.model import Address, Lineage, Record
+from headwater.rowlineage.headers import origin_of
+from headwater.trace.offsets import HashTable, OffsetSet
+from headwater.trace.report import Finding, VerifyReport
+
+EXAMPLES_KEPT = 10
+_TOPICS_KEPT = 20
+# Job names come from headers: a bitmap for each of a million names would fill the memory.
+_JOBS_WITH_BITMAPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What of a source's partition is judged: offsets from `first` up to, not with, `end`.
+
+    `newest_end` is where it ended after the topic's own end was looked up: no honest record of
+    the topic has a parent beyond.
+    """
+
+    first: int
+    end: int
+    newest_end: int
+
+
+class NamedParents:
+    """Which records of the source are named as parents, by partition."""
+
+    def __init__(self, source: str, windows: Mapping[int, Window]) -> None:
+        self._source = source
+        self._windows = windows
+        self.offsets: dict[int, OffsetSet] = {p: OffsetSet() for p in windows}
+        self.expired = 0
+        # Whether any record names any parent in the source.
+        self.any = False
+        self.other_topics: dict[str, None] = {}
+
+    def take(self, lineage: Lineage) -> bool:
+        """Note all parents; False if one of them was never in the source."""
+        known = True
+        for parent in lineage.parents:
+            if parent.topic != self._source:
+                if len(self.other_topics) < _TOPICS_KEPT:
+                    self.other_topics[parent.topic] = None
+                continue
+            self.any = True
+            known = self._take_own(parent) and known
+        return known
+
+    def _take_own(self, parent: Address) -> bool:
+        window = self._windows.get(parent.partition)
+        if window is None or parent.offset >= window.newest_end:
+            return False
+        if parent.offset < window.first:
+            self.expired += 1
+        elif parent.offset < window.end:
+            self.offsets[parent.partition].add(parent.offset)
+        return True
+
+
+class TopicTally:
+    """Judges the records of a topic, one after the other, each partition in order."""
+
+    def __init__(self, source: str, windows: Mapping[int, Window], report: VerifyReport) -> None:
+        self.parents = NamedParents(source, windows)
+        self._source = source
+        self._report = report
+        self._copies = _Copies(source, windows)
+        self._newest: dict[tuple[int, int], HashTable] = defaultdict(HashTable)
+
+    def take(self, record: Record) -> None:
+        report = self._report
+        report.scanned += 1
+        origin = origin_of(record)
+        lineage = origin.lineage
+        if lineage is None:
+            report.without_lineage += 1
+            self._note("without_lineage", Finding(record.address))
+            report.unreadable += origin.unreadable is not None
+            return
+        report.unlisted_parents += lineage.unlisted
+        first = lineage.parents[0] if lineage.parents else None
+        if not self.parents.take(lineage):
+            report.unknown_parents += 1
+            self._note("unknown_parents", Finding(record.address, first))
+        elif self._copies.take(lineage, origin.job_name or ""):
+            report.duplicates += 1
+            self._note("duplicates", Finding(record.address, first))
+        elif first is not None and first.topic == self._source:
+            # With several parents there is no one order that the outputs have to keep.
+            if lineage.parent_count == 1:
+                self._take_order(record, first)
+
+    def _take_order(self, record: Record, parent: Address) -> None:
+        if record.key is None:
+            self._report.without_key += 1
+            return
+        newest = self._newest[record.address.partition, parent.partition]
+        before = newest.raise_to(hash(record.key), parent.offset)
+        if before is not None and parent.offset < before:
+            self._report.out_of_order += 1
+            after = Address(parent.topic, parent.partition, before)
+            self._note("out_of_order", Finding(record.address, parent, after, record.key))
+
+    def _note(self, kind: str, finding: Finding) -> None:
+        examples = self._report.examples.setdefault(kind, [])
+        if len(examples) < EXAMPLES_KEPT:
+            examples.append(finding)
+
+
+class _Copies:
+    """Tells whether a record id came before.
+
+    An output of one record of the source needs a bit, any other some dozens of bytes.
+    """
+
+    def __init__(self, source: str, windows: Mapping[int, Window]) -> None:
+        self._source = source
+        self._windows = windows
+        self._bitmaps: dict[str, dict[int, OffsetSet]] = {}
+        self._ids = HashTable()
+
+    def take(self, lineage: Lineage, job_name: str) -> bool:
+        seen = self._bitmap(lineage, job_name)
+        if seen is not None:
+            return not seen.add(lineage.parents[0].offset)
+        # Hashed with a key of this process: ids in headers can be chosen to collide.
+        return self._ids.raise_to(hash(lineage.identity(job_name)), 0) is not None
+
+    def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
+        if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:
+            return None
+        parent = lineage.parents[0]
+        if parent.topic != self._source or parent.offset < self._windows[parent.partition].first:
+            return None
+        bitmaps = self._bitmaps.get(job_name)
+        if bitmaps is None:
+            if len(self._bitmaps) == _JOBS_WITH_BITMAPS:
+                return None
+            bitmaps = self._bitmaps[job_name] = {p: OffsetSet() for p in self._windows}
+        return bitmaps[parent.partition]

@@ -1,0 +1,192 @@
+"""Kills in the middle of a batch: each input record's output is in the topic once, in order."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.support import Headwater, environment
+
+from headwater.delivery.checkpoint import read_progress
+from headwater.kafka import end_offsets
+from headwater.settings import Settings
+from headwater.testing import Ledger
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+RECORDS = 100_000
+
+
+def start_job(settings: Settings, options: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "headwater", "run", "visits_decorator_job", *options],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=environment(settings),
+        )
+
+
+def records_in(topic: str, settings: Settings) -> int:
+    return sum(end_offsets(topic, settings).values())
+
+
+def wait_for_growth(
+    topic: str, settings: Settings, job: subprocess.Popen[bytes], log: Path
+) -> None:
+    """Return as soon as a batch is being written."""
+    before = records_in(topic, settings)
+    deadline = time.monotonic() + 60
+    while records_in(topic, settings) == before:
+        assert job.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+
+
+def kill(job: subprocess.Popen[bytes], whole: bool) -> None:
+    """SIGKILL to the driver's Python, or to its JVM as well."""
+    victims = [psutil.Process(job.pid)]
+    if whole:
+        victims += psutil.Process(job.pid).children(recursive=True)
+    for victim in victims:
+        victim.kill()
+    assert job.wait(10) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["with its JVM", "the Python alone"])
+def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
+    broker: Settings,
+    headwater: Headwater,
+    make_topic: TopicMaker,
+    tmp_path: Path,
+    whole: bool,
+) -> None:
+    seed = 20240101
+    chance = random.Random(seed)  # noqa: S311 - when to kill, not a secret
+    source, target = make_topic("in"), make_topic("out")
+    log = tmp_path / "job.log"
+    checkpoint = tmp_path / "checkpoint"
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
+    ledger = Ledger(source, broker)
+    cut_off = 0
+    with ledger.watch(target) as watch:
+        for _ in range(3):
+            ledger.write(RECORDS // 4)
+            job = start_job(broker, options, log)
+            wait_for_growth(target, broker, job, log)
+            time.sleep(chance.uniform(0, 0.1))
+            kill(job, whole)
+            cut_off += read_progress(checkpoint).cut_off is not None
+        ledger.write(RECORDS - ledger.total)
+        last = headwater("run", "visits_decorator_job", *options, "--available-now")
+        assert last.returncode == 0, last.stderr
+        log.write_text(log.read_text() + last.stderr)
+        report = ledger.check(target)
+        assert report.perfect, report
+        during = watch.report()
+    assert (during.duplicates, during.out_of_order, during.damaged) == (0, 0, 0)
+    # The fault is proved: batches were cut off, and had left some of their records.
+    assert cut_off > 0, f"no kill hit a batch (seed {seed})"
+    there = re.findall(r"was cut off; (\d+) of its records are there already", log.read_text())
+    if whole:
+        assert max(map(int, there), default=0) > 0, log.read_text()
+
+
+@pytest.mark.parametrize("point", ["before_recovery", "after_recovery"])
+def test_a_driver_killed_again_while_it_recovers_loses_and_doubles_nothing(
+    broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path, point: str
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    checkpoint = tmp_path / "checkpoint"
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
+    log = tmp_path / "job.log"
+    ledger = Ledger(source, broker)
+    for _ in range(5):
+        ledger.write(RECORDS // 5)
+        job = start_job(broker, options, log)
+        wait_for_growth(target, broker, job, log)
+        kill(job, whole=True)
+        if read_progress(checkpoint).cut_off is not None:
+            break
+    assert read_progress(checkpoint).cut_off is not None, "no kill hit a batch"
+    again = ["run", "visits_decorator_job", *options, "--available-now"]
+    killed = headwater(*again, HEADWATER_TESTING__FAULT_POINTS=f"{point}=kill")
+    assert killed.returncode == -signal.SIGKILL
+    assert f"{point} kill 1 " in (broker.home_dir / "faults.journal").read_text()
+    last = headwater(*again)
+    assert last.returncode == 0, last.stderr
+    report = ledger.check(target)
+    assert report.perfect, report
+
+
+def test_a_killed_job_is_restarted_in_a_fresh_process_and_ends_as_if_nothing_had_happened(
+    broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    options = ["--input-topic", source, "--output-topic", target, "--available-now"]
+    options += ["--checkpoint", str(tmp_path / "checkpoint"), "--restarts", "2"]
+    log = tmp_path / "job.log"
+    ledger = Ledger(source, broker)
+    ledger.write(RECORDS // 4)
+    supervisor = start_job(broker, options, log)
+    wait_for_growth(target, broker, supervisor, log)
+    (driver,) = psutil.Process(supervisor.pid).children()
+    for process in [*driver.children(recursive=True), driver]:
+        process.kill()
+    assert supervisor.wait(120) == 0, log.read_text()
+    assert "the job ended with -9; 2 restarts left" in log.read_text()
+    report = ledger.check(target)
+    assert report.perfect, report
+
+
+def test_bad_input_is_not_tried_again(headwater: Headwater) -> None:
+    options = ["--starting-offsets", "soon", "--restarts", "5"]
+    refused = headwater("run", "visits_decorator_job", *options)
+    assert refused.returncode == 2
+    assert "restarts left" not in refused.stderr
+
+
+def test_a_second_driver_on_the_same_checkpoint_is_refused_with_the_holder(
+    broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    options = ["--input-topic", source, "--output-topic", target]
+    options += ["--checkpoint", str(tmp_path / "checkpoint")]
+    log = tmp_path / "job.log"
+    Ledger(source, broker).write(10)
+    first = start_job(broker, options, log)
+    try:
+        wait_for_growth(target, broker, first, log)
+        second = headwater("run", "visits_decorator_job", *options, "--available-now")
+        assert second.returncode == 2
+        assert f"is in use by process {first.pid}" in second.stderr
+        assert first.poll() is None
+    finally:
+        kill(first, whole=True)
+
+
+@pytest.mark.parametrize(("master", "setting"), [("local[2,3]", "spark.task.maxFailures=3")])
+def test_settings_under_which_the_promise_would_not_hold_are_refused(
+    broker: Settings,
+    headwater: Headwater,
+    make_topic: TopicMaker,
+    tmp_path: Path,
+    master: str,
+    setting: str,
+) -> None:
+    options = ["--input-topic", make_topic("in"), "--output-topic", make_topic("out")]
+    options += ["--checkpoint", str(tmp_path / "checkpoint"), "--available-now"]
+    refused = headwater("run", "visits_decorator_job", *options, HEADWATER_SPARK__MASTER=master)
+    assert refused.returncode == 2
+    assert setting in refused.stderr
+    assert "strict" in refused.stderr

@@ -1,0 +1,127 @@
+"""The reducer on the real broker: the four fields, the parents, and what is set aside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headwater.jobs import visits_decorator_job, visits_reducer_job
+from headwater.kafka import RecordProducer, read_topic
+from headwater.model import Record
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+GOOD = {
+    "visit_id": "1_9",
+    "event_time": "2024-01-01T00:48:00+00:00",
+    "user_id": "1_2d28",
+    "keep_private": False,
+    "page": "category_2",
+}
+
+
+def run(
+    job: object, settings: Settings, source: str, target: str, place: Path, *further: str
+) -> None:
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(place)]
+    job.main.main(  # type: ignore[attr-defined]
+        [*options, "--available-now", "--quiet", *further], standalone_mode=False, obj=settings
+    )
+
+
+def send(settings: Settings, topic: str, *values: bytes | None) -> None:
+    with RecordProducer(settings) as producer:
+        for value in values:
+            producer.send(topic, value, b"key", partition=0)
+
+
+def text_headers(record: Record) -> dict[str, str]:
+    return {name: (value or b"").decode() for name, value in record.headers}
+
+
+def test_a_reduced_visit_has_four_fields_in_order_and_names_its_parent(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    visits, decorated, reduced = (make_topic(name, partitions=1) for name in ("a", "b", "c"))
+    send(broker, visits, json.dumps(GOOD).encode())
+    run(visits_decorator_job, broker, visits, decorated, tmp_path / "a", "--job-version", "v2")
+    run(visits_reducer_job, broker, decorated, reduced, tmp_path / "b")
+    (record,) = read_topic(reduced, broker)
+    assert record.value == (
+        b'{"visit_id":"1_9","event_time":"2024-01-01T00:48:00.000Z",'
+        b'"user_id":"1_2d28","page":"category_2"}'
+    )
+    assert record.key == b"key"
+    headers = text_headers(record)
+    names = ["job_name", "job_version", "batch_version", "parent_lineage", "lineage"]
+    assert list(headers) == names
+    assert headers["parent_lineage"] == (
+        '["{job_version, v2}","{job_name, visits_decorator}","{batch_version, 0}"]'
+    )
+    assert headers["lineage"].endswith(f" {decorated}/0@0")
+
+
+@pytest.mark.parametrize("name", ['a "quoted", name}', "back\\slash", "naïve 名前", "{a, b}"])
+def test_a_parents_odd_name_survives(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, name: str
+) -> None:
+    visits, decorated, reduced = make_topic("visits"), make_topic("decorated"), make_topic("red")
+    send(broker, visits, json.dumps(GOOD).encode())
+    run(visits_decorator_job, broker, visits, decorated, tmp_path / "a", "--job-name", name)
+    run(visits_reducer_job, broker, decorated, reduced, tmp_path / "b")
+    (parent,), (record,) = read_topic(decorated, broker), read_topic(reduced, broker)
+    assert origin_of(parent).job_name == name
+    stamp = json.loads(text_headers(record)["parent_lineage"])
+    assert stamp[1] == f"{{job_name, {name}}}"
+
+
+def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_go_on(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    bad: list[tuple[bytes, str, str]] = [
+        (b"{........", "headwater.MalformedJson", "not a JSON object"),
+        (b"", "headwater.MalformedJson", "not a JSON object"),
+        (b"[1, 2]", "headwater.MalformedJson", "not a JSON object"),
+        (b'"text"', "headwater.MalformedJson", "not a JSON object"),
+        (b'{"visit_id": "\xff"}', "headwater.MalformedJson", "not a JSON object"),
+        (_with(event_time="soon"), "headwater.BadTimestamp", "'event_time' is no timestamp: soon"),
+        (_with(page=None), "headwater.MissingField", "'page' is missing"),
+        (b"{}", "headwater.MissingField", "is missing"),
+    ]
+    send(broker, source, *(value for value, _, _ in bad), json.dumps(GOOD).encode(), None)
+    run(visits_reducer_job, broker, source, target, tmp_path / "checkpoint")
+    good, tombstone = read_topic(target, broker)
+    assert json.loads(good.value or b"")["visit_id"] == "1_9"
+    assert (tombstone.key, tombstone.value) == (b"key", None)
+    dead = list(read_topic(f"{target}-dead-letter", broker))
+    assert [record.value for record in dead] == [value for value, _, _ in bad]
+    for offset, (record, (_, kind, message)) in enumerate(zip(dead, bad, strict=True)):
+        headers = text_headers(record)
+        assert headers["__connect.errors.exception.class.name"] == kind
+        assert message in headers["__connect.errors.exception.message"]
+        assert headers["__connect.errors.topic"] == source
+        assert headers["__connect.errors.offset"] == str(offset)
+        assert headers["lineage"].endswith(f" {source}/0@{offset}")
+
+
+def test_a_value_too_large_for_the_output_is_kept_by_reference(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    send(broker, source, b"x" * 950_000, b"small")
+    run(visits_decorator_job, broker, source, target, tmp_path / "checkpoint")
+    assert [record.value for record in read_topic(target, broker)] == [b"small"]
+    (dead,) = read_topic(f"{target}-dead-letter", broker)
+    reference = json.loads(dead.value or b"")
+    assert (reference["address"], reference["size"]) == (f"{source}/0@0", 950_000)
+    assert len(reference["sha256"]) == 64
+
+
+def _with(**changes: object) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode()

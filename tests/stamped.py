@@ -1,0 +1,80 @@
+"""Records as Headwater's jobs write them, made by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater.kafka import RecordProducer, end_offsets
+from headwater.model import Address, Header, Lineage
+from headwater.rowlineage.codec import encode
+from headwater.rowlineage.headers import STAMP_HEADERS, JobStamp
+from headwater.settings import Settings
+
+RUN = "0190c5f2-1111-7222-8333-444455556666"
+
+
+def stamped(*parents: str, job: str = "job", ordinal: int = 0, unlisted: int = 0) -> list[Header]:
+    """The headers of an output of these records."""
+    lineage = Lineage(RUN, tuple(Address.parse(parent) for parent in parents), unlisted, ordinal)
+    return [*JobStamp(job, "v1.0.0", 4).headers(STAMP_HEADERS), ("lineage", encode(lineage))]
+
+
+def write(
+    topic: str,
+    records: Iterable[Iterable[Header]],
+    settings: Settings,
+    *,
+    key: bytes | None = b"k",
+    partition: int = 0,
+) -> None:
+    """A record for each list of headers."""
+    with RecordProducer(settings) as producer:
+        for headers in records:
+            producer.send(topic, b"{}", key, headers=headers, partition=partition)
+
+
+def write_transaction(
+    topic: str, values: Iterable[bytes], settings: Settings, *, abort: bool = False
+) -> None:
+    """Records of partition 0 in a transaction, which leaves a marker behind them."""
+    producer = open_transaction(topic, values, settings)
+    end_transaction(producer, topic, settings, abort=abort)
+
+
+def end_transaction(
+    producer: Producer, topic: str, settings: Settings, *, abort: bool = False
+) -> None:
+    """Returns when the marker is there: the coordinator answers before it writes it."""
+    end = end_offsets(topic, settings)[0] + 1
+    if abort:
+        producer.abort_transaction(30)
+    else:
+        producer.commit_transaction(30)
+    deadline = time.monotonic() + 30
+    while end_offsets(topic, settings, read_committed=True)[0] < end:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def open_transaction(topic: str, values: Iterable[bytes], settings: Settings) -> Producer:
+    """Records of a transaction that is not ended."""
+    config = {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"tx-{topic}"}
+    producer = Producer(config)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, b"k", partition=0)
+    assert producer.flush(30) == 0
+    return producer
+
+
+def delete_before(topic: str, offset: int, settings: Settings, *, partition: int = 0) -> None:
+    """What retention does: the partition begins at `offset` afterwards."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    where = TopicPartition(topic, partition, offset)
+    for future in admin.delete_records([where]).values():
+        future.result(30)
