@@ -51,7 +51,11 @@ def _with_subcommands(command: click.Command, path: str) -> Iterator[tuple[str, 
 
 
 def _help(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, terminal_width=100, max_content_width=100)
+    # As they are when the command is used: below the root, with the root's names for help.
+    inherited = headwater.context_settings | command.context_settings
+    context = click.Context(
+        command, info_name=path, **{"terminal_width": 100, "max_content_width": 100, **inherited}
+    )
     return command.get_help(context) + "\n"
 
 

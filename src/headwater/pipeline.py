@@ -37,7 +37,6 @@ from headwater.rowlineage.columns import (
     Writer,
     lineage_identity,
     record_headers,
-    record_headers_with,
     with_lineage,
 )
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
@@ -136,9 +135,8 @@ class LineageJob:
         return rows.select(
             F.col("key") if "key" in rows.columns else F.lit(None).cast("binary").alias("key"),
             either(dead_letter_value(raw, error), F.col("value")).alias("value"),
-            either(
-                record_headers_with(connect, lineage, writer, batch_id),
-                record_headers(lineage, writer, batch_id, ordinal=ordinal),
+            record_headers(
+                lineage, writer, batch_id, ordinal=ordinal, error=error, error_headers=connect
             ).alias("headers"),
             either(F.lit(topics[1]), F.lit(topics[0])).alias("topic"),
             lineage_identity(lineage, writer, ordinal).alias(IDENTITY_COLUMN),

@@ -116,31 +116,28 @@ def record_headers(
     batch_id: Column,
     *,
     ordinal: Column | None = None,
+    error: Column | None = None,
+    error_headers: Sequence[Column] = (),
 ) -> Column:
-    """All headers of an output record: stamp, parent's stamp, lineage, then those of others."""
+    """All headers of an output record: stamp, parent's stamp, lineage, then those of others.
+
+    Rows whose `error` is not null get `error_headers` as well, before those of others.
+    """
     parent = lineage["headers"]
+    good = F.lit(True) if error is None else error.isNull()
     stamp = [_header(name, _stamp_value(name, writer, batch_id)) for name in writer.order]
     own = _header(LINEAGE, lineage_value(lineage, writer, ordinal).cast("binary"))
     # The first two branches are what nearly all records take, and the only ones that have to be
     # quick. Each expression stands in as few places as can be: the JVM does not compile a
     # method that has grown too long, and then everything is slow.
     return (
-        F.when(parent.isNull(), F.array(*stamp, own))
+        F.when(good & parent.isNull(), F.array(*stamp, own))
         .when(
-            _is_plainly_ours(parent),
+            good & _is_plainly_ours(parent),
             F.array(*stamp, _header(PARENT_LINEAGE, _parent_text(parent)), own),
         )
-        .otherwise(_all_that_may_be(parent, stamp, [own]))
+        .otherwise(_all_that_may_be(parent, stamp, own, good, error_headers))
     )
-
-
-def record_headers_with(
-    further: Sequence[Column], lineage: Column, writer: Writer, batch_id: Column
-) -> Column:
-    """The same for records that few are made of: with further headers before those of others."""
-    stamp = [_header(name, _stamp_value(name, writer, batch_id)) for name in writer.order]
-    own = _header(LINEAGE, lineage_value(lineage, writer).cast("binary"))
-    return _all_that_may_be(lineage["headers"], stamp, [own, *further])
 
 
 def _is_plainly_ours(parent: Column) -> Column:
@@ -149,22 +146,29 @@ def _is_plainly_ours(parent: Column) -> Column:
     complete = ((size == 4) & (_key(parent, 3) == LINEAGE)) | (
         (size == 5) & (_key(parent, 4) == LINEAGE)
     )
-    values = F.concat(*(_value(parent, place).cast("string") for place in range(3)))
-    plain = ~(values.contains('"') | values.contains("\\"))
-    return complete & _has_stamp(parent) & plain
+    odd = F.lit(False)
+    for place in range(3):
+        text = _value(parent, place).cast("string")
+        odd = odd | text.contains('"') | text.contains("\\")
+    # A null value makes this null, and the record takes the careful way.
+    return complete & _has_stamp(parent) & ~odd
 
 
-def _all_that_may_be(parent: Column, stamp: list[Column], own: list[Column]) -> Column:
+def _all_that_may_be(
+    parent: Column, stamp: list[Column], own: Column, good: Column, error_headers: Sequence[Column]
+) -> Column:
     """The same for any parent: headers of others, half a stamp, quotes in a job's name."""
     words = [F.concat(*_word(parent, place)) for place in range(3)]
     text = F.to_json(F.array(*(F.coalesce(word, F.lit("{}")) for word in words)))
     parent_stamp = F.array(_header(PARENT_LINEAGE, text.cast("binary")))
     nothing = F.array().cast(HEADERS_TYPE)
     foreign = F.filter(parent, lambda header: ~header["key"].isin(*OWN_HEADERS))
+    errors = F.array(*error_headers) if error_headers else nothing
     return F.concat(
         F.array(*stamp),
         F.when(_has_stamp(parent), parent_stamp).otherwise(nothing),
-        F.array(*own),
+        F.array(own),
+        F.when(good, nothing).otherwise(errors),
         F.coalesce(foreign, nothing),
     )
 

@@ -49,6 +49,8 @@ def create_session(
     configuration = {
         # Times are written in UTC, wherever the driver runs.
         "spark.sql.session.timeZone": "UTC",
+        # The JVM interprets methods of more than 8,000 bytes; Spark splits them when told so.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         **session_configuration(names),
         **(additional_configs or {}),
     }
