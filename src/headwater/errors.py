@@ -20,6 +20,7 @@
     │   └── DiskFullError
     ├── OutcomeUnknownError        it may have happened: look before a retry  exit 1
     │   └── DeliveryError          records that were not acknowledged
+    ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
     ├── CheckFailedError           a check ran and found something wrong    exit 1
     ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
     ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
@@ -127,6 +128,10 @@ class OutcomeUnknownError(HeadwaterError):
 
 class DeliveryError(OutcomeUnknownError):
     """Records that Kafka refused or did not acknowledge within the bound."""
+
+
+class QueryFailedError(HeadwaterError):
+    """A streaming query failed; started again it goes on where it stopped."""
 
 
 class CheckFailedError(HeadwaterError):

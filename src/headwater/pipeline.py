@@ -41,8 +41,7 @@ from headwater.rowlineage.columns import (
 )
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings, load
-from headwater.spark import create_session, read_topic_stream
-from headwater.spark.batch_id import batch_id_column
+from headwater.spark import batch_id_column, create_session, read_topic_stream
 
 ORDINAL_COLUMN = "ordinal"
 _DEFAULT_PARTITIONS = 2
@@ -64,10 +63,9 @@ class LineageJob:
         say: Callable[[str], None] = lambda line: None,
         watch: Watcher = lambda group: lambda done, total: None,
     ) -> None:
-        self._settings = settings or load()
+        self._settings = _with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self._settings.jobs.version
-        self._brokers = bootstrap_servers or self._settings.bootstrap_servers
         self._checkpoint = checkpoint or self._settings.home_dir / "checkpoints" / name
         self._order = tuple(header_order)
         self._say = say
@@ -86,7 +84,6 @@ class LineageJob:
             self.spark,
             topic,
             self._settings,
-            bootstrap_servers=self._brokers,
             starting_offsets=starting_offsets,
         )
         return with_lineage(stream)
@@ -109,7 +106,6 @@ class LineageJob:
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
-            self._brokers,
             self._checkpoint,
             topics,
             trigger or {"processingTime": "0 seconds"},
@@ -125,7 +121,8 @@ class LineageJob:
         writer = Writer(self._name, self._version, run_id, self._order)
         lineage, ordinal = F.col(LINEAGE_COLUMN), _ordinal(records)
         batch_id = batch_id_column(self.spark)
-        rows = _with_errors(records, self._settings.jobs.max_value_bytes)
+        limit = self._settings.jobs.max_value_bytes
+        rows = _with_errors(records, limit)
         error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
         connect = connect_headers(self._name, error)
 
@@ -134,13 +131,21 @@ class LineageJob:
 
         return rows.select(
             F.col("key") if "key" in rows.columns else F.lit(None).cast("binary").alias("key"),
-            either(dead_letter_value(raw, error), F.col("value")).alias("value"),
+            either(dead_letter_value(raw, error, limit), F.col("value")).alias("value"),
             record_headers(
                 lineage, writer, batch_id, ordinal=ordinal, error=error, error_headers=connect
             ).alias("headers"),
             either(F.lit(topics[1]), F.lit(topics[0])).alias("topic"),
             lineage_identity(lineage, writer, ordinal).alias(IDENTITY_COLUMN),
         )
+
+
+def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
+    """Settings in which reading, writing and looking back all mean the same brokers."""
+    if bootstrap_servers is None:
+        return settings
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
+    return settings.model_copy(update={"kafka": kafka})
 
 
 def _with_errors(records: DataFrame, limit: int) -> DataFrame:

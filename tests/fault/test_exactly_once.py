@@ -189,4 +189,3 @@ def test_settings_under_which_the_promise_would_not_hold_are_refused(
     refused = headwater("run", "visits_decorator_job", *options, HEADWATER_SPARK__MASTER=master)
     assert refused.returncode == 2
     assert setting in refused.stderr
-    assert "strict" in refused.stderr

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from tests.support import Headwater, alive, environment
 
 from headwater.jobs import visits_decorator_job
@@ -148,6 +150,27 @@ def test_a_waiting_job_stops_at_once_on_sigint(
         os.kill(job.pid, signal.SIGINT)
         assert job.wait(30) == 0
         assert time.monotonic() - began < 20
+
+
+def test_records_that_the_broker_dropped_before_they_were_read_end_the_job_loudly(
+    broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    options = ["run", "visits_decorator_job", "--available-now", "--input-topic", source]
+    options += ["--output-topic", target, "--checkpoint", str(tmp_path / "checkpoint")]
+    ledger = Ledger(source, broker)
+    ledger.write(10)
+    assert headwater(*options).returncode == 0
+    ledger.write(20)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.delete_records([TopicPartition(source, 0, 25)]).values():
+        future.result(30)
+    failed = headwater(*options)
+    assert failed.returncode == 1
+    assert "error: query 'visits_decorator' failed" in failed.stderr
+    assert "some data may have been" in failed.stderr.lower()
+    assert "Traceback" not in failed.stderr
+    assert ledger.check(target).found == 10
 
 
 def test_the_job_says_what_it_does_and_bad_options_end_with_2(headwater: Headwater) -> None:

@@ -42,18 +42,24 @@ def run_with_restarts(arguments: Sequence[str], restarts: int) -> int:
 
 
 def _run_child(arguments: Sequence[str], stopped: Event) -> int:
-    with subprocess.Popen([sys.executable, "-m", "headwater", *arguments]) as child:
+    children: list[subprocess.Popen[bytes]] = []
 
-        def hand_on(number: int, frame: object) -> None:
-            stopped.set()
+    def hand_on(number: int, frame: object) -> None:
+        stopped.set()
+        for child in children:
             child.send_signal(number)
 
-        kept = {name: signal.signal(name, hand_on) for name in (signal.SIGTERM, signal.SIGINT)}
-        try:
+    # Before the child is there: a signal in between would leave it alone.
+    kept = {name: signal.signal(name, hand_on) for name in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with subprocess.Popen([sys.executable, "-m", "headwater", *arguments]) as child:
+            children.append(child)
+            if stopped.is_set():
+                child.terminate()
             return child.wait()
-        finally:
-            for name, handler in kept.items():
-                signal.signal(name, handler)
+    finally:
+        for name, handler in kept.items():
+            signal.signal(name, handler)
 
 
 def take_restarts(arguments: Sequence[str]) -> tuple[int, list[str]]:

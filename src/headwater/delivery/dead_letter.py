@@ -106,7 +106,7 @@ def size_error(value: Column, limit: int) -> Column:
     return F.when(F.length(value) > limit, _error(TOO_LARGE, message)).otherwise(no_error())
 
 
-def dead_letter_value(raw: Column, error: Column) -> Column:
+def dead_letter_value(raw: Column, error: Column, limit: int) -> Column:
     """The raw bytes; of a value that is too large only what is needed to find it again."""
     reference = F.to_json(
         F.struct(
@@ -115,7 +115,9 @@ def dead_letter_value(raw: Column, error: Column) -> Column:
             F.sha2(raw, 256).alias("sha256"),
         )
     )
-    return F.when(error["kind"] == TOO_LARGE, reference.cast("binary")).otherwise(raw)
+    # A value may be malformed and too large at once.
+    large = (error["kind"] == TOO_LARGE) | (F.length(raw) > limit)
+    return F.when(large, reference.cast("binary")).otherwise(raw)
 
 
 def connect_headers(job_name: str, error: Column) -> list[Column]:

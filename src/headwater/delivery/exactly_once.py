@@ -10,6 +10,7 @@ no task retries, no speculation; and a process whose batch failed does not go on
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from headwater.delivery.tail import Tail
 from headwater.errors import UnsafeDeliveryError
 from headwater.settings import Settings
 from headwater.spark import StopSignal, run_until_stopped
+from headwater.spark.kafka_source import client_options
 
 # Measured: with Spark's defaults the producer sends small uncompressed batches and is the
 # slowest part of a copying job; with these it is no longer.
@@ -37,13 +39,17 @@ PRODUCER = {
 }
 IDENTITY_COLUMN = "_identity"
 
+# A local master takes its number of tries from its own name: local[4,2] tries twice.
+_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<tries>[^\]]+))?\])?")
+_WRITES_TWICE = "a task that runs twice writes twice"
+_TRIGGERS = {"processingTime", "availableNow", "once"}
+
 
 @dataclass(frozen=True)
 class Target:
-    """Where a query writes. Without `topic` each row names its own, among `topics`."""
+    """Where a query writes; with several topics each row names its own."""
 
     job_name: str
-    bootstrap_servers: str
     checkpoint: Path
     topics: tuple[str, ...]
     trigger: Mapping[str, Any]
@@ -72,7 +78,7 @@ def deliver(
         CheckpointInUseError: another driver holds the checkpoint.
         CheckpointError: the checkpoint is damaged.
     """
-    refuse_unsafe(spark)
+    refuse_unsafe(spark, target.trigger)
     with lease(target.checkpoint, spark):
         tail = Tail(target.checkpoint, target.topics, settings)
         cut_off = read_progress(target.checkpoint).cut_off
@@ -84,35 +90,40 @@ def deliver(
             if cut_off is not None:
                 _finish(cut_off, rows, tail, target, settings, stop, say)
             if not stop.requested:
-                query = _start(rows, target, target.trigger)
+                query = _start(rows, target, target.trigger, settings)
                 with tail.note_while_running():
                     run_until_stopped(query, stop, settings, say)
 
 
-def refuse_unsafe(spark: SparkSession) -> None:
-    """Refuse settings under which Spark may run a task of a batch twice.
+def refuse_unsafe(spark: SparkSession, trigger: Mapping[str, Any]) -> None:
+    """Refuse settings under which Spark may run a task of a batch twice, or has no batches.
 
     Raises:
         UnsafeDeliveryError: names the setting and its value.
     """
     conf = spark.sparkContext.getConf()
     master = conf.get("spark.master", "") or ""
-    words = master.removeprefix("local[").removesuffix("]").split(",")
-    # A local master takes its number of tries from its own name: local[4,2] tries twice.
-    local_tries = words[1].strip() if master.startswith("local[") and len(words) > 1 else "1"
-    tries = local_tries if master.startswith("local") else conf.get("spark.task.maxFailures", "4")
-    found = {"spark.task.maxFailures": tries or "4"} if tries != "1" else {}
-    if (conf.get("spark.speculation", "false") or "").lower() == "true":
-        found["spark.speculation"] = "true"
-    for setting, value in found.items():
-        raise UnsafeDeliveryError(
-            f"the exactly-once mode can't keep its promise with {setting}={value}: "
-            "a task that runs twice writes twice",
-            hint="set spark.task.maxFailures=1 and spark.speculation=false, or use "
-            "`--delivery strict`, which survives task retries",
-            setting=setting,
-            value=value,
+    one_try = _LOCAL_MASTER.fullmatch(master)
+    if one_try is None:
+        raise _unsafe(
+            "spark.master", master, "tasks run on executors that outlive the driver or are retried"
         )
+    if (one_try["tries"] or "1") != "1":
+        raise _unsafe("spark.task.maxFailures", one_try["tries"], _WRITES_TWICE)
+    if (conf.get("spark.speculation", "false") or "").lower() == "true":
+        raise _unsafe("spark.speculation", "true", _WRITES_TWICE)
+    for kind in set(trigger) - _TRIGGERS:
+        raise _unsafe("trigger", kind, "it has no micro-batches that could be finished")
+
+
+def _unsafe(setting: str, value: str, why: str) -> UnsafeDeliveryError:
+    return UnsafeDeliveryError(
+        f"exactly once can't be promised with {setting}={value}: {why}",
+        hint="use a local master without retries, such as spark.master=local[*], "
+        "spark.speculation=false and a trigger of micro-batches",
+        setting=setting,
+        value=value,
+    )
 
 
 def _finish(
@@ -125,7 +136,10 @@ def _finish(
     say: Callable[[str], None],
 ) -> None:
     """Run the batch that was cut off, without what it has written before."""
-    written = tail.written_by(target.job_name, batch)
+    written = tail.written_by(batch, stopped=lambda: stop.requested)
+    if stop.requested:
+        # What was read is not all; the next start looks again.
+        return
     say(f"batch {batch} was cut off; {len(written)} of its records are there already")
     faultpoints.reach("before_recovery")
     if written:
@@ -133,15 +147,19 @@ def _finish(
         there = spark.createDataFrame([(identity,) for identity in written], [IDENTITY_COLUMN])
         rows = rows.join(F.broadcast(there), IDENTITY_COLUMN, "left_anti")
     # `once` runs just the batch that the checkpoint asks for, then ends.
-    run_until_stopped(_start(rows, target, {"once": True}), stop, settings, say)
+    run_until_stopped(_start(rows, target, {"once": True}, settings), stop, settings, say)
     faultpoints.reach("after_recovery")
 
 
-def _start(rows: DataFrame, target: Target, trigger: Mapping[str, Any]) -> StreamingQuery:
+def _start(
+    rows: DataFrame, target: Target, trigger: Mapping[str, Any], settings: Settings
+) -> StreamingQuery:
     options = {
-        "kafka.bootstrap.servers": target.bootstrap_servers,
-        "checkpointLocation": str(target.checkpoint),
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        # With its scheme: a bare path would be one of the cluster's default file system.
+        "checkpointLocation": f"file://{target.checkpoint.absolute()}",
         **PRODUCER,
+        **client_options(settings),
     }
     if len(target.topics) == 1:
         options["topic"] = target.topics[0]

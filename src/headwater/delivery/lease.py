@@ -19,10 +19,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headwater.delivery.checkpoint import read_progress
 from headwater.errors import CheckpointInUseError
 
 # A JVM that lost its Python ends within seconds; it finishes the write that is under way first.
 _DYING_JVM_SECONDS = 60.0
+_left_behind: set[Path] = set()
 
 
 @contextmanager
@@ -32,6 +34,12 @@ def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
     Raises:
         CheckpointInUseError: another process holds it.
     """
+    if checkpoint.absolute() in _left_behind:
+        raise CheckpointInUseError(
+            f"{checkpoint}: a batch was cut off in this process, which may still be writing it",
+            hint="go on in a new process; `headwater run --restarts N` does that",
+            checkpoint=str(checkpoint),
+        )
     folder = checkpoint / "headwater"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lease").open("a+") as file:
@@ -63,7 +71,12 @@ def _held_by_the_jvm(path: Path, checkpoint: Path, spark: SparkSession) -> Itera
             time.sleep(0.1)
         yield
     finally:
-        file.close()
+        if read_progress(checkpoint).cut_off is None:
+            file.close()
+        else:
+            # Spark's producer may still send what it holds of that batch: the lock stays until
+            # the JVM ends, and this process begins nothing on the checkpoint any more.
+            _left_behind.add(checkpoint.absolute())
 
 
 def _refused(checkpoint: Path, file: Path) -> CheckpointInUseError:

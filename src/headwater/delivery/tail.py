@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from headwater.delivery.checkpoint import read_progress
-from headwater.errors import HeadwaterError
+from headwater.errors import CheckpointError, HeadwaterError
 from headwater.kafka import end_offsets, read_topic
 from headwater.rowlineage.codec import encode, identity_of
 from headwater.rowlineage.headers import origin_of
@@ -58,29 +58,47 @@ class Tail:
 
     def begin_run(self, run_id: str) -> None:
         """Note a start. The ends are noted only if no batch is to be run again: that batch's
-        own records lie before these ends already."""
-        progress = read_progress(self._checkpoint)
-        self._state.runs = [*self._state.runs, run_id][-1000:]
-        if progress.cut_off is None:
-            self._add(Note(progress.committed + 1, self._ends()))
-        else:
-            self._save()
+        own records lie before these ends already.
 
-    def written_by(self, job_name: str, batch: int) -> set[str]:
+        Raises:
+            CheckpointError: a batch is to be run again, and nothing tells which runs began it.
+        """
+        progress = read_progress(self._checkpoint)
+        if progress.cut_off is None:
+            self._state.runs = [run_id]
+            self._add(Note(progress.committed + 1, self._ends()))
+            return
+        if not self._state.runs:
+            raise CheckpointError(
+                f"{self._file} is missing, and batch {progress.cut_off} was cut off: what it has "
+                "written can't be told from what others have",
+                hint="restore the file from a copy, or choose another --checkpoint and "
+                "--starting-offsets",
+                file=str(self._file),
+            )
+        self._state.runs = [*self._state.runs, run_id]
+        self._save()
+
+    def written_by(self, batch: int, stopped: Callable[[], bool] = lambda: False) -> set[str]:
         """Identities of the records of this batch that are in the output already."""
         found: set[str] = set()
         runs = set(self._state.runs)
         start = self._start_of(batch)
         for topic in self._topics:
-            begin = {int(p): offset for p, offset in start.get(topic, {}).items()}
-            for partition in end_offsets(topic, self._settings):
-                begin.setdefault(partition, 0)
-            for record in read_topic(topic, self._settings, start=begin):
+            noted = start.get(topic, {})
+            # An end beyond the topic's own is of a topic that was made anew since.
+            begin = {
+                partition: offset if (offset := noted.get(str(partition), 0)) <= end else 0
+                for partition, end in end_offsets(topic, self._settings).items()
+            }
+            for record in read_topic(
+                topic, self._settings, start=begin, read_uncommitted=True, stopped=stopped
+            ):
                 origin = origin_of(record)
-                if (origin.job_name, origin.batch_version) != (job_name, batch):
+                if origin.batch_version != batch or origin.lineage is None:
                     continue
-                # Another checkpoint of the same job may write to this topic, too.
-                if origin.lineage is not None and origin.lineage.run_id in runs:
+                # Other jobs, or other checkpoints of this one, may write to this topic, too.
+                if origin.lineage.run_id in runs:
                     found.add(identity_of(encode(origin.lineage)))
         return found
 
@@ -88,13 +106,13 @@ class Tail:
         """Note the ends every second, so that a later look back is a short one."""
         return _Notetaker(self)
 
-    def take_note(self) -> None:
-        """Note the ends now."""
+    def take_note(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Note the ends now; unless it is too late, because Kafka took its time to answer."""
         ends = self._ends()
         # Read after the ends: all batches up to the next but one had not begun when they were.
         committed = read_progress(self._checkpoint).committed
         newest = self._state.notes[-1].before_batch if self._state.notes else -1
-        if committed + 2 > newest:
+        if committed + 2 > newest and not stopped():
             self._add(Note(committed + 2, ends))
 
     def _start_of(self, batch: int) -> Mapping[str, Mapping[str, int]]:
@@ -143,7 +161,7 @@ class _Notetaker:
     def _run(self) -> None:
         while not self._stop.wait(_NOTE_EVERY_SECONDS):
             try:
-                self._tail.take_note()
+                self._tail.take_note(self._stop.is_set)
             except (HeadwaterError, OSError):
                 # An older note serves as well, only with more to read; the job goes on.
                 continue
@@ -156,3 +174,9 @@ def _load(file: Path) -> TailState:
         return TailState(list(content["runs"]), notes)
     except FileNotFoundError:
         return TailState()
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{file} is damaged: {error}",
+            hint="restore it from a copy, or choose another --checkpoint and --starting-offsets",
+            file=str(file),
+        ) from None

@@ -40,6 +40,7 @@ def read_topic(
     start: Position | Mapping[int, int] = Position.EARLIEST,
     until: Mapping[int, int] | None = None,
     follow: bool = False,
+    read_uncommitted: bool = False,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Generator[Record, None, None]:
     """Yield the records of a topic, each partition in order.
@@ -49,6 +50,8 @@ def read_topic(
             mapping leaves out are not read.
         until: the end offset (exclusive) of each partition; default: where they end now.
         follow: go on with what arrives, until `stopped` tells otherwise.
+        read_uncommitted: also what lies behind the beginning of an open transaction, or in one
+            that was aborted.
 
     Raises:
         TopicNotFoundError: there is no such topic.
@@ -62,7 +65,7 @@ def read_topic(
         begins = {p: state.first for p, state in states.items()}
     else:
         begins = {p: state.end for p, state in states.items()}
-    reader = _Reader(topic, begins, ends, settings)
+    reader = _Reader(topic, begins, ends, settings, read_uncommitted)
     try:
         yield from reader.follow(stopped) if follow else reader.until_end(stopped)
     finally:
@@ -71,7 +74,12 @@ def read_topic(
 
 class _Reader:
     def __init__(
-        self, topic: str, begins: Mapping[int, int], ends: Mapping[int, int], settings: Settings
+        self,
+        topic: str,
+        begins: Mapping[int, int],
+        ends: Mapping[int, int],
+        settings: Settings,
+        read_uncommitted: bool,
     ) -> None:
         self._topic = topic
         self._settings = settings
@@ -85,6 +93,7 @@ class _Reader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
+                "isolation.level": "read_uncommitted" if read_uncommitted else "read_committed",
             },
         )
         try:

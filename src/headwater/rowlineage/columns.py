@@ -186,6 +186,7 @@ def lineage_identity(lineage: Column, writer: Writer, ordinal: Column | None = N
         F.concat(parents, F.lit(",+"), lineage["unlisted"].cast("string"))
     )
     if ordinal is not None:
+        ordinal = F.coalesce(ordinal, F.lit(0))
         place = F.when(ordinal == 0, F.lit("")).otherwise(
             F.concat(F.lit(" #"), ordinal.cast("string"))
         )

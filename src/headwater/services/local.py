@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from headwater.errors import InputError, UnavailableError
@@ -54,13 +54,15 @@ def down(settings: Settings, *, wipe: bool = False) -> list[str]:
     for name, process in noted_processes(settings.home_dir):
         stop_process(process, seconds)
         stopped.append(name)
-    for service in reversed(_services(settings)):
-        if service.stop():
-            stopped.append(service.name)
+    # Not while somebody starts them; a home that is gone has nobody to wait for.
+    with _one_at_a_time(settings) if settings.home_dir.is_dir() else nullcontext():
+        for service in reversed(_services(settings)):
+            if service.stop():
+                stopped.append(service.name)
+            if wipe:
+                service.wipe()
         if wipe:
-            service.wipe()
-    if wipe:
-        _wipe(settings.home_dir)
+            _wipe(settings.home_dir)
     return stopped
 
 

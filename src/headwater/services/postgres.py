@@ -7,6 +7,7 @@ import os
 import pwd
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -174,8 +175,18 @@ class PostgresServer:
         # PostgreSQL clears the file of a dead server by itself, but believes any living process
         # with that number. That no server runs on this folder was found out before.
         stale = self._data / "postmaster.pid"
-        if stale.exists():
-            stale.unlink()
+        if not stale.exists():
+            return
+        first = stale.read_text().partition("\n")[0].strip()
+        if first.isdigit() and psutil.pid_exists(int(first)):
+            with suppress(psutil.Error):
+                if "postgres" in psutil.Process(int(first)).name():
+                    raise ServiceStartError(
+                        f"{self._data} is in use by a PostgreSQL that Headwater did not start, "
+                        f"process {first}",
+                        hint="stop it, or choose another HEADWATER_HOME",
+                    )
+        stale.unlink()
 
 
 def _binary(name: str) -> Path:

@@ -52,7 +52,12 @@ def start_detached(command: Sequence[str], log: Path) -> psutil.Process:
         text=True,
         timeout=30,
     )
-    return psutil.Process(int(started.stdout))
+    try:
+        return psutil.Process(int(started.stdout))
+    except psutil.NoSuchProcess:
+        raise ServiceStartError(
+            f"{Path(command[0]).name} ended at once; its log {log} ends with:\n{end_of_log(log)}"
+        ) from None
 
 
 def run_to_end(

@@ -15,12 +15,16 @@ FETCH = {
 }
 
 
+def client_options(settings: Settings) -> dict[str, str]:
+    """The user's properties for Spark's Kafka clients, such as those of TLS and SASL."""
+    return {f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()}
+
+
 def read_topic_stream(
     spark: SparkSession,
     topic: str,
     settings: Settings,
     *,
-    bootstrap_servers: str | None = None,
     starting_offsets: str = "earliest",
 ) -> DataFrame:
     """Rows of a topic with `key, value, topic, partition, offset, timestamp, headers`.
@@ -28,12 +32,12 @@ def read_topic_stream(
     Offsets that the broker no longer has end the query with an error: a gap is never silent.
     """
     options = {
-        "kafka.bootstrap.servers": bootstrap_servers or settings.bootstrap_servers,
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
         "subscribe": topic,
         "startingOffsets": starting_offsets,
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         **FETCH,
-        **{f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()},
+        **client_options(settings),
     }
     return spark.readStream.format("kafka").options(**options).load()

@@ -1,13 +1,12 @@
 """Running a streaming query until it ends or somebody asks it to stop.
 
-A stop request never cuts a micro-batch in two: the batch that runs is finished and committed,
-the next one is refused. Calling `query.stop()` from a signal handler would break py4j, and a
-batch function that returned without doing its work would have an unprocessed batch committed;
-so the handler only notes the request, and the batch function raises.
+A stop request lets the micro-batch that runs come to its end. Calling `query.stop()` from a
+signal handler would break py4j, so the handler only notes the request.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -16,20 +15,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.errors import HeadwaterError
+from headwater.errors import QueryFailedError
 from headwater.settings import Settings
-
-BatchFunction = Callable[[DataFrame, int], None]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _POLL_SECONDS = 0.2
-
-
-class _StopRequested(Exception):
-    """Raised inside a batch function in place of a batch that must not begin."""
+# What Spark puts around the reason.
+_FRAME = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", re.DOTALL)
 
 
 class StopSignal:
@@ -44,16 +38,6 @@ class StopSignal:
     @property
     def requested(self) -> bool:
         return self._event.is_set()
-
-    def guard(self, function: BatchFunction) -> BatchFunction:
-        """A batch function for foreachBatch that begins no batch after a stop request."""
-
-        def guarded(batch: DataFrame, batch_id: int) -> None:
-            if self.requested:
-                raise _StopRequested
-            function(batch, batch_id)
-
-        return guarded
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -78,29 +62,32 @@ def run_until_stopped(
     settings: Settings,
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Wait for the query's end, or end it between two micro-batches when asked to.
+    """Wait for the query's end, or end it behind its micro-batch when asked to.
 
     `report` gets a line for each micro-batch that had records, at most one a second.
 
     Raises:
-        HeadwaterError: a batch failed with an error of Headwater's own.
-        StreamingQueryException: the query failed otherwise.
+        QueryFailedError: the query failed; the next start goes on where it stopped.
     """
+    told = _Told(report)
     try:
         with stop.on_signals():
-            told = _Told(report)
             while query.isActive and not stop.requested:
                 query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes a float
                 told.look_at(query)
             if stop.requested:
-                _stop_between_batches(query, settings.spark.stop_timeout_seconds)
+                _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
             told.look_at(query, now=True)
         failure = query.exception()
         if failure is not None:
             raise failure
     except StreamingQueryException as error:
-        if not (stop.requested and _StopRequested.__name__ in str(error)):
-            raise _own_error(error) or error from None
+        reason = _FRAME.sub("", str(error)).strip() or str(error)
+        raise QueryFailedError(
+            f"query {query.name!r} failed: {reason}",
+            hint="a new start goes on where it stopped; `headwater run --restarts N` does that",
+            query=query.name,
+        ) from error
 
 
 class _Told:
@@ -124,21 +111,19 @@ class _Told:
         self._report(f"batch {self._batch}: {rows} records, {rate:.0f}/s")
 
 
-def _stop_between_batches(query: StreamingQuery, bound_seconds: float) -> None:
+def _stop_behind_batch(query: StreamingQuery, bound_seconds: float) -> None:
     deadline = time.monotonic() + bound_seconds
-    # A query that waits for data calls no batch function; a busy one ends by its guard.
+    running = _newest_batch(query)
+    # A query that waits for data is between two batches. A busy one begins the next batch at
+    # once: that one is cut off as early as can be, and finished by the next start.
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+        if _newest_batch(query) != running:
+            break
+        time.sleep(_POLL_SECONDS / 10)
     if query.isActive:
         query.stop()
 
 
-def _own_error(error: StreamingQueryException) -> HeadwaterError | None:
-    """The error that a batch function raised; py4j hands over only its text."""
-    text = str(error)
-    marker = "headwater.errors."
-    if marker not in text:
-        return None
-    line = text.split(marker, 1)[1].splitlines()[0]
-    _, _, message = line.partition(": ")
-    return HeadwaterError(message or line)
+def _newest_batch(query: StreamingQuery) -> int | None:
+    progress = query.lastProgress
+    return None if progress is None else progress["batchId"]

@@ -51,6 +51,8 @@ def create_session(
         "spark.sql.session.timeZone": "UTC",
         # The JVM interprets methods of more than 8,000 bytes; Spark splits them when told so.
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Stopping a query waits for its thread, by default for ever.
+        "spark.sql.streaming.stopTimeout": "30s",
         **session_configuration(names),
         **(additional_configs or {}),
     }
