@@ -69,7 +69,8 @@ def test_a_job_runs_under_the_users_own_spark_submit(
     done = submit(broker, ["--jars", jars, str(job), *options])
     assert done.returncode == 0, done.stderr
     read = headwater("consume", target, "--from-beginning", "--headers").stdout
-    assert read.count("job_version:v1.0.0,job_name:visits_decorator,batch_version:0\t") == 30
+    stamp = "job_version:v1.0.0,job_name:visits_decorator,batch_version:0,lineage:1 "
+    assert read.count(stamp) == 30
     # The same without the connector on the class path is refused, not met half-way through.
     refused = submit(broker, [str(job), *options])
     assert refused.returncode != 0
