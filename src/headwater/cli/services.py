@@ -31,6 +31,7 @@ def up(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
     """
     states: list[ServiceState] = []
     began = time.monotonic()
+    messages.print(f"starting {', '.join(names) or 'all services'}", markup=False)
     with download_progress() as watch:
         for state in services.up(names, settings, watch):
             states.append(state)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.text import printable
 from headwater.errors import InputError
 from headwater.model import Address
@@ -65,7 +65,9 @@ def verify(
     Dead-lettered records are counted apart, not as missing. Exits 0 only if every record of the
     source is accounted for, once, in order per key; an empty source is no pass.
     """
-    report = verify_topic(topic, source, settings)
+    # Both topics are read whole; a million records take some twenty seconds.
+    with messages.status(f"reading {topic} and {source}"):
+        report = verify_topic(topic, source, settings)
     if as_json:
         print_json(report.as_json())
     else:

@@ -15,7 +15,6 @@ SPARK_VERSIONS = ("4.1.3",)
 # Spark 4.1 runs on both; on 25 it does not start.
 JAVA_MAJORS = (17, 21)
 KAFKA_VERSION = "4.3.1"
-POSTGRES_OLDEST = 14
 
 _SCALA = "2.13"
 _SPARK = SPARK_VERSIONS[0]
