@@ -15,35 +15,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.delivery import DEFAULT_MODE, delivery_mode
 from headwater.delivery.dead_letter import (
     ERROR_COLUMN,
     RAW_VALUE_COLUMN,
-    connect_headers,
     dead_letter_topic,
     dead_letter_value,
     size_error,
 )
-from headwater.delivery.exactly_once import IDENTITY_COLUMN, Target, deliver
+from headwater.delivery.modes import Mode, deliver
+from headwater.delivery.sink import Target, sink_rows
 from headwater.errors import InputError
-from headwater.jvm.jars import Watcher
+from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
-from headwater.rowlineage.columns import (
-    LINEAGE_COLUMN,
-    Writer,
-    lineage_identity,
-    record_headers,
-    with_lineage,
-)
+from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings, load
-from headwater.spark import batch_id_column, create_session, read_topic_stream
+from headwater.spark import create_session, read_topic_stream
 
-ORDINAL_COLUMN = "ordinal"
+OnFailure = Literal["stop", "dead-letter"]
+
 _DEFAULT_PARTITIONS = 2
 
 
@@ -57,16 +53,18 @@ class LineageJob:
         version: str | None = None,
         settings: Settings | None = None,
         bootstrap_servers: str | None = None,
-        checkpoint: Path | None = None,
+        checkpoint: Path | str | None = None,
+        delivery: str | Mode = DEFAULT_MODE,
         header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION),
         connectors: Sequence[str] = ("kafka",),
         say: Callable[[str], None] = lambda line: None,
-        watch: Watcher = lambda group: lambda done, total: None,
+        watch: Watcher = unwatched,
     ) -> None:
         self._settings = _with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self._settings.jobs.version
         self._checkpoint = checkpoint or self._settings.home_dir / "checkpoints" / name
+        self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
         self._order = tuple(header_order)
         self._say = say
         self._partitions: list[int] = []
@@ -89,14 +87,24 @@ class LineageJob:
         return with_lineage(stream)
 
     def write(
-        self, records: DataFrame, topic: str, *, trigger: Mapping[str, Any] | None = None
+        self,
+        records: DataFrame,
+        topic: str,
+        *,
+        trigger: Mapping[str, Any] | None = None,
+        on_failure: OnFailure = "stop",
     ) -> None:
         """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
         ends or is stopped.
 
+        Args:
+            on_failure: what to do with a record that Kafka refuses for what it is, such as its
+                size: stop with its address in the error, or set it aside in the dead letter.
+
         Raises:
             InputError: a column is missing.
-            UnsafeDeliveryError: a Spark setting would break the exactly-once promise.
+            UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
+            QueryFailedError: the query failed; the next start goes on where it stopped.
         """
         _check_columns(records, topic)
         topics = (topic, dead_letter_topic(topic))
@@ -106,38 +114,25 @@ class LineageJob:
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
+            self._version,
             self._checkpoint,
             topics,
             trigger or {"processingTime": "0 seconds"},
+            self._order,
+            failures_topic=topics[1] if on_failure == "dead-letter" else None,
         )
+        rows = self._rows(records, topics)
+        deliver(self.spark, rows, target, self._mode, self._settings, self._say)
 
-        def rows(run_id: str) -> DataFrame:
-            return self._rows(records, topics, run_id)
-
-        deliver(self.spark, rows, target, self._settings, self._say)
-
-    def _rows(self, records: DataFrame, topics: tuple[str, str], run_id: str) -> DataFrame:
+    def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
         """Good and bad records in one pass; each row names the topic that it goes to."""
-        writer = Writer(self._name, self._version, run_id, self._order)
-        lineage, ordinal = F.col(LINEAGE_COLUMN), _ordinal(records)
-        batch_id = batch_id_column(self.spark)
         limit = self._settings.jobs.max_value_bytes
         rows = _with_errors(records, limit)
         error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-        connect = connect_headers(self._name, error)
-
-        def either(bad: Column, good: Column) -> Column:
-            return F.when(error.isNotNull(), bad).otherwise(good)
-
-        return rows.select(
-            F.col("key") if "key" in rows.columns else F.lit(None).cast("binary").alias("key"),
-            either(dead_letter_value(raw, error, limit), F.col("value")).alias("value"),
-            record_headers(
-                lineage, writer, batch_id, ordinal=ordinal, error=error, error_headers=connect
-            ).alias("headers"),
-            either(F.lit(topics[1]), F.lit(topics[0])).alias("topic"),
-            lineage_identity(lineage, writer, ordinal).alias(IDENTITY_COLUMN),
-        )
+        failed = error.isNotNull()
+        value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
+        topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+        return sink_rows(rows.withColumn("value", value), topic)
 
 
 def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
@@ -158,10 +153,6 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
     if ERROR_COLUMN in columns:
         error = F.coalesce(F.col(ERROR_COLUMN), error)
     return rows.withColumn(ERROR_COLUMN, error)
-
-
-def _ordinal(records: DataFrame) -> Column | None:
-    return F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in records.columns else None
 
 
 def _check_columns(records: DataFrame, topic: str) -> None:

@@ -144,6 +144,9 @@ class JobSettings(Section):
         "for a record with its headers is 1 MB.",
     )
     create_topics: bool = Field(True, description="Whether a job makes its missing topics.")
+    drop_headers: list[str] = Field(
+        [], description="Names of parents' headers that outputs do not inherit, as a JSON list."
+    )
 
 
 class TestingSettings(Section):

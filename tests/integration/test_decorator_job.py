@@ -90,7 +90,9 @@ def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
     def lineage(offset: int) -> tuple[str, bytes]:
         return "lineage", f"1 {run} {source}/0@{offset}".encode()
 
-    records = sorted(read_topic(target, broker), key=lambda record: record.key or b"")
+    records = sorted(
+        read_topic(target, broker), key=lambda record: (record.key or b"", record.key is None)
+    )
     assert [(record.key, record.value) for record in records] == [
         (b"", b""),
         (None, b"no key"),

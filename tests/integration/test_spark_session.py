@@ -13,7 +13,7 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
-from headwater.jvm.jars import ensure_jars
+from headwater.jvm.own_jar import session_jars
 from headwater.settings import Settings
 from headwater.spark import create_session
 from headwater.testing.fixtures import TopicMaker
@@ -62,7 +62,7 @@ def test_a_job_runs_under_the_users_own_spark_submit(
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
     headwater("generate", "visits", "--rows", "30", "--topic", source)
-    jars = ",".join(str(path) for path in ensure_jars(["kafka"], broker))
+    jars = ",".join(str(path) for path in session_jars(["kafka"], broker))
     job = Path(visits_decorator_job.__file__)
     options = ["--input-topic", source, "--output-topic", target, "--available-now"]
     options += ["--checkpoint", str(tmp_path / "checkpoint")]

@@ -13,6 +13,7 @@ from headwater.cli.frame import (
 )
 from headwater.errors import CheckFailedError
 from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars
+from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import CONNECTORS, GROUPS
 from headwater.settings import Settings
 
@@ -40,7 +41,8 @@ def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
 def path(settings: Settings, groups: tuple[str, ...]) -> None:
     """Print the connectors' paths, separated by commas: `spark-submit --jars "$(…)"`."""
     with download_progress() as watch:
-        click.echo(",".join(str(jar) for jar in ensure_jars(groups or CONNECTORS, settings, watch)))
+        found = session_jars(groups or CONNECTORS, settings, watch)
+        click.echo(",".join(str(jar) for jar in found))
 
 
 @jars.command("list")

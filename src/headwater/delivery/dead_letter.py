@@ -118,23 +118,3 @@ def dead_letter_value(raw: Column, error: Column, limit: int) -> Column:
     # A value may be malformed and too large at once.
     large = (error["kind"] == TOO_LARGE) | (F.length(raw) > limit)
     return F.when(large, reference.cast("binary")).otherwise(raw)
-
-
-def connect_headers(job_name: str, error: Column) -> list[Column]:
-    """The headers that Kafka Connect gives a record in a dead letter queue."""
-    lineage = F.col(LINEAGE_COLUMN)
-    values = {
-        "topic": lineage["topic"],
-        "partition": lineage["partition"].cast("string"),
-        "offset": lineage["offset"].cast("string"),
-        "connector.name": F.lit(job_name),
-        "stage": F.lit("VALUE_CONVERTER"),
-        "exception.class.name": error["kind"],
-        "exception.message": error["message"],
-    }
-    return [
-        F.struct(
-            F.lit(f"__connect.errors.{name}").alias("key"), value.cast("binary").alias("value")
-        )
-        for name, value in values.items()
-    ]

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 # Name -> module; imported only when the job is run.
 JOBS: Mapping[str, str] = {
     "visits_decorator_job": "headwater.jobs.visits_decorator_job",
+    "fifo_orderer_individual_send_job": "headwater.jobs.fifo_orderer_individual_send_job",
+    "fifo_orderer_bulk_send_job": "headwater.jobs.fifo_orderer_bulk_send_job",
+    "fifo_orderer_bulk_idempotent_job": "headwater.jobs.fifo_orderer_bulk_idempotent_job",
     "visits_reducer_job": "headwater.jobs.visits_reducer_job",
 }
 

@@ -8,14 +8,17 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
+from pyspark.sql import DataFrame
 
 from headwater import faultpoints
+from headwater.delivery import DEFAULT_MODE, MODE_NAMES, delivery_mode
+from headwater.delivery.modes import Individual, Mode
 from headwater.errors import HeadwaterError, InputError
 from headwater.jvm.ivy import Progress
-from headwater.pipeline import LineageJob
+from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
@@ -30,7 +33,10 @@ class StreamOptions:
     input_topic: str
     output_topic: str
     bootstrap_servers: str
-    checkpoint: Path
+    checkpoint: Path | str
+    delivery: str
+    on_failure: OnFailure
+    pause_seconds: float
     starting_offsets: str
     trigger: str | None
     available_now: bool
@@ -50,10 +56,27 @@ class StreamOptions:
             settings=settings,
             bootstrap_servers=self.bootstrap_servers,
             checkpoint=self.checkpoint,
+            delivery=self._mode(),
             header_order=header_order,
             say=self.say,
             watch=self.watch_download,
         )
+
+    def write(self, job: LineageJob, records: DataFrame) -> None:
+        """Run the job's query on its output topic until it ends or is stopped."""
+        job.write(
+            records,
+            self.output_topic,
+            trigger=self.trigger_arguments(),
+            on_failure=self.on_failure,
+        )
+
+    def _mode(self) -> Mode:
+        if self.delivery == Individual.name:
+            return Individual(self.pause_seconds)
+        if self.pause_seconds:
+            raise InputError(f"--pause goes with --delivery individual, not with {self.delivery}")
+        return delivery_mode(self.delivery)
 
     def watch_download(self, group: str) -> Progress:
         """Tell that jars are fetched, which takes a while the first time."""
@@ -68,7 +91,12 @@ class StreamOptions:
 
 
 def stream_options(
-    *, job_name: str, input_topic: str, output_topic: str, trigger: str | None = None
+    *,
+    job_name: str,
+    input_topic: str,
+    output_topic: str,
+    trigger: str | None = None,
+    delivery: str = DEFAULT_MODE,
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make a function of (settings, options) a command with the options of a streaming job."""
 
@@ -85,8 +113,29 @@ def stream_options(
             click.Option(["--bootstrap-servers"], help="Default: the setting."),
             click.Option(
                 ["--checkpoint"],
-                type=click.Path(path_type=Path),
-                help=f"Default: HEADWATER_HOME/checkpoints/{job_name}.",
+                help="A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
+                f"Default: HEADWATER_HOME/checkpoints/{job_name}.",
+            ),
+            click.Option(
+                ["--delivery"],
+                type=click.Choice(MODE_NAMES),
+                default=delivery,
+                show_default=True,
+                help="How records are handed to Kafka: docs/concepts/delivery.md.",
+            ),
+            click.Option(
+                ["--on-failure"],
+                type=click.Choice(get_args(OnFailure)),
+                default="stop",
+                show_default=True,
+                help="What to do when Kafka refuses a record for what it is, such as its size.",
+            ),
+            click.Option(
+                ["--pause"],
+                type=click.FloatRange(min=0),
+                default=0.0,
+                metavar="SECONDS",
+                help="Between two records of a partition; for `--delivery individual`.",
             ),
             click.Option(["--job-name"], default=job_name, show_default=True),
             click.Option(["--job-version"], help="Default: the setting jobs.version."),
@@ -139,7 +188,6 @@ def _load() -> Settings:
 
 def _options(settings: Settings, default_name: str, given: dict[str, Any]) -> StreamOptions:
     job_name = given["job_name"] or default_name
-    checkpoint = given["checkpoint"] or settings.home_dir / "checkpoints" / default_name
     _check_offsets(given["starting_offsets"])
     _check_trigger(given["trigger"])
     return StreamOptions(
@@ -148,12 +196,22 @@ def _options(settings: Settings, default_name: str, given: dict[str, Any]) -> St
         input_topic=given["input_topic"],
         output_topic=given["output_topic"],
         bootstrap_servers=given["bootstrap_servers"] or settings.bootstrap_servers,
-        checkpoint=Path(checkpoint).absolute(),
+        checkpoint=_checkpoint(settings, default_name, given["checkpoint"]),
+        delivery=given["delivery"],
+        on_failure=given["on_failure"],
+        pause_seconds=given["pause"],
         starting_offsets=given["starting_offsets"],
         trigger=given["trigger"],
         available_now=given["available_now"],
         quiet=given["quiet"],
     )
+
+
+def _checkpoint(settings: Settings, default_name: str, given: str | None) -> Path | str:
+    if given is not None and "://" in given and not given.startswith("file://"):
+        return given
+    folder = (given or "").removeprefix("file://")
+    return Path(folder or settings.home_dir / "checkpoints" / default_name).absolute()
 
 
 def _check_offsets(text: str) -> None:

@@ -21,7 +21,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     """Copy `visits` to `visits-decorated`; each record says which job and batch wrote it."""
     job = options.lineage_job(settings, header_order=HEADER_ORDER)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
-    job.write(decorate(visits), options.output_topic, trigger=options.trigger_arguments())
+    options.write(job, decorate(visits))
 
 
 if __name__ == "__main__":

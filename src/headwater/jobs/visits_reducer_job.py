@@ -39,7 +39,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     """Write `visit_id, event_time, user_id, page` of each decorated visit to `visits-reduced`."""
     job = options.lineage_job(settings, header_order=HEADER_ORDER)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
-    job.write(reduce_visits(visits), options.output_topic, trigger=options.trigger_arguments())
+    options.write(job, reduce_visits(visits))
 
 
 if __name__ == "__main__":

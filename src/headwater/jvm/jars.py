@@ -18,12 +18,13 @@ from headwater.settings import Settings
 Watcher = Callable[[str], Progress]
 
 
-def _unwatched(group: str) -> Progress:
+def unwatched(group: str) -> Progress:
+    """For those who do not want to be told."""
     return lambda done, total: None
 
 
 def ensure_jars(
-    groups: Iterable[str], settings: Settings, watch: Watcher = _unwatched
+    groups: Iterable[str], settings: Settings, watch: Watcher = unwatched
 ) -> list[Path]:
     """Paths of all jars of `groups`, fetched if they are not in the cache yet.
 
@@ -63,12 +64,21 @@ def corrupt_jars(group: str, settings: Settings) -> list[LockedJar]:
 
 def scala_library() -> Path:
     """Spark's own Scala library, for the broker: Ivy never returns that one."""
+    return next(jar for jar in spark_jars() if jar.name.startswith("scala-library-2.13."))
+
+
+def spark_jars() -> list[Path]:
+    """The jars that pyspark carries.
+
+    Raises:
+        MissingPartError: there is no pyspark.
+    """
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise MissingPartError(
-            "the local broker needs pyspark's jars", hint="pip install 'headwater[spark]'"
+            "jobs and the local broker need pyspark's jars", hint="pip install 'headwater[spark]'"
         )
-    return next((Path(spark.origin).parent / "jars").glob("scala-library-2.13.*.jar"))
+    return sorted((Path(spark.origin).parent / "jars").glob("*.jar"))
 
 
 def _fetch(

@@ -62,6 +62,8 @@ _ALL = (
         ),
         beside_spark=False,
     ),
+    # Compiles Headwater's own Java; a JDK is rarely there. Runs on Java 17.
+    JarGroup("compiler", ("org.eclipse.jdt:ecj:3.46.0",), beside_spark=False),
 )
 
 GROUPS: Mapping[str, JarGroup] = {group.name: group for group in _ALL}

@@ -1,14 +1,12 @@
 """Spark: the session, its connectors, the Kafka source, and running a query until it is told
 to stop. Importing this package imports pyspark."""
 
-from headwater.spark.batch_id import batch_id_column
 from headwater.spark.kafka_source import read_topic_stream
 from headwater.spark.lifecycle import StopSignal, run_until_stopped
 from headwater.spark.session import create_session
 
 __all__ = [
     "StopSignal",
-    "batch_id_column",
     "create_session",
     "read_topic_stream",
     "run_until_stopped",

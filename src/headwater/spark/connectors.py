@@ -11,26 +11,29 @@ from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
 
 @dataclass(frozen=True)
 class Connector:
-    """A class that is there when the jars are, and the configuration that goes with it."""
+    """Classes that are there when the jars are, and the configuration that goes with it."""
 
-    probe: str
+    probes: tuple[str, ...]
     extension: str | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
 
 
+# Headwater's own sink comes with the Kafka connector.
+OWN_SINK = "headwater.delivery.LineageSink"
+
 CONNECTORS: Mapping[str, Connector] = {
-    "kafka": Connector("org.apache.spark.sql.kafka010.KafkaSourceProvider"),
+    "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),
     "delta": Connector(
-        "io.delta.sql.DeltaSparkSessionExtension",
+        ("io.delta.sql.DeltaSparkSessionExtension",),
         "io.delta.sql.DeltaSparkSessionExtension",
         {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
     ),
     "iceberg": Connector(
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",),
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     ),
     "openlineage": Connector(
-        "io.openlineage.spark.agent.OpenLineageSparkListener",
+        ("io.openlineage.spark.agent.OpenLineageSparkListener",),
         configuration={
             # With its reporter on, the listener throws inside and loses foreachBatch events.
             "spark.openlineage.vendors.iceberg.metricsReporterDisabled": "true"

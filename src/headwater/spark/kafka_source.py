@@ -36,6 +36,8 @@ def read_topic_stream(
         "subscribe": topic,
         "startingOffsets": starting_offsets,
         "includeHeaders": "true",
+        # What a strict job has written and not committed is void.
+        "kafka.isolation.level": "read_committed",
         "failOnDataLoss": "true",
         **FETCH,
         **client_options(settings),

@@ -18,8 +18,9 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from headwater.errors import MissingPartError
-from headwater.jvm.jars import Watcher, ensure_jars
+from headwater.jvm.jars import Watcher, unwatched
 from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import check_spark_version
 from headwater.settings import Settings, exported, running_under_spark_submit
 from headwater.spark.connectors import CONNECTORS, LOCAL_CONFIGURATION, session_configuration
@@ -33,7 +34,7 @@ def create_session(
     *,
     connectors: Iterable[str] = ("kafka",),
     additional_configs: Mapping[str, str] | None = None,
-    watch: Watcher = lambda group: lambda done, total: None,
+    watch: Watcher = unwatched,
 ) -> SparkSession:
     """A session with the connectors ready to use; the active one, if there is one.
 
@@ -49,8 +50,6 @@ def create_session(
     configuration = {
         # Times are written in UTC, wherever the driver runs.
         "spark.sql.session.timeZone": "UTC",
-        # The JVM interprets methods of more than 8,000 bytes; Spark splits them when told so.
-        "spark.sql.codegen.hugeMethodLimit": "8000",
         # Stopping a query waits for its thread, by default for ever.
         "spark.sql.streaming.stopTimeout": "30s",
         **session_configuration(names),
@@ -77,9 +76,10 @@ def _start(
     configuration: Mapping[str, str],
     watch: Watcher,
 ) -> SparkSession:
-    jars = [str(path) for path in ensure_jars(connectors, settings, watch)]
+    jars = [str(path) for path in session_jars(connectors, settings, watch)]
     java_home = java_home_for_spark(find_java(settings), settings)
-    local = settings.spark.master.startswith("local")
+    # local-cluster[…] has executors of its own, as a real cluster has.
+    local = settings.spark.master.partition("[")[0] == "local"
     given = {
         "spark.master": settings.spark.master,
         "spark.driver.memory": settings.spark.driver_memory,
@@ -117,7 +117,8 @@ def _check_connectors(spark: SparkSession, names: Iterable[str]) -> None:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name in names:
         try:
-            loader.loadClass(CONNECTORS[name].probe)
+            for probe in CONNECTORS[name].probes:
+                loader.loadClass(probe)
         except Exception:
             raise MissingPartError(
                 f"the connector {name!r} is not on Spark's class path",

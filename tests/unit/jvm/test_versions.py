@@ -32,8 +32,8 @@ def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     assert caught.value.hint == f"known: {', '.join(GROUPS)}"
 
 
-def test_the_brokers_jars_are_no_connector_for_spark() -> None:
-    assert set(GROUPS) - set(CONNECTORS) == {"broker"}
+def test_the_jars_of_broker_and_compiler_are_no_connectors_for_spark() -> None:
+    assert set(GROUPS) - set(CONNECTORS) == {"broker", "compiler"}
 
 
 @pytest.mark.parametrize("version", SPARK_VERSIONS)

@@ -1,0 +1,48 @@
+package headwater.delivery;
+
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** The headers that Kafka Connect defined for records in a dead letter queue. */
+final class ConnectErrors {
+  private static final String PREFIX = "__connect.errors.";
+
+  private static final Pattern ADDRESS = Pattern.compile("([^,/]+)/(\\d+)@(\\d+)");
+
+  private ConnectErrors() {}
+
+  static List<Header> headers(
+      Parents parents, String jobName, String stage, String kind, String message) {
+    UTF8String topic = parents.topic();
+    boolean one = topic != null;
+    return List.of(
+        header("topic", one ? topic.toString() : null),
+        header("partition", one ? Integer.toString(parents.partition()) : null),
+        header("offset", one ? Long.toString(parents.offset()) : null),
+        header("connector.name", jobName),
+        header("stage", stage),
+        header("exception.class.name", kind),
+        header("exception.message", message));
+  }
+
+  /** Of a record that Kafka would not take; the address is that of its parents. */
+  static List<Header> ofRefused(String address, String jobName, Exception error) {
+    Matcher one = ADDRESS.matcher(address);
+    boolean single = one.matches();
+    return List.of(
+        header("topic", single ? one.group(1) : null),
+        header("partition", single ? one.group(2) : null),
+        header("offset", single ? one.group(3) : null),
+        header("connector.name", jobName),
+        header("stage", "TASK_PUT"),
+        header("exception.class.name", error.getClass().getName()),
+        header("exception.message", error.getMessage()));
+  }
+
+  private static Header header(String name, String value) {
+    return LineageHeaders.header(PREFIX + name, value);
+  }
+}

@@ -1,0 +1,25 @@
+package headwater.delivery;
+
+import java.io.IOException;
+import org.apache.kafka.clients.producer.ProducerRecord;
+
+/** A way to hand the records of one task to Kafka. What each promises: docs/concepts/delivery.md. */
+interface Delivery {
+  /** Takes a record; it may wait for room, or for the answer. */
+  void send(ProducerRecord<byte[], byte[]> record) throws IOException;
+
+  /** Returns when Kafka has acknowledged all records, or fails with the first that it has not. */
+  void finish() throws IOException;
+
+  /** The task has failed: what is not on its way yet stays here. */
+  void giveUp();
+
+  static Delivery of(SinkOptions options, TaskOfBatch place) {
+    return switch (options.mode()) {
+      case "pipelined" -> new PipelinedDelivery(options);
+      case "individual" -> new IndividualDelivery(options, place);
+      case "transactional" -> TransactionalDelivery.begin(options, place);
+      default -> throw new IllegalArgumentException("unknown mode: " + options.mode());
+    };
+  }
+}

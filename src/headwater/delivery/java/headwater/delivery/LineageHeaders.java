@@ -1,0 +1,149 @@
+package headwater.delivery;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Set;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The headers of a record that a job writes: its stamp, its parent's stamp, `lineage`, then those
+ * that others put on the parent. Their form is in docs/concepts/lineage-header.md.
+ */
+final class LineageHeaders {
+  private static final String JOB_NAME = "job_name";
+  private static final String JOB_VERSION = "job_version";
+  private static final String BATCH_VERSION = "batch_version";
+  private static final String PARENT_LINEAGE = "parent_lineage";
+  private static final String LINEAGE = "lineage";
+  private static final String FORM = "1";
+  private static final int STAMP = 3;
+  private static final Set<UTF8String> STAMP_NAMES = utf8(List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION));
+  private static final Set<UTF8String> OWN_NAMES =
+      utf8(List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE));
+
+  private final String jobName;
+  private final Header[] stamp = new Header[STAMP];
+  private final byte[] lead;
+  private final Set<UTF8String> notHandedOn;
+
+  LineageHeaders(SinkOptions options, long batch) {
+    jobName = options.jobName();
+    for (int place = 0; place < STAMP; place++) {
+      String name = options.headerOrder().get(place);
+      String value =
+          switch (name) {
+            case JOB_NAME -> options.jobName();
+            case JOB_VERSION -> options.jobVersion();
+            default -> Long.toString(batch);
+          };
+      stamp[place] = header(name, value);
+    }
+    lead = (FORM + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
+    notHandedOn = new HashSet<>(OWN_NAMES);
+    notHandedOn.addAll(utf8(options.droppedHeaders()));
+  }
+
+  List<Header> of(Parents parents, long ordinal) {
+    return build(parents, ordinal, List.of());
+  }
+
+  /** Of a record that could not be processed: with the headers that Kafka Connect gives one. */
+  List<Header> ofFailed(Parents parents, long ordinal, InternalRow error) {
+    String kind = error.isNullAt(0) ? null : error.getUTF8String(0).toString();
+    String message = error.isNullAt(1) ? null : error.getUTF8String(1).toString();
+    return build(
+        parents, ordinal, ConnectErrors.headers(parents, jobName, "VALUE_CONVERTER", kind, message));
+  }
+
+  private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
+    ArrayData of = parents.headers();
+    int known = of == null ? 0 : of.numElements();
+    List<Header> all = new ArrayList<>(STAMP + 2 + errors.size() + known);
+    for (Header one : stamp) {
+      all.add(one);
+    }
+    byte[] parentStamp = known < STAMP ? null : stampText(of);
+    if (parentStamp != null) {
+      all.add(new RecordHeader(PARENT_LINEAGE, parentStamp));
+    }
+    all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
+    all.addAll(errors);
+    for (int place = 0; place < known; place++) {
+      InternalRow one = of.getStruct(place, 2);
+      if (!notHandedOn.contains(one.getUTF8String(0))) {
+        all.add(new RecordHeader(one.getUTF8String(0).toString(), value(one)));
+      }
+    }
+    return all;
+  }
+
+  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]` */
+  private byte[] lineage(Parents parents, long ordinal) {
+    Bytes out = new Bytes().add(lead);
+    parents.writeTo(out);
+    if (parents.unlisted() != 0) {
+      out.add(",+").add(parents.unlisted());
+    }
+    if (ordinal != 0) {
+      out.add(" #").add(ordinal);
+    }
+    if (parents.allParentsHash() != null) {
+      out.add(" =").add(recordId(parents.allParentsHash(), ordinal));
+    }
+    return out.toArray();
+  }
+
+  private String recordId(UTF8String parentsHash, long ordinal) {
+    String text = jobName + "\0" + parentsHash + "\0" + ordinal;
+    try {
+      MessageDigest digest = MessageDigest.getInstance("SHA-256");
+      byte[] hash = digest.digest(text.getBytes(StandardCharsets.UTF_8));
+      return HexFormat.of().formatHex(hash, 0, 16);
+    } catch (NoSuchAlgorithmException missing) {
+      throw new IllegalStateException(missing);
+    }
+  }
+
+  /** The parent's stamp as people know it, `["{job_name, a}",…]`; null if it has none. */
+  private static byte[] stampText(ArrayData headers) {
+    Bytes out = new Bytes();
+    for (int place = 0; place < STAMP; place++) {
+      InternalRow one = headers.getStruct(place, 2);
+      UTF8String name = one.getUTF8String(0);
+      if (!STAMP_NAMES.contains(name)) {
+        return null;
+      }
+      out.add(place == 0 ? "[\"{" : ",\"{");
+      if (value(one) != null) {
+        out.add(name.getBytes()).add(", ").addEscaped(value(one));
+      }
+      out.add("}\"");
+    }
+    return out.add(']').toArray();
+  }
+
+  private static byte[] value(InternalRow header) {
+    return header.isNullAt(1) ? null : header.getBinary(1);
+  }
+
+  static Header header(String name, String value) {
+    return new RecordHeader(name, value == null ? null : value.getBytes(StandardCharsets.UTF_8));
+  }
+
+  private static Set<UTF8String> utf8(List<String> names) {
+    Set<UTF8String> all = new HashSet<>();
+    for (String name : names) {
+      all.add(UTF8String.fromString(name));
+    }
+    return all;
+  }
+}

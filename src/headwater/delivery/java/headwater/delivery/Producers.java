@@ -1,0 +1,74 @@
+package headwater.delivery;
+
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+
+/** Producers are kept across micro-batches: each start costs a connection and a handshake. */
+public final class Producers {
+  private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
+  private static final Map<Key, Kept> KEPT = new HashMap<>();
+
+  /** Tasks of one query share a producer, unless each has a line of its own. */
+  record Key(String queryId, int line, Map<String, Object> properties) {}
+
+  private Producers() {}
+
+  private static final class Kept {
+    final KafkaProducer<byte[], byte[]> producer;
+    long used;
+
+    Kept(KafkaProducer<byte[], byte[]> producer) {
+      this.producer = producer;
+    }
+  }
+
+  /** The producer that is kept under this key, or a new one. */
+  static synchronized KafkaProducer<byte[], byte[]> get(Key key) {
+    closeIdle();
+    Kept kept = KEPT.get(key);
+    if (kept == null) {
+      kept = new Kept(new KafkaProducer<>(key.properties()));
+      KEPT.put(key, kept);
+    }
+    kept.used = System.nanoTime();
+    return kept.producer;
+  }
+
+  /** Ends a producer at once: what it holds is not sent. */
+  static void discard(Key key) {
+    Kept kept;
+    synchronized (Producers.class) {
+      kept = KEPT.remove(key);
+    }
+    if (kept != null) {
+      kept.producer.close(Duration.ZERO);
+    }
+  }
+
+  /** At the end of a query. */
+  public static synchronized void close(String queryId, long boundMillis) {
+    Duration bound = Duration.ofMillis(boundMillis);
+    for (Iterator<Map.Entry<Key, Kept>> all = KEPT.entrySet().iterator(); all.hasNext(); ) {
+      Map.Entry<Key, Kept> one = all.next();
+      if (one.getKey().queryId().equals(queryId)) {
+        all.remove();
+        one.getValue().producer.close(bound);
+      }
+    }
+    TransactionalDelivery.close(queryId, bound);
+  }
+
+  private static void closeIdle() {
+    long now = System.nanoTime();
+    for (Iterator<Kept> all = KEPT.values().iterator(); all.hasNext(); ) {
+      Kept kept = all.next();
+      if (now - kept.used > IDLE_NANOS) {
+        all.remove();
+        kept.producer.close(Duration.ZERO);
+      }
+    }
+  }
+}

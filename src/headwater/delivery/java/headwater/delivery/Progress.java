@@ -1,0 +1,77 @@
+package headwater.delivery;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+
+/**
+ * The last batch that a task has committed, kept by Kafka as the offset of a consumer group, because
+ * that is what a transaction can hold besides records.
+ */
+record Progress(long batch, int tasks) {
+  private static final long ASK_SECONDS = 30;
+  private static final Progress NONE = new Progress(-1, 0);
+
+  static OffsetAndMetadata note(TaskOfBatch place) {
+    return new OffsetAndMetadata(place.batch(), Integer.toString(place.tasks()));
+  }
+
+  static Progress of(SinkOptions options, String group) {
+    try (Admin admin = Admin.create(clientProperties(options))) {
+      Map<TopicPartition, OffsetAndMetadata> found =
+          admin
+              .listConsumerGroupOffsets(group, new ListConsumerGroupOffsetsOptions().requireStable(true))
+              .partitionsToOffsetAndMetadata()
+              .get(ASK_SECONDS, TimeUnit.SECONDS);
+      for (OffsetAndMetadata one : found.values()) {
+        if (one != null) {
+          return new Progress(one.offset(), Integer.parseInt(one.metadata()));
+        }
+      }
+      return NONE;
+    } catch (ExecutionException failed) {
+      if (failed.getCause() instanceof GroupIdNotFoundException) {
+        return NONE;
+      }
+      throw new KafkaException("the progress of " + group + " can't be read", failed.getCause());
+    } catch (TimeoutException late) {
+      throw new KafkaException(
+          "no answer on the progress of " + group + " after " + ASK_SECONDS + " s", late);
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new KafkaException("stopped while reading the progress of " + group, stopped);
+    }
+  }
+
+  /** Whether the task has been committed; fails if its batch was divided in another way then. */
+  boolean covers(TaskOfBatch place) {
+    if (batch == place.batch() && tasks != place.tasks()) {
+      throw new KafkaException(
+          "batch " + batch + " was begun with " + tasks + " tasks and is run again with "
+              + place.tasks() + ": what is written already can't be told; set the number of "
+              + "partitions back");
+    }
+    return batch >= place.batch();
+  }
+
+  private static Map<String, Object> clientProperties(SinkOptions options) {
+    Map<String, Object> properties = new HashMap<>(options.producer());
+    for (String name : ProducerConfig.configNames()) {
+      // Those that both kinds of client know, such as the brokers and the security, stay.
+      if (!AdminClientConfig.configNames().contains(name)) {
+        properties.remove(name);
+      }
+    }
+    return properties;
+  }
+}

@@ -1,0 +1,83 @@
+package headwater.delivery;
+
+import java.io.IOException;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.InvalidRecordException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.header.Header;
+
+/**
+ * Records that Kafka refuses for what they are, not for its state: with a topic for failures they
+ * go there, by reference, and the job goes on.
+ */
+final class SetAside {
+  private record Refused(ProducerRecord<byte[], byte[]> record, Exception error) {}
+
+  private final SinkOptions options;
+  private final Queue<Refused> waiting = new ConcurrentLinkedQueue<>();
+
+  SetAside(SinkOptions options) {
+    this.options = options;
+  }
+
+  boolean takes(Throwable error) {
+    return options.failuresTopic() != null
+        && (error instanceof RecordTooLargeException || error instanceof InvalidRecordException);
+  }
+
+  /** Reports come on the producer's own thread, which must not wait: the task's sends them. */
+  void add(ProducerRecord<byte[], byte[]> record, Exception error) {
+    waiting.add(new Refused(record, error));
+  }
+
+  void sendAll(KafkaProducer<byte[], byte[]> producer) throws IOException {
+    for (Refused one = waiting.poll(); one != null; one = waiting.poll()) {
+      send(producer, one.record(), one.error());
+    }
+  }
+
+  void send(
+      KafkaProducer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, Exception error)
+      throws IOException {
+    String address = DeliveryFailedException.parentsOf(record);
+    ProducerRecord<byte[], byte[]> reference =
+        new ProducerRecord<>(
+            options.failuresTopic(), null, record.key(), reference(address, record.value()));
+    for (Header header : record.headers()) {
+      reference.headers().add(header);
+    }
+    for (Header header : ConnectErrors.ofRefused(address, options.jobName(), error)) {
+      reference.headers().add(header);
+    }
+    try {
+      producer.send(reference).get();
+    } catch (ExecutionException failed) {
+      throw new DeliveryFailedException(reference, failed.getCause());
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new DeliveryFailedException(reference, stopped);
+    }
+  }
+
+  private static byte[] reference(String address, byte[] value) {
+    int size = value == null ? 0 : value.length;
+    Bytes out = new Bytes().add("{\"address\":\"").add(address).add("\",\"size\":").add(size);
+    return out.add(",\"sha256\":\"").add(sha256(value)).add("\"}").toArray();
+  }
+
+  private static String sha256(byte[] value) {
+    try {
+      byte[] hashed = value == null ? new byte[0] : value;
+      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(hashed));
+    } catch (NoSuchAlgorithmException missing) {
+      throw new IllegalStateException(missing);
+    }
+  }
+}

@@ -1,0 +1,67 @@
+package headwater.delivery;
+
+import java.io.IOException;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** One task's rows as records. The columns come in the order that `delivery/sink.py` gives them. */
+final class TaskWriter implements DataWriter<InternalRow> {
+  private static final int TOPIC = 0;
+  private static final int KEY = 1;
+  private static final int VALUE = 2;
+  private static final int LINEAGE = 3;
+  private static final int ORDINAL = 4;
+  private static final int ERROR = 5;
+
+  private final Delivery delivery;
+  private final LineageHeaders headers;
+  private UTF8String lastTopic;
+  private String lastTopicName;
+
+  TaskWriter(Delivery delivery, SinkOptions options, long batch) {
+    this.delivery = delivery;
+    this.headers = new LineageHeaders(options, batch);
+  }
+
+  @Override
+  public void write(InternalRow row) throws IOException {
+    Parents parents = row.isNullAt(LINEAGE) ? Parents.NONE : new Parents(row.getStruct(LINEAGE, Parents.FIELDS));
+    long ordinal = row.isNullAt(ORDINAL) ? 0 : row.getLong(ORDINAL);
+    ProducerRecord<byte[], byte[]> record =
+        new ProducerRecord<>(
+            topic(row.getUTF8String(TOPIC)),
+            null,
+            row.isNullAt(KEY) ? null : row.getBinary(KEY),
+            row.isNullAt(VALUE) ? null : row.getBinary(VALUE),
+            row.isNullAt(ERROR)
+                ? headers.of(parents, ordinal)
+                : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
+    delivery.send(record);
+  }
+
+  @Override
+  public WriterCommitMessage commit() throws IOException {
+    delivery.finish();
+    return null;
+  }
+
+  @Override
+  public void abort() {
+    delivery.giveUp();
+  }
+
+  @Override
+  public void close() {}
+
+  private String topic(UTF8String topic) {
+    // Nearly all rows go to one topic: its name is decoded once.
+    if (!topic.equals(lastTopic)) {
+      lastTopic = topic.copy();
+      lastTopicName = topic.toString();
+    }
+    return lastTopicName;
+  }
+}

@@ -1,0 +1,192 @@
+"""Ways to write a query's records to Kafka. What each promises: docs/concepts/delivery.md.
+
+    exactly-once   each once, on one driver; offsets without gaps, readers need nothing
+    strict         each once, on clusters too: transactions; readers must read committed
+    idempotent     up to five requests on their way, a producer's retry doubles nothing
+    batched        one request on its way
+    individual     a record is sent when the one before it has been acknowledged
+
+A mode is a small class: which producer it needs, what it refuses, and how it runs a query.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.delivery.lease import lease
+from headwater.delivery.sink import Target, close_producers, start
+from headwater.errors import InputError, UnsafeDeliveryError
+from headwater.settings import Settings
+from headwater.spark import StopSignal, run_until_stopped
+
+Say = Callable[[str], None]
+
+# Measured: with Kafka's defaults the producer sends small uncompressed batches and is the
+# slowest part of a copying job; with these it is no longer.
+PRODUCER = {
+    "kafka.linger.ms": "20",
+    "kafka.batch.size": str(256 * 1024),
+    "kafka.compression.type": "lz4",
+    "kafka.acks": "all",
+    # A full queue waits as long as a record may be on its way, instead of failing.
+    "kafka.max.block.ms": "120000",
+}
+_IDEMPOTENT = {
+    "kafka.enable.idempotence": "true",
+    "kafka.max.in.flight.requests.per.connection": "5",
+}
+_TRIGGERS = {"processingTime", "availableNow", "once"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of a query; its id is on the records, and tells none of them apart."""
+
+    spark: SparkSession
+    rows: DataFrame
+    target: Target
+    settings: Settings
+    say: Say
+    id: str
+
+
+class Mode(ABC):
+    """How records are handed to Kafka."""
+
+    name: str
+
+    @abstractmethod
+    def options(self) -> Mapping[str, str]:
+        """For the sink: its way of sending, and the producer's properties."""
+
+    def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
+        """Refuse settings under which the mode could not keep its promise.
+
+        Raises:
+            UnsafeDeliveryError: names the setting and its value.
+        """
+        for kind in set(target.trigger) - _TRIGGERS:
+            raise unsafe(
+                self.name, "trigger", kind, "it has no micro-batches that could be finished"
+            )
+
+    def run(self, run: Run, stop: StopSignal) -> None:
+        """Run the query until it ends or is stopped."""
+        query = start(run.rows, run.target, run.id, self.options(), run.settings)
+        try:
+            run_until_stopped(query, stop, run.settings, run.say)
+        finally:
+            close_producers(run.spark, query)
+
+
+class Idempotent(Mode):
+    """Several requests on their way; Kafka drops what a retry would double."""
+
+    name = "idempotent"
+
+    def options(self) -> Mapping[str, str]:
+        return {"mode": "pipelined", **PRODUCER, **_IDEMPOTENT}
+
+
+class Batched(Mode):
+    """One request on its way, so that a retry overtakes nothing."""
+
+    name = "batched"
+
+    def options(self) -> Mapping[str, str]:
+        return {
+            "mode": "pipelined",
+            **PRODUCER,
+            "kafka.enable.idempotence": "false",
+            "kafka.max.in.flight.requests.per.connection": "1",
+        }
+
+
+class Individual(Mode):
+    """Each record waits for the acknowledgement of the one before it."""
+
+    name = "individual"
+
+    def __init__(self, pause_seconds: float = 0.0) -> None:
+        if pause_seconds < 0:
+            raise InputError(f"a pause can't be negative: {pause_seconds}")
+        self._pause_seconds = pause_seconds
+
+    def options(self) -> Mapping[str, str]:
+        return {
+            "mode": "individual",
+            "pauseMillis": str(round(self._pause_seconds * 1000)),
+            **PRODUCER,
+            # Nothing comes that could share a request: any lingering is lost time.
+            "kafka.linger.ms": "0",
+            "kafka.compression.type": "none",
+            "kafka.enable.idempotence": "true",
+            "kafka.max.in.flight.requests.per.connection": "1",
+        }
+
+
+class Strict(Mode):
+    """Transactions: a task's records and the batch's number are committed as one."""
+
+    name = "strict"
+
+    def options(self) -> Mapping[str, str]:
+        return {
+            "mode": "transactional",
+            **PRODUCER,
+            **_IDEMPOTENT,
+            # As long as a task may take. Kafka's own limit is 15 minutes.
+            "kafka.transaction.timeout.ms": "600000",
+        }
+
+    def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
+        super().refuse_unsafe(spark, target)
+        # A second run of a batch must be divided into the same tasks.
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+
+
+def new_run_id() -> str:
+    """Names one start of a query. Records are told apart by their parents, never by this."""
+    return str(uuid.uuid4())
+
+
+def deliver(
+    spark: SparkSession,
+    rows: DataFrame,
+    target: Target,
+    mode: Mode,
+    settings: Settings,
+    say: Say = lambda line: None,
+) -> None:
+    """Run the query in this mode until it ends or is stopped; `rows` are made by `sink_rows`.
+
+    Raises:
+        UnsafeDeliveryError: a setting would break the mode's promise.
+        CheckpointInUseError: another driver holds the checkpoint.
+        CheckpointError: the checkpoint is damaged.
+        QueryFailedError: the query failed.
+    """
+    mode.refuse_unsafe(spark, target)
+    local = isinstance(target.checkpoint, Path)
+    with lease(target.checkpoint, spark) if local else nullcontext():  # type: ignore[arg-type]
+        stop = StopSignal()
+        with stop.on_signals():
+            mode.run(Run(spark, rows, target, settings, say, new_run_id()), stop)
+
+
+def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:
+    return UnsafeDeliveryError(
+        f"{mode} delivery can't be promised with {setting}={value}: {why}",
+        hint="use a local master without retries, such as spark.master=local[*], "
+        "spark.speculation=false and a trigger of micro-batches; "
+        "on a cluster use --delivery strict",
+        setting=setting,
+        value=value,
+    )

@@ -1,0 +1,111 @@
+"""Starts a query on Headwater's own Kafka sink (`java/`), which makes the headers and sends.
+
+The sink takes the columns by their place: topic, key, value, lineage, ordinal, error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.delivery.dead_letter import ERROR_COLUMN
+from headwater.kafka import max_record_bytes
+from headwater.rowlineage.columns import LINEAGE_COLUMN
+from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.settings import Settings
+from headwater.spark.connectors import OWN_SINK
+from headwater.spark.kafka_source import client_options
+
+ORDINAL_COLUMN = "ordinal"
+COLUMNS = ("topic", "key", "value", LINEAGE_COLUMN, ORDINAL_COLUMN, ERROR_COLUMN)
+
+_CLOSE_MILLIS = 10_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a query writes, and what it puts on every record."""
+
+    job_name: str
+    job_version: str
+    # A local folder, or a URI of a file system that Spark knows.
+    checkpoint: Path | str
+    # The output first; rows name the one that they go to.
+    topics: tuple[str, ...]
+    trigger: Mapping[str, Any]
+    # The order of the stamp's headers; the seed's two jobs differ in it.
+    header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
+    # Where records go that Kafka refuses for what they are; without it they stop the job.
+    failures_topic: str | None = None
+
+    @property
+    def location(self) -> str:
+        """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
+        if isinstance(self.checkpoint, Path):
+            return f"file://{self.checkpoint.absolute()}"
+        return self.checkpoint
+
+
+def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
+    """The columns of the sink, from rows with key, value, lineage, error and maybe ordinal."""
+    key = F.col("key").cast("binary") if "key" in rows.columns else F.lit(None).cast("binary")
+    ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(None)
+    return rows.select(
+        topic.alias("topic"),
+        key.alias("key"),
+        F.col("value"),
+        F.col(LINEAGE_COLUMN),
+        ordinal.cast("bigint").alias(ORDINAL_COLUMN),
+        F.col(ERROR_COLUMN),
+    )
+
+
+def start(
+    rows: DataFrame,
+    target: Target,
+    run_id: str,
+    options: Mapping[str, str],
+    settings: Settings,
+    *,
+    trigger: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start the query; `options` are those of a delivery mode."""
+    given = {
+        "jobName": target.job_name,
+        "jobVersion": target.job_version,
+        "runId": run_id,
+        "headerOrder": "\n".join(target.header_order),
+        "droppedHeaders": "\n".join(settings.jobs.drop_headers),
+        "outputTopic": target.topics[0],
+        "checkpointLocation": target.location,
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),
+        **options,
+        # A batch above the topic's limit would be refused with all that is in it.
+        "kafka.batch.size": str(min(int(options["kafka.batch.size"]), _limit(target, settings))),
+        **client_options(settings),
+    }
+    return (
+        rows.select(*COLUMNS)
+        .writeStream.format(OWN_SINK)
+        .options(**given)
+        .trigger(**(trigger or target.trigger))
+        .queryName(target.job_name)
+        .start()
+    )
+
+
+def _limit(target: Target, settings: Settings) -> int:
+    return min(max_record_bytes(topic, settings) for topic in target.topics)
+
+
+def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
+    """Those that the sink has kept for the query in the driver's JVM; bounded."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm.headwater.delivery.Producers.close(str(query.id), _CLOSE_MILLIS)

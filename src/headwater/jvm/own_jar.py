@@ -1,0 +1,91 @@
+"""Headwater's own Java: a small sink for Spark, compiled once per machine.
+
+The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
+The result lies in the cache beside the jars it was made from, named after their content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+
+from headwater.errors import InternalError
+from headwater.jvm.jars import Watcher, ensure_jars, spark_jars, unwatched
+from headwater.jvm.java import find_java
+from headwater.jvm.versions import SPARK_VERSIONS
+from headwater.settings import Settings
+
+_LANGUAGE = "17"
+_COMPILE_SECONDS = 120
+# Zip has no older date; a date that never changes makes the same jar from the same sources.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def session_jars(
+    connectors: Iterable[str], settings: Settings, watch: Watcher = unwatched
+) -> list[Path]:
+    """All jars that a session with these connectors needs, fetched or made if need be."""
+    names = tuple(connectors)
+    own = [ensure_own_jar(settings, watch)] if "kafka" in names else []
+    return [*ensure_jars(names, settings, watch), *own]
+
+
+def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:
+    """The path of the jar, compiled if it is not in the cache yet.
+
+    Raises:
+        DownloadError: the compiler can't be had.
+        MissingPartError: no Java.
+    """
+    sources = _sources()
+    jar = settings.jars_dir / f"headwater-{_digest(sources)}.jar"
+    if not jar.is_file():
+        (compiler,) = ensure_jars(["compiler"], settings, watch)
+        class_path = [*spark_jars(), *ensure_jars(["kafka"], settings, watch)]
+        with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
+            classes = Path(folder) / "classes"
+            _compile(compiler, class_path, sources, classes, settings)
+            unfinished = Path(folder) / jar.name
+            _pack(classes, unfinished)
+            # Two processes may come here at once: both made the same, the last rename stays.
+            os.replace(unfinished, jar)
+    return jar
+
+
+def _sources() -> list[Path]:
+    folder = Path(str(resources.files("headwater"))) / "delivery" / "java"
+    return sorted(folder.rglob("*.java"))
+
+
+def _digest(sources: list[Path]) -> str:
+    """Of all that the classes depend on."""
+    digest = hashlib.sha256("\0".join(SPARK_VERSIONS).encode())
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _compile(
+    compiler: Path, class_path: list[Path], sources: list[Path], classes: Path, settings: Settings
+) -> None:
+    command = [str(find_java(settings).binary), "-jar", str(compiler), f"-{_LANGUAGE}", "-nowarn"]
+    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, class_path))]
+    command += ["-d", str(classes), *map(str, sources)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise InternalError(f"Headwater's Java does not compile:\n{done.stderr.strip()}")
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            name = path.relative_to(classes).as_posix()
+            archive.writestr(zipfile.ZipInfo(name, _DATE), path.read_bytes())

@@ -1,0 +1,174 @@
+"""Each delivery mode under the faults of Kafka: what the table in the docs promises, no less."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from headwater import LineageJob
+from headwater.delivery import MODE_NAMES
+from headwater.errors import QueryFailedError
+from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
+from headwater.services import down, up
+from headwater.services.service import ServiceState
+from headwater.settings import Settings
+from headwater.testing import Ledger
+from headwater.testing.fixtures import TopicMaker, local_settings
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+RECORDS = 100_000
+PAUSE_SECONDS = 20
+# A producer that is not idempotent sends again what it has no answer for.
+MAY_DOUBLE = {"batched"}
+
+
+@dataclass
+class OwnBroker:
+    """A broker that a test may break without breaking those of others."""
+
+    settings: Settings
+
+    def start(self) -> psutil.Process:
+        state: ServiceState
+        (state,) = up(["kafka"], self.settings, lambda group: lambda done, total: None)
+        assert state.pid is not None
+        return psutil.Process(state.pid)
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    settings = local_settings(tmp_path_factory.mktemp("own-broker"))
+    yield OwnBroker(settings)
+    down(settings, wipe=True)
+
+
+def copy(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
+    job = LineageJob("copy", settings=settings, checkpoint=checkpoint, delivery=mode)
+    rows = job.read(source).select("key", "value", "lineage")
+    job.write(rows, target, trigger={"availableNow": True})
+
+
+class InThread(threading.Thread):
+    """Runs a function beside the test; `finish` hands on what it raised."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # raised in the test's own thread
+            self._error = error
+
+    def finish(self, seconds: float) -> None:
+        self.join(seconds)
+        assert not self.is_alive(), f"no end after {seconds:g} s"
+        if self._error is not None:
+            raise self._error
+
+
+def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thread) -> None:
+    deadline = time.monotonic() + 60
+    while sum(end_offsets(topic, settings).values()) < records:
+        assert thread.is_alive(), "the copy ended before the fault"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("mode", MODE_NAMES)
+def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise(
+    own_broker: OwnBroker, spark: object, tmp_path: Path, mode: str
+) -> None:
+    process = own_broker.start()
+    settings = own_broker.settings
+    source, target = f"in-{mode}", f"out-{mode}"
+    for topic in (source, target):
+        create_topic(topic, 2, settings)
+    ledger = Ledger(source, settings)
+    ledger.write(RECORDS)
+    work = InThread(lambda: copy(mode, source, target, settings, tmp_path / "checkpoint"))
+    work.start()
+    wait_for(1, target, settings, work)
+    process.kill()
+    process.wait(10)
+    again = own_broker.start()
+    assert again.pid != process.pid
+    assert work.is_alive(), "the copy ended before the second fault"
+    again.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(PAUSE_SECONDS)
+        # A paused broker is waited for: the copy has neither ended nor failed.
+        assert work.is_alive()
+    finally:
+        again.send_signal(signal.SIGCONT)
+    work.finish(180)
+    report = ledger.check(target)
+    assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
+    if mode not in MAY_DOUBLE:
+        assert report.duplicates == 0
+
+
+def fill_with_one_too_large(settings: Settings, source: str, target: str) -> None:
+    limit = ConfigEntry("max.message.bytes", "10000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, target, incremental_configs=[limit])
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    (done,) = admin.incremental_alter_configs([resource]).values()
+    done.result(10)
+    # Letters that do not compress, or the broker would find the record small enough.
+    large = random.Random(17).randbytes(20_000)  # noqa: S311 - not a secret
+    with RecordProducer(settings) as producer:
+        for value in (b"before", large, b"after"):
+            producer.send(source, value, b"key", partition=0)
+
+
+@pytest.mark.parametrize("mode", MODE_NAMES)
+def test_a_record_that_kafka_refuses_stops_the_job_with_its_address(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, mode: str
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    fill_with_one_too_large(broker, source, target)
+    with pytest.raises(QueryFailedError, match="RecordTooLargeException") as failed:
+        copy(mode, source, target, broker, tmp_path / "checkpoint")
+    if mode != "strict":
+        assert f"{source}/0@1" in failed.value.message
+    found = [record.value for record in read_topic(target, broker)]
+    if mode == "individual":
+        # Nothing behind the failed one was sent.
+        assert found == [b"before"]
+    if mode == "strict":
+        assert found == []
+
+
+@pytest.mark.parametrize("mode", ["individual", "batched", "idempotent"])
+def test_a_record_that_kafka_refuses_can_be_set_aside_instead(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, mode: str
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    fill_with_one_too_large(broker, source, target)
+    job = LineageJob("copy", settings=broker, checkpoint=tmp_path / "checkpoint", delivery=mode)
+    rows = job.read(source).select("key", "value", "lineage")
+    job.write(rows, target, trigger={"availableNow": True}, on_failure="dead-letter")
+    assert [record.value for record in read_topic(target, broker)] == [b"before", b"after"]
+    (dead,) = read_topic(f"{target}-dead-letter", broker)
+    assert dead.key == b"key"
+    assert f'"address":"{source}/0@1","size":20000'.encode() in (dead.value or b"")
+    headers = dict(dead.headers)
+    assert headers["__connect.errors.offset"] == b"1"
+    assert b"RecordTooLargeException" in (headers["__connect.errors.exception.class.name"] or b"")
