@@ -23,6 +23,28 @@ def stamped(*parents: str, job: str = "job", ordinal: int = 0, unlisted: int = 0
     return [*JobStamp(job, "v1.0.0", 4).headers(STAMP_HEADERS), ("lineage", encode(lineage))]
 
 
+def set_aside(
+    origin: str,
+    *,
+    job: str = "job",
+    reason: str = "headwater.MalformedJson",
+    message: str = "the value is not a JSON object",
+) -> list[Header]:
+    """The headers of a dead letter made from this record."""
+    address = Address.parse(origin)
+    connect = {
+        "topic": address.topic,
+        "partition": str(address.partition),
+        "offset": str(address.offset),
+        "connector.name": job,
+        "stage": "VALUE_CONVERTER",
+        "exception.class.name": reason,
+        "exception.message": message,
+    }
+    errors = [(f"__connect.errors.{name}", text.encode()) for name, text in connect.items()]
+    return [*stamped(origin, job=job), *errors]
+
+
 def write(
     topic: str,
     records: Iterable[Iterable[Header]],

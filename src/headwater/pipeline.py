@@ -20,11 +20,11 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.deadletter import dead_letter_topic
 from headwater.delivery import DEFAULT_MODE, delivery_mode
 from headwater.delivery.dead_letter import (
     ERROR_COLUMN,
     RAW_VALUE_COLUMN,
-    dead_letter_topic,
     dead_letter_value,
     size_error,
 )

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from tests.support import Headwater, environment
 
-from headwater.delivery.checkpoint import read_progress
+from headwater.checkpoint import read_progress
 from headwater.kafka import end_offsets
 from headwater.settings import Settings
 from headwater.testing import Ledger

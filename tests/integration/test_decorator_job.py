@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.support import Headwater, alive, environment
 
+from headwater.checkpoint import read_reading
 from headwater.jobs import visits_decorator_job
 from headwater.kafka import RecordProducer, end_offsets, read_topic
 from headwater.model import Record
@@ -117,6 +118,12 @@ def test_batch_numbers_go_on_after_a_restart_and_nothing_is_repeated(
         assert batches == {str(number).encode() for number in range(round_ + 1)}
     report = ledger.check(target)
     assert report.perfect, report
+    reading = read_reading(tmp_path / "checkpoint")
+    assert reading is not None
+    assert reading.committed == {source: end_offsets(source, broker)}
+    assert reading.started == {source: {0: 0, 1: 0}}
+    assert reading.outputs is not None
+    assert sorted(reading.outputs) == [target, f"{target}-dead-letter"]
 
 
 def test_sigterm_to_the_whole_group_ends_the_job_and_the_next_start_goes_on(

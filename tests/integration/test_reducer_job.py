@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from headwater.deadletter import Outcome, read_letter, redrive
 from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.kafka import RecordProducer, read_topic
-from headwater.model import Record
+from headwater.model import Address, Record
 from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
+from headwater.trace import Fate, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -110,6 +112,29 @@ def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_g
         assert headers["lineage"].endswith(f" {source}/0@{offset}")
 
 
+def test_what_is_redriven_and_fails_again_is_set_aside_with_its_count(
+    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
+    send(broker, source, b"poison", json.dumps(GOOD).encode())
+    for round_ in range(3):
+        run(visits_reducer_job, broker, source, target, tmp_path / "checkpoint")
+        letters = list(map(read_letter, read_topic(f"{target}-dead-letter", broker)))
+        assert [letter.redrives for letter in letters] == list(range(round_ + 1))
+        report = redrive(target, broker, max_redrives=2)
+        assert report.passed == (round_ < 2)
+    assert report.counts == {Outcome.BEFORE: 2, Outcome.TOO_OFTEN: 1}
+    proof = verify(target, source, broker)
+    assert (proof.expected, proof.found, proof.dead_lettered, proof.passed) == (4, 1, 3, True)
+    # The checkpoint that Spark left tells that all was read.
+    checkpoint = tmp_path / "checkpoint"
+    found = why_missing(Address(source, 0, 0), target, broker, checkpoint=checkpoint)
+    assert (found.fate, len(found.hops)) == (Fate.DEAD_LETTERED, 3)
+    send(broker, source, b"later")
+    later = why_missing(Address(source, 0, 4), target, broker, checkpoint=checkpoint)
+    assert (later.fate, later.verdict.estimate) == (Fate.NOT_YET_READ, False)
+
+
 def test_a_value_too_large_for_the_output_is_kept_by_reference(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
@@ -121,6 +146,8 @@ def test_a_value_too_large_for_the_output_is_kept_by_reference(
     reference = json.loads(dead.value or b"")
     assert (reference["address"], reference["size"]) == (f"{source}/0@0", 950_000)
     assert len(reference["sha256"]) == 64
+    assert redrive(target, broker).passed
+    assert [record.value for record in read_topic(source, broker)][2:] == [b"x" * 950_000]
 
 
 def _with(**changes: object) -> bytes:

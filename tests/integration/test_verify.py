@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import time
+from pathlib import Path
 
 import pytest
+from tests.checkpoints import write_checkpoint
 from tests.stamped import delete_before, open_transaction, stamped, write, write_transaction
 from tests.support import Headwater
 
@@ -145,6 +147,56 @@ def test_dead_lettered_records_are_accounted_for_apart(
     assert report.state.value == "partial"
     write(dead, [stamped(f"{source}/0@19")], broker)
     assert verify(output, source, broker).passed
+
+
+def test_filtered_records_count_only_if_that_is_said_and_the_checkpoint_shows_they_were_read(
+    broker: Settings, source: str, output: str, headwater: Headwater, tmp_path: Path
+) -> None:
+    write(output, [stamped(f"{source}/0@{n}") for n in range(0, 16, 2)], broker)
+    report = verify(output, source, broker)
+    assert (report.state.value, report.filtered, report.missing) == ("partial", 0, 12)
+    with pytest.raises(InputError, match="no checkpoint") as error:
+        verify(output, source, broker, allow_filtered=True)
+    assert "--checkpoint" in str(error.value.hint)
+    checkpoint = write_checkpoint(
+        tmp_path / "c", source, started={0: 2}, committed={0: 16}, begun={0: 20}, outputs=(output,)
+    )
+    # 1 is before where the job began, and 16 to 19 are in a batch that is not done.
+    report = verify(output, source, broker, allow_filtered=True, checkpoint=checkpoint)
+    assert (report.found, report.filtered, report.missing) == (8, 7, 5)
+    assert [(gap.first.offset, gap.last.offset) for gap in report.gap_examples] == [
+        (1, 1),
+        (16, 19),
+    ]
+    write_checkpoint(checkpoint, source, committed={0: 20}, begun={0: 20}, outputs=(output,))
+    (checkpoint / "offsets/8").unlink()
+    options = ("--allow-filtered", "--checkpoint", str(checkpoint), "--json")
+    done = headwater("verify", output, "--source", source, *options)
+    content = json.loads(done.stdout)
+    assert (done.returncode, content["state"], content["filtered"]) == (0, "full", 12)
+    alone = headwater("verify", output, "--source", source, *options[1:])
+    assert (alone.returncode, "--allow-filtered" in alone.stderr) == (2, True)
+    write_checkpoint(checkpoint, source, committed={0: 20}, outputs=("elsewhere",))
+    with pytest.raises(InputError, match="no checkpoint"):
+        verify(output, source, broker, allow_filtered=True, checkpoint=checkpoint)
+
+
+def test_parents_that_headers_only_count_are_neither_found_nor_surely_missing(
+    broker: Settings, source: str, output: str, headwater: Headwater
+) -> None:
+    listed = [f"{source}/0@{n}" for n in range(8)]
+    write(output, [stamped(*listed, unlisted=12)], broker)
+    done = headwater("verify", output, "--source", source, "--json")
+    content = json.loads(done.stdout)
+    keys = ("state", "found", "missing", "surely_missing", "unlisted_parents")
+    assert [content[key] for key in keys] == ["uncertain", 8, 12, 0, 12]
+    assert done.returncode == 1
+    write(source, [[]] * 3, broker)
+    report = verify(output, source, broker)
+    assert (report.state.value, report.missing, report.surely_missing) == ("partial", 15, 3)
+    # Other outputs name the rest: what no header lists is of no matter then.
+    write(output, [stamped(f"{source}/0@{n}", job="each") for n in range(8, 23)], broker)
+    assert verify(output, source, broker).state.value == "full"
 
 
 def test_what_is_no_record_is_not_expected(

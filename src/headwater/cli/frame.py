@@ -79,6 +79,22 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 
 @contextmanager
+def reading_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows how far a topic has been read; plain lines, a few, where there is no terminal."""
+    if messages.is_terminal:
+        with messages.status("asking Kafka") as status:
+            yield lambda topic, done, total: status.update(f"reading {topic}: {done} of {total}")
+        return
+
+    def show(topic: str, done: int, total: int) -> None:
+        # What is read in a moment needs no line in a log.
+        if done and done % 250_000 == 0:
+            messages.print(f"reading {topic}: {done} of {total}", markup=False)
+
+    yield show
+
+
+@contextmanager
 def download_progress() -> Iterator[Watcher]:
     """Shows downloads of jars while the body runs; plain lines where there is no terminal."""
     if not messages.is_terminal:

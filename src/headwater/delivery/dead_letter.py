@@ -13,23 +13,19 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from headwater.deadletter.letter import (
+    BAD_TIMESTAMP,
+    MALFORMED,
+    MISSING_FIELD,
+    REFERENCE_FIELDS,
+    TOO_LARGE,
+)
 from headwater.rowlineage.columns import LINEAGE_COLUMN, parents_text
 
 ERROR_COLUMN = "error"
 RAW_VALUE_COLUMN = "raw_value"
-SUFFIX = "-dead-letter"
-
-MALFORMED = "headwater.MalformedJson"
-MISSING_FIELD = "headwater.MissingField"
-BAD_TIMESTAMP = "headwater.BadTimestamp"
-TOO_LARGE = "headwater.TooLarge"
 
 _CORRUPT = "_corrupt"
-
-
-def dead_letter_topic(topic: str) -> str:
-    """Where the bad records of an output go."""
-    return topic + SUFFIX
 
 
 def parse_json(
@@ -108,13 +104,9 @@ def size_error(value: Column, limit: int) -> Column:
 
 def dead_letter_value(raw: Column, error: Column, limit: int) -> Column:
     """The raw bytes; of a value that is too large only what is needed to find it again."""
-    reference = F.to_json(
-        F.struct(
-            parents_text(F.col(LINEAGE_COLUMN)).alias("address"),
-            F.length(raw).alias("size"),
-            F.sha2(raw, 256).alias("sha256"),
-        )
-    )
+    parts = (parents_text(F.col(LINEAGE_COLUMN)), F.length(raw), F.sha2(raw, 256))
+    named = zip(REFERENCE_FIELDS, parts, strict=True)
+    reference = F.to_json(F.struct(*(part.alias(name) for name, part in named)))
     # A value may be malformed and too large at once.
     large = (error["kind"] == TOO_LARGE) | (F.length(raw) > limit)
     return F.when(large, reference.cast("binary")).otherwise(raw)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headwater import faultpoints
-from headwater.delivery.checkpoint import read_progress
+from headwater.checkpoint import read_progress
 from headwater.delivery.modes import Idempotent, Run, unsafe
 from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers, start
 from headwater.delivery.tail import Tail

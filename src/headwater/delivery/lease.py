@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headwater.delivery.checkpoint import read_progress
+from headwater.checkpoint import read_progress
 from headwater.errors import CheckpointInUseError
 
 # A JVM that lost its Python ends within seconds; it finishes the write that is under way first.

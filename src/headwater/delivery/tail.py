@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.delivery.checkpoint import read_progress
+from headwater.checkpoint import TAIL_FILE, read_progress
 from headwater.errors import CheckpointError, HeadwaterError
 from headwater.kafka import end_offsets, read_topic
 from headwater.rowlineage.codec import encode, identity_of
@@ -53,7 +53,7 @@ class Tail:
         self._checkpoint = checkpoint
         self._topics = sorted(topics)
         self._settings = settings
-        self._file = checkpoint / "headwater" / "tail.json"
+        self._file = checkpoint / TAIL_FILE
         self._state = _load(self._file)
 
     def begin_run(self, run_id: str) -> None:

@@ -1,6 +1,6 @@
 """Talking to Kafka. The only package that imports confluent-kafka."""
 
-from headwater.kafka.consumer import Position, read_topic
+from headwater.kafka.consumer import Position, Watch, read_topic, unwatched
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.producer import RecordProducer
 from headwater.kafka.topics import (
@@ -11,7 +11,9 @@ from headwater.kafka.topics import (
     describe_topic,
     end_offsets,
     ensure_topic,
+    is_compacted,
     list_topics,
+    max_record_bytes,
     partition_states,
     ping,
 )
@@ -23,13 +25,17 @@ __all__ = [
     "RecordReader",
     "Topic",
     "TopicPartitionState",
+    "Watch",
     "create_topic",
     "delete_topics",
     "describe_topic",
     "end_offsets",
     "ensure_topic",
+    "is_compacted",
     "list_topics",
+    "max_record_bytes",
     "partition_states",
     "ping",
     "read_topic",
+    "unwatched",
 ]

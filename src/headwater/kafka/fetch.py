@@ -38,6 +38,11 @@ class Absence(Enum):
     NO_PARTITION = "no such topic or partition"
     NOT_ALLOWED = "this client is not allowed to read the topic"
 
+    @property
+    def was_there(self) -> bool:
+        """Whether there may have been a record; beyond what there is, there can't have been."""
+        return self not in {Absence.BEYOND_END, Absence.NO_PARTITION}
+
 
 class RecordReader:
     """Reads single records; a context manager, for one thread.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
@@ -136,6 +136,23 @@ def partition_states(topic: str, settings: Settings) -> list[TopicPartitionState
     first = _offsets(topic, settings, OffsetSpec.earliest(), False)
     end = _offsets(topic, settings, OffsetSpec.latest(), False)
     return [TopicPartitionState(part, first[part], end[part]) for part in sorted(end)]
+
+
+def is_compacted(topic: str, settings: Settings) -> bool:
+    """Whether the broker removes records of the topic that have a newer one of their key."""
+    return "compact" in _setting("cleanup.policy", topic, settings)
+
+
+def max_record_bytes(topic: str, settings: Settings) -> int:
+    """The largest batch of records that the topic takes; each record travels in one."""
+    return int(_setting("max.message.bytes", topic, settings))
+
+
+def _setting(name: str, topic: str, settings: Settings) -> str:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    future = _admin(settings).describe_configs([resource], request_timeout=_bound(settings))
+    with kafka_errors(settings, f"asking for the settings of topic {topic!r}"):
+        return str(future[resource].result(_bound(settings))[name].value)
 
 
 def _wait_until_known(name: str, settings: Settings) -> None:

@@ -1,6 +1,9 @@
-"""The questions: where a record comes from, and whether all that went in came out. No JVM."""
+"""The questions: where a record comes from, what became of one, and whether all that went in came
+out. No JVM."""
 
 from headwater.trace.ancestry import trace
+from headwater.trace.fate import Explainer, Fate, Verdict, WhyMissing
+from headwater.trace.missing import why_missing
 from headwater.trace.node import State, TraceNode
 from headwater.trace.proof import verify
 from headwater.trace.report import Coverage, VerifyReport
@@ -8,12 +11,17 @@ from headwater.trace.walk import Source, Sources, walk
 
 __all__ = [
     "Coverage",
+    "Explainer",
+    "Fate",
     "Source",
     "Sources",
     "State",
     "TraceNode",
+    "Verdict",
     "VerifyReport",
+    "WhyMissing",
     "trace",
     "verify",
     "walk",
+    "why_missing",
 ]

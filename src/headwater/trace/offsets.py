@@ -44,6 +44,15 @@ class OffsetSet:
     def __sub__(self, other: OffsetSet) -> OffsetSet:
         return self._made({n: self._bits(n) & ~other._bits(n) for n in self._blocks})
 
+    def between(self, first: int, end: int) -> OffsetSet:
+        """Those from `first` up to, not with, `end`."""
+        made = {}
+        for number in self._blocks:
+            low = min(max(first - number * _BITS, 0), _BITS)
+            high = min(max(end - number * _BITS, low), _BITS)
+            made[number] = self._bits(number) >> low << low & (1 << high) - 1
+        return self._made(made)
+
     def range_count(self) -> int:
         """How many ranges without a break there are."""
         count = 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
+from headwater.checkpoint import Reading
+from headwater.deadletter import dead_letter_topic
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import end_offsets, partition_states, read_topic
 from headwater.model import Address, Record, is_topic_name
@@ -12,22 +15,40 @@ from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 from headwater.trace.offsets import OffsetSet
 from headwater.trace.report import Gap, VerifyReport
+from headwater.trace.route import Readings
 from headwater.trace.tally import EXAMPLES_KEPT, NamedParents, TopicTally, Window
 
 
-def verify(topic: str, source: str, settings: Settings) -> VerifyReport:
+def verify(
+    topic: str,
+    source: str,
+    settings: Settings,
+    *,
+    allow_filtered: bool = False,
+    checkpoint: Path | None = None,
+) -> VerifyReport:
     """Tell which records of `source` have no output in `topic`, and what is wrong with those.
 
     Reads both topics once, as they were when the call began, and `<topic>-dead-letter` if there
     is one. One hop: the records of `topic` must name records of `source` as their parents.
 
+    Args:
+        allow_filtered: the job drops records on purpose: those that its checkpoint says were
+            read, with neither output nor dead letter, count as filtered. Nothing in Kafka tells
+            them from lost ones; so this has to be said.
+        checkpoint: the job's, if it does not lie in the home.
+
     Raises:
         TopicNotFoundError: there is no such topic.
-        InputError: the records of `topic` were made from other topics.
+        InputError: the records of `topic` were made from other topics; or `allow_filtered`
+            without a checkpoint.
+        CheckpointError: `checkpoint` is damaged, or nothing was begun with it.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     report = VerifyReport(topic, source)
-    dead_letter = f"{topic}-dead-letter"
+    dead_letter = dead_letter_topic(topic)
+    # Before any topic: what is committed later must not count as read and filtered.
+    reading = _reading(topic, source, settings, checkpoint) if allow_filtered else None
     # The order of these questions matters to a topic that grows: each end is looked up before
     # the one that bounds it, so that what is on its way is not taken for forged.
     states = partition_states(source, settings)
@@ -45,10 +66,24 @@ def verify(topic: str, source: str, settings: Settings) -> VerifyReport:
         lineage = origin_of(record).lineage
         if lineage is not None:
             dead.take(lineage)
+            report.unlisted_parents += lineage.unlisted
     _refuse_other_sources(report, tally.parents, dead)
     expected = _offsets_of(source, windows, settings)
-    _compare(report, expected, tally.parents, dead)
+    _compare(report, expected, tally.parents, dead, reading)
     return report
+
+
+def _reading(topic: str, source: str, settings: Settings, checkpoint: Path | None) -> Reading:
+    reading = Readings(settings, checkpoint).of(source, topic)
+    if reading is None:
+        raise InputError(
+            f"no checkpoint of a job from {source!r} into {topic!r} was found: what the job has "
+            "not read yet can't be told from what it filtered",
+            hint="name the job's folder with --checkpoint",
+            topic=topic,
+            source=source,
+        )
+    return reading
 
 
 def _read(topic: str, ends: Mapping[int, int], settings: Settings) -> Iterator[Record]:
@@ -78,6 +113,7 @@ def _compare(
     expected: Mapping[int, OffsetSet],
     parents: NamedParents,
     dead: NamedParents,
+    reading: Reading | None,
 ) -> None:
     report.other_sources = list(parents.other_topics)
     report.gone_parents = parents.expired
@@ -86,6 +122,12 @@ def _compare(
         found = offsets & named
         dead_lettered = (offsets & dead.offsets[partition]) - found
         missing = offsets - found - dead_lettered
+        if reading is not None:
+            began = reading.started.get(report.source, {}).get(partition, 0)
+            end = reading.committed.get(report.source, {}).get(partition, 0)
+            filtered = missing.between(began, end)
+            report.filtered += len(filtered)
+            missing = missing - filtered
         report.expected += len(offsets)
         report.found += len(found)
         report.dead_lettered += len(dead_lettered)

@@ -18,6 +18,8 @@ class Coverage(Enum):
     MISSING = "missing"
     EMPTY = "empty"
     CORRUPT = "corrupt"
+    # Headers count parents that they do not list, and what is missing may be among those.
+    UNCERTAIN = "uncertain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,22 @@ class Finding:
 
 @dataclass
 class VerifyReport:
-    """A topic held against its source. `expected` = `found` + `dead_lettered` + `missing`.
+    """A topic held against its source.
+
+    `expected` = `found` + `dead_lettered` + `filtered` + `missing`.
 
     Counted are, of the source: `expected`, its records when the call began; `found`, those with
     an output; `dead_lettered`, those without one that lie in the topic's dead letter; `filtered`,
-    so far always 0; `missing`, the rest, in `gaps` ranges of offsets.
+    those without either that the job has read, if the caller says that it filters; `missing`, the
+    rest, in `gaps` ranges of offsets.
 
     Of the topic: `scanned`, its records; `duplicates`, those whose record id came before;
     `out_of_order`, those made from an earlier record than one before them of the same key (which
     records without a key are not held to: `without_key`); `without_lineage`, those without a
     readable lineage header, of which `unreadable` have one that can't be read; `unknown_parents`,
     those with a parent that the source never held; `gone_parents`, parents that are no longer in
-    the source; `unlisted_parents`, parents that headers count and do not list: without another
-    output they are among the missing. `other_sources` are further topics that parents lie in.
+    the source; `unlisted_parents`, parents that headers count and do not list: so many of the
+    missing may have an output. `other_sources` are further topics that parents lie in.
     """
 
     topic: str
@@ -90,14 +95,21 @@ class VerifyReport:
         return (self.expected - self.missing) / self.expected if self.expected else 0.0
 
     @property
+    def surely_missing(self) -> int:
+        """The missing that are more than all parents that headers do not list."""
+        return max(self.missing - self.unlisted_parents, 0)
+
+    @property
     def state(self) -> Coverage:
         if self.unreadable or self.unknown_parents:
             return Coverage.CORRUPT
         if not self.expected:
             return Coverage.EMPTY
-        if self.missing == self.expected:
-            return Coverage.MISSING
-        return Coverage.PARTIAL if self.missing else Coverage.FULL
+        if not self.missing:
+            return Coverage.FULL
+        if not self.surely_missing:
+            return Coverage.UNCERTAIN
+        return Coverage.MISSING if self.missing == self.expected else Coverage.PARTIAL
 
     @property
     def passed(self) -> bool:
@@ -111,6 +123,7 @@ class VerifyReport:
             for name, value in vars(self).items()
             if name not in {"examples", "gap_examples"}
         }
+        content["surely_missing"] = self.surely_missing
         content |= {"coverage": self.coverage, "state": self.state.value, "passed": self.passed}
         examples: dict[str, Any] = {
             kind: [finding.as_json() for finding in findings]

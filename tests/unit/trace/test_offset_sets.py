@@ -63,3 +63,12 @@ def test_the_table_grows_and_forgets_nothing() -> None:
         assert table.raise_to(hash(str(number)), number) is None
     for number in range(20_000):
         assert table.raise_to(hash(str(number)), 0) == number
+
+
+@given(st.sets(offsets), offsets, offsets)
+def test_a_part_of_a_set_is_what_lies_between_two_offsets(
+    numbers: set[int], first: int, end: int
+) -> None:
+    part = made(numbers).between(first, end)
+    found = {o for low, high in part.ranges() for o in range(low, high + 1)}
+    assert found == {number for number in numbers if first <= number < end}

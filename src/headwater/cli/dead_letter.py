@@ -1,0 +1,248 @@
+"""`dead-letter list|redrive`: records that jobs have set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from headwater.cli.frame import messages, reading_progress, with_settings
+from headwater.cli.text import as_json as bytes_as_json
+from headwater.cli.text import json_text, printable
+from headwater.deadletter import (
+    Choice,
+    DeadLetter,
+    Handled,
+    Listed,
+    Outcome,
+    RedriveReport,
+    Summary,
+    list_letters,
+)
+from headwater.deadletter import redrive as redrive_letters
+from headwater.deadletter.redrive import MAX_REDRIVES
+from headwater.errors import InputError
+from headwater.model import Address
+from headwater.settings import Settings
+
+_SHOWN = 100
+_VALUE_SHOWN = 70
+
+_reason = click.option("--reason", metavar="KIND", help="Only those with this reason.")
+_lines = click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
+
+
+@click.group("dead-letter")
+def dead_letter() -> None:
+    """List records that jobs have set aside, and send them back."""
+
+
+@dead_letter.command("list")
+@click.argument("topic")
+@_reason
+@click.option("--since", metavar="TIME", help="Only those set aside at or after, in ISO 8601.")
+@click.option("--until", metavar="TIME", help="Only those set aside before.")
+@click.option("--to", "target", metavar="TOPIC", help="Look for redriven ones in this topic.")
+@click.option("--max", "limit", type=click.IntRange(min=1), help="Show so many at most.")
+@_lines
+@with_settings
+def list_(
+    settings: Settings,
+    topic: str,
+    reason: str | None,
+    since: str | None,
+    until: str | None,
+    target: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Show the records that could not be processed, and why.
+
+    TOPIC is a job's output, or its dead letter topic. The first 100 are shown unless --max says
+    otherwise; the numbers below them are of all.
+    """
+    choice = Choice(reason, since=_time(since, "--since"), until=_time(until, "--until"))
+    with reading_progress() as watch:
+        summary, found = list_letters(topic, settings, choice=choice, target=target, watch=watch)
+        for number, listed in enumerate(found):
+            if as_json and (limit is None or number < limit):
+                click.echo(json_text(_as_object(listed)))
+            elif not as_json and number < (limit or _SHOWN):
+                for line in _block(listed):
+                    click.echo(line)
+    if not as_json:
+        _sum_up(summary, limit or _SHOWN)
+
+
+@dead_letter.command()
+@click.argument("topic")
+@click.option("--to", "target", metavar="TOPIC", help="Default: where each one came from.")
+@_reason
+@click.option(
+    "--record",
+    "records",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A dead letter, or the record it was made from. May be repeated.",
+)
+@click.option("--max", "limit", type=click.IntRange(min=1), help="Send so many at most.")
+@click.option(
+    "--max-redrives",
+    default=MAX_REDRIVES,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Refuse what was sent back so often and failed again.",
+)
+@click.option(
+    "--allow-unproven",
+    is_flag=True,
+    help="Send also where retention or compaction hides whether it was done before.",
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; show what would be done.")
+@_lines
+@click.pass_context
+@with_settings
+def redrive(
+    settings: Settings,
+    ctx: click.Context,
+    topic: str,
+    target: str | None,
+    reason: str | None,
+    records: tuple[str, ...],
+    limit: int | None,
+    max_redrives: int,
+    allow_unproven: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Send records back to the topics they came from, each once.
+
+    TOPIC is a job's output, or its dead letter topic. What was redriven before is left out, also
+    after a redrive that was cut off. Exits 1 if a record was refused; each is told with the
+    reason.
+    """
+    from headwater import faultpoints
+
+    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    choice = Choice(reason, frozenset(Address.parse(record) for record in records))
+    with reading_progress() as watch:
+        report = redrive_letters(
+            topic,
+            settings,
+            target=target,
+            choice=choice,
+            limit=limit,
+            max_redrives=max_redrives,
+            allow_unproven=allow_unproven,
+            dry_run=dry_run,
+            tell=lambda handled: _tell(handled, dry_run, as_json),
+            watch=watch,
+        )
+    _sum_up_redrive(report)
+    ctx.exit(0 if report.passed else 1)
+
+
+def _time(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{option}: not a time: {text!r}", hint="such as 2024-01-01T08:18:00Z"
+        ) from None
+    # Without a zone it is UTC, as everywhere in Headwater.
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _block(listed: Listed) -> Iterator[str]:
+    """Three lines: addresses and reasons are too long for the columns of a table."""
+    letter = listed.letter
+    reason = _plain(letter.reason) or "no readable headers"
+    message = f": {_plain(letter.message)}" if letter.message else ""
+    yield f"{letter.address}  {reason}{message}"
+    parts = [f"made from {letter.origin or 'an unknown record'}"]
+    if letter.job_name is not None:
+        parts[0] += f" by {_plain(letter.job_name)}"
+    if letter.batch is not None:
+        parts.append(f"batch {letter.batch}")
+    if letter.redrives:
+        parts.append(f"failed again after {letter.redrives} redrives")
+    if listed.copy is not None:
+        parts.append(f"redriven as {listed.copy}")
+    yield f"    {', '.join(parts)}"
+    yield f"    {_value(letter)}"
+
+
+def _value(letter: DeadLetter) -> str:
+    if letter.reference is not None:
+        return f"{letter.reference.size} bytes, by reference"
+    text = printable((letter.record.value or b"")[: _VALUE_SHOWN * 4])
+    if letter.record.value is None:
+        return "null"
+    return text if len(text) <= _VALUE_SHOWN else text[: _VALUE_SHOWN - 1] + "…"
+
+
+def _as_object(listed: Listed) -> dict[str, Any]:
+    letter = listed.letter
+    reference = letter.reference
+    return {
+        "address": str(letter.address),
+        "origin": str(letter.origin) if letter.origin else None,
+        "job_name": _text(letter.job_name),
+        "batch_version": letter.batch,
+        "reason": _text(letter.reason),
+        "message": _text(letter.message),
+        "timestamp": letter.record.timestamp_ms,
+        "key": bytes_as_json(letter.record.key),
+        "value": bytes_as_json(letter.record.value),
+        "reference": {"size": reference.size, "sha256": reference.sha256} if reference else None,
+        "redrives": letter.redrives,
+        "redriven": str(listed.copy) if listed.copy else None,
+    }
+
+
+def _sum_up(summary: Summary, shown: int) -> None:
+    click.echo(f"{summary.topic}: {summary.total} dead letters, {summary.redriven} redriven")
+    for reason, count in summary.reasons.most_common():
+        click.echo(f"  {count}  {_plain(reason)}")
+    if shown < summary.total:
+        messages.print(f"shown: {shown} of {summary.total}; --max N shows more", markup=False)
+
+
+def _tell(handled: Handled, dry_run: bool, as_json: bool) -> None:
+    letter = handled.letter
+    if as_json:
+        content = {
+            "address": str(letter.address),
+            "origin": str(letter.origin) if letter.origin else None,
+            "target": handled.target,
+            "outcome": handled.outcome.value,
+            "why": handled.why or None,
+            "dry_run": dry_run,
+        }
+        click.echo(json_text(content))
+    elif handled.outcome is Outcome.REDRIVEN:
+        done = "would be redriven" if dry_run else "redriven"
+        click.echo(f"{letter.address}  {done} to {handled.target}")
+    else:
+        click.echo(f"{letter.address}  {handled.outcome.value}: {handled.why}")
+
+
+def _sum_up_redrive(report: RedriveReport) -> None:
+    counts = {outcome.value: count for outcome, count in report.counts.items()}
+    if report.dry_run and Outcome.REDRIVEN.value in counts:
+        counts = {"would be redriven": counts.pop(Outcome.REDRIVEN.value), **counts}
+    text = ", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing to redrive"
+    messages.print(f"{report.topic}: {text}", markup=False)
+
+
+def _plain(text: str | None) -> str:
+    """Text of a header, safe to print on one line."""
+    return "" if text is None else printable(text.encode("utf-8", "surrogateescape"))
+
+
+def _text(text: str | None) -> Any:
+    return None if text is None else bytes_as_json(text.encode("utf-8", "surrogateescape"))

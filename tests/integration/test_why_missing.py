@@ -1,0 +1,282 @@
+"""`why-missing` on the real broker: one answer for everything that can become of a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.checkpoints import write_checkpoint
+from tests.stamped import delete_before, set_aside, stamped, write
+from tests.support import Headwater
+
+from headwater.checkpoint import Reading
+from headwater.deadletter import redrive
+from headwater.errors import CheckpointError, InputError, TopicNotFoundError
+from headwater.kafka import create_topic
+from headwater.model import Address
+from headwater.settings import Settings
+from headwater.testing import free_port
+from headwater.testing.fixtures import TopicMaker
+from headwater.trace import Fate, Verdict, WhyMissing, why_missing
+
+pytestmark = pytest.mark.kafka
+
+
+class Hops:
+    """Visits, decorated, then reduced: two jobs, each topic of one partition."""
+
+    def __init__(self, settings: Settings, make_topic: TopicMaker) -> None:
+        self.settings = settings
+        self.visits, self.decorated, self.reduced = (
+            make_topic(name, partitions=1) for name in ("v", "v-d", "v-r")
+        )
+        for topic in (self.decorated, self.reduced):
+            create_topic(f"{topic}-dead-letter", 1, settings)
+        write(self.visits, [[]] * 10, settings)
+
+    def decorate(self, *offsets: int) -> None:
+        made = [stamped(f"{self.visits}/0@{n}", job="decorator") for n in offsets]
+        write(self.decorated, made, self.settings)
+
+    def reduce(self, *offsets: int) -> None:
+        made = [stamped(f"{self.decorated}/0@{n}", job="reducer") for n in offsets]
+        write(self.reduced, made, self.settings)
+
+    def ask(self, offset: int, topic: str | None = None, **options: object) -> WhyMissing:
+        address = Address(self.visits, 0, offset)
+        return why_missing(address, topic or self.reduced, self.settings, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def hops(broker: Settings, make_topic: TopicMaker) -> Hops:
+    return Hops(broker, make_topic)
+
+
+def evidence(found: WhyMissing) -> list[str]:
+    return [str(address) for address in found.verdict.evidence]
+
+
+def test_a_record_that_is_there_is_found_over_two_hops(hops: Hops, headwater: Headwater) -> None:
+    hops.decorate(*range(10))
+    hops.reduce(*range(9, -1, -1))
+    done = headwater("why-missing", f"{hops.visits}/0@3", "--in", hops.reduced, "--json")
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert (content["present"], content["fate"]) == (True, "present")
+    assert content["evidence"] == [f"{hops.reduced}/0@6"]
+    assert [hop["evidence"] for hop in content["hops"]] == [
+        [f"{hops.decorated}/0@3"],
+        [f"{hops.reduced}/0@6"],
+    ]
+    shown = headwater("why-missing", f"{hops.visits}/0@3", "--in", hops.reduced)
+    assert shown.stdout.splitlines() == [
+        f"{hops.visits}/0@3 in {hops.reduced}: present",
+        f"  present: {hops.decorated}/0@3 was made from {hops.visits}/0@3",
+        f"  present: {hops.reduced}/0@6 was made from {hops.decorated}/0@3",
+    ]
+
+
+@pytest.mark.parametrize("hop", ["decorated", "reduced"])
+def test_a_dead_letter_is_found_at_any_hop_with_its_reason(
+    hops: Hops, headwater: Headwater, hop: str
+) -> None:
+    hops.decorate(*(n for n in range(10) if hop == "reduced" or n != 3))
+    hops.reduce(*range(9))
+    output, source = (
+        (hops.decorated, hops.visits) if hop == "decorated" else (hops.reduced, hops.decorated)
+    )
+    offset = 3 if hop == "decorated" else 9
+    dead = f"{output}-dead-letter"
+    write(dead, [set_aside(f"{source}/0@{offset}", message="bad \x1b[2J")], hops.settings)
+    found = hops.ask(offset)
+    assert (found.fate, evidence(found)) == (Fate.DEAD_LETTERED, [f"{dead}/0@0"])
+    assert "headwater.MalformedJson, bad" in found.verdict.sentence
+    done = headwater("why-missing", f"{hops.visits}/0@{offset}", "--in", hops.reduced)
+    assert done.returncode == 1
+    assert "dead-lettered" in done.stdout.splitlines()[0]
+    assert "\x1b" not in done.stdout
+
+
+def test_a_redriven_record_is_followed_to_what_was_made_from_its_copy(hops: Hops) -> None:
+    hops.decorate(*range(1, 10))
+    write(f"{hops.decorated}-dead-letter", [set_aside(f"{hops.visits}/0@0")], hops.settings)
+    # The values that were set aside are those of the originals.
+    redrive(hops.decorated, hops.settings)
+    found = hops.ask(0, hops.decorated)
+    assert (found.fate, str(found.verdict.record)) == (Fate.NOT_YET_READ, f"{hops.visits}/0@10")
+    hops.decorate(10)
+    found = hops.ask(0, hops.decorated)
+    assert (found.fate, evidence(found)) == (Fate.PRESENT, [f"{hops.decorated}/0@9"])
+    assert f"redriven as {hops.visits}/0@10" in found.hops[0].sentence
+    write(f"{hops.reduced}-dead-letter", [set_aside(f"{hops.decorated}/0@9")], hops.settings)
+    found = hops.ask(0)
+    assert (found.fate, len(found.hops)) == (Fate.DEAD_LETTERED, 3)
+    # The dead letter itself can be asked about, too.
+    letter = Address(f"{hops.decorated}-dead-letter", 0, 0)
+    assert why_missing(letter, hops.decorated, hops.settings).present
+
+
+def test_what_came_late_is_found_beside_the_output(hops: Hops) -> None:
+    late = f"{hops.decorated}-late"
+    create_topic(late, 1, hops.settings)
+    hops.decorate(*range(5, 10))
+    write(late, [set_aside(f"{hops.visits}/0@4", reason="late", message="by 3 h")], hops.settings)
+    write(late, [stamped(f"{hops.visits}/0@3")], hops.settings)
+    found = hops.ask(4, hops.decorated)
+    assert (found.fate, evidence(found)) == (Fate.LATE, [f"{late}/0@0"])
+    assert found.verdict.sentence.endswith(f"is {late}/0@0: late, by 3 h")
+    assert hops.ask(3, hops.decorated).verdict.sentence.endswith(f"is {late}/0@1")
+
+
+def test_without_a_checkpoint_the_newest_output_tells_and_it_is_said(
+    hops: Hops, headwater: Headwater
+) -> None:
+    hops.decorate(0, 1, 3, 4)
+    not_yet, filtered = hops.ask(7, hops.decorated), hops.ask(2, hops.decorated)
+    assert (not_yet.fate, not_yet.verdict.estimate) == (Fate.NOT_YET_READ, True)
+    assert f"{hops.visits}/0@4" in not_yet.verdict.sentence
+    assert (filtered.fate, filtered.verdict.estimate) == (Fate.FILTERED, True)
+    shown = headwater("why-missing", f"{hops.visits}/0@2", "--in", hops.decorated)
+    assert shown.stdout.startswith(
+        f"{hops.visits}/0@2 in {hops.decorated}: filtered (an estimate)\n"
+    )
+
+
+def test_the_checkpoint_tells_what_was_read(hops: Hops, tmp_path: Path) -> None:
+    hops.decorate(3, 5)
+    checkpoint = write_checkpoint(
+        tmp_path / "c",
+        hops.visits,
+        started={0: 2},
+        committed={0: 7},
+        begun={0: 9},
+        outputs=(hops.decorated,),
+    )
+
+    def fate(offset: int) -> Fate:
+        found = hops.ask(offset, hops.decorated, checkpoint=checkpoint)
+        assert not found.verdict.estimate
+        return found.fate
+
+    assert [fate(n) for n in (1, 3, 4, 6, 7, 9)] == [
+        Fate.NEVER_READ,
+        Fate.PRESENT,
+        Fate.FILTERED,
+        Fate.FILTERED,
+        Fate.NOT_YET_READ,
+        Fate.NOT_YET_READ,
+    ]
+    begun = hops.ask(7, hops.decorated, checkpoint=checkpoint)
+    assert "batch 8" in begun.verdict.sentence
+    assert str(checkpoint) in begun.verdict.sentence
+
+
+def test_the_checkpoint_is_found_in_the_home_and_one_of_another_job_is_not_taken(
+    hops: Hops, headwater: Headwater, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    hops.decorate(0, 1, 2, 9)
+    write_checkpoint(
+        home / "checkpoints/other", hops.visits, committed={0: 9}, outputs=("elsewhere",)
+    )
+    (home / "checkpoints/damaged/commits").mkdir(parents=True)
+    (home / "checkpoints/damaged/commits/5").write_text("v1\n{}")
+    ask = ("why-missing", f"{hops.visits}/0@5", "--in", hops.decorated, "--json")
+    first = json.loads(headwater(*ask, HEADWATER_HOME=str(home)).stdout)
+    assert (first["fate"], first["estimate"]) == ("filtered", True)
+    write_checkpoint(
+        home / "checkpoints/own", hops.visits, committed={0: 5}, outputs=(hops.decorated,)
+    )
+    second = json.loads(headwater(*ask, HEADWATER_HOME=str(home)).stdout)
+    assert (second["fate"], second["estimate"]) == ("not yet read", False)
+    named = headwater(*ask, "--checkpoint", str(home / "checkpoints/damaged"))
+    assert named.returncode == 2
+    assert "damaged" in named.stderr
+
+
+def test_a_checkpoint_leads_to_a_topic_that_is_still_empty(hops: Hops, tmp_path: Path) -> None:
+    hops.decorate(*range(10))
+    checkpoint = write_checkpoint(
+        tmp_path / "c", hops.decorated, committed={0: 0}, begun={0: 10}, outputs=(hops.reduced,)
+    )
+    found = hops.ask(4, checkpoint=checkpoint)
+    assert (found.fate, str(found.verdict.record)) == (
+        Fate.NOT_YET_READ,
+        f"{hops.decorated}/0@4",
+    )
+    with pytest.raises(CheckpointError, match="begun a batch"):
+        hops.ask(4, checkpoint=tmp_path)
+
+
+def test_parents_that_headers_do_not_list_make_the_answer_uncertain(hops: Hops) -> None:
+    write(hops.decorated, [stamped(f"{hops.visits}/0@9", unlisted=4)], hops.settings)
+    found = hops.ask(5, hops.decorated)
+    assert (found.fate, found.present) == (Fate.UNCERTAIN, False)
+    assert "1 records" in found.verdict.sentence
+
+
+def test_one_who_knows_a_job_with_state_is_asked_before_a_record_counts_as_filtered(
+    hops: Hops,
+) -> None:
+    asked = []
+
+    class Join:
+        def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None:
+            asked.append(str(record))
+            return Verdict(record, output, Fate.LATE, "in state") if record.offset == 2 else None
+
+    hops.decorate(0, 9)
+    fates = [hops.ask(n, hops.decorated, explainers=[Join()]).fate for n in (2, 3, 0)]
+    assert fates == [Fate.LATE, Fate.FILTERED, Fate.PRESENT]
+    assert asked == [f"{hops.visits}/0@2", f"{hops.visits}/0@3"]
+
+
+def test_a_record_that_expired_is_still_answered_for_from_the_output(hops: Hops) -> None:
+    hops.decorate(0, 1, 3, 4)
+    delete_before(hops.visits, 8, hops.settings)
+    assert hops.ask(1, hops.decorated).present
+    gone = hops.ask(2, hops.decorated)
+    assert gone.fate is Fate.EXPIRED
+    assert "has read past it" in gone.verdict.sentence
+    unread = hops.ask(6, hops.decorated)
+    assert (unread.fate, "newest record" in unread.verdict.sentence) == (Fate.EXPIRED, True)
+
+
+def test_one_that_never_was_is_an_answer_and_a_wrong_question_is_a_mistake(
+    hops: Hops, make_topic: TopicMaker, headwater: Headwater
+) -> None:
+    hops.decorate(*range(10))
+    assert hops.ask(10, hops.decorated).fate is Fate.NEVER_WAS
+    absent = Address("never-made", 0, 0)
+    assert why_missing(absent, hops.decorated, hops.settings).fate is Fate.NEVER_WAS
+    never = headwater("why-missing", f"{hops.visits}/0@10", "--in", hops.decorated)
+    assert never.returncode == 1
+    with pytest.raises(TopicNotFoundError):
+        hops.ask(1, "never-made")
+    with pytest.raises(InputError, match="itself"):
+        hops.ask(1, hops.visits)
+    other = make_topic("other", partitions=1)
+    write(other, [[]], hops.settings)
+    with pytest.raises(InputError) as error:
+        why_missing(Address(other, 0, 0), hops.decorated, hops.settings)
+    assert error.value.facts["parents_in"] == [hops.visits]
+
+
+def test_forged_lineage_in_a_circle_ends(hops: Hops) -> None:
+    hops.decorate(*range(10))
+    hops.reduce(*range(10))
+    write(hops.decorated, [stamped(f"{hops.reduced}/0@0")], hops.settings)
+    assert hops.ask(3).present
+
+
+def test_a_stopped_broker_exits_with_3(headwater: Headwater) -> None:
+    done = headwater(
+        "why-missing",
+        "a/0@0",
+        "--in",
+        "b",
+        KAFKA_BOOTSTRAP_SERVERS=f"127.0.0.1:{free_port()}",
+        HEADWATER_KAFKA__TIMEOUT_SECONDS="1",
+    )
+    assert done.returncode == 3
