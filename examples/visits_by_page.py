@@ -1,0 +1,27 @@
+"""How often each page was visited in an hour; each count knows the visits that it counts."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headwater import LineageJob, merge_lineage
+
+
+def count_by_page(visits: DataFrame) -> DataFrame:
+    value = visits.value.cast("string")
+    rows = visits.select(
+        F.get_json_object(value, "$.page").alias("page"),
+        F.to_timestamp(F.get_json_object(value, "$.event_time")).alias("event_time"),
+        "lineage",
+    ).withWatermark("event_time", "10 minutes")
+    counts = rows.groupBy(F.window("event_time", "1 hour"), "page").agg(
+        F.count("*").alias("visits"), merge_lineage(F.col("lineage")).alias("lineage")
+    )
+    value = F.to_json(F.struct("page", F.col("window.start").alias("hour"), "visits"))
+    return counts.select(F.col("page").alias("key"), value.alias("value"), "lineage")
+
+
+if __name__ == "__main__":
+    job = LineageJob("visits_by_page", version="1.0.0")
+    job.write(count_by_page(job.read("visits")), "visits-by-page", trigger={"availableNow": True})

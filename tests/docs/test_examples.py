@@ -1,0 +1,64 @@
+"""The examples run as they stand, and say the truth about parents."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+from tests.support import environment
+
+from headwater.generator import generate
+from headwater.kafka import RecordProducer, create_topic, read_topic
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+FOLDER = Path(__file__).parents[2] / "examples"
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def filled(broker: Settings) -> Settings:
+    for kind in ("visits", "ads"):
+        create_topic(kind, 2, broker)
+        with RecordProducer(broker) as producer:
+            for key, value in generate(kind, ROWS, seed=7):
+                producer.send(kind, value, key)
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("example", "output", "sources", "parents"),
+    [
+        ("clean_visits", "visits-clean", {"visits"}, {1}),
+        ("page_words", "page-words", {"visits"}, {1}),
+        ("visits_by_page", "visits-by-page", {"visits"}, set(range(1, ROWS))),
+        ("visits_with_ads", "visits-with-ads", {"visits", "ads"}, {2}),
+    ],
+)
+def test_an_example_runs_and_its_records_name_their_parents(
+    filled: Settings,
+    spark: object,
+    monkeypatch: pytest.MonkeyPatch,
+    example: str,
+    output: str,
+    sources: set[str],
+    parents: set[int],
+) -> None:
+    for name, value in environment(filled).items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(FOLDER / f"{example}.py"), run_name="__main__")
+    lineages = [origin_of(record).lineage for record in read_topic(output, filled)]
+    assert lineages
+    assert {lineage.parent_count for lineage in lineages if lineage} <= parents
+    assert {
+        parent.topic for lineage in lineages if lineage for parent in lineage.parents
+    } == sources
+
+
+def test_every_example_is_in_the_list() -> None:
+    listed = set(re.findall(r"\(([a-z_]+\.py)\)", (FOLDER / "README.md").read_text()))
+    assert listed == {path.name for path in FOLDER.glob("*.py")}
