@@ -13,6 +13,7 @@ and delivers exactly once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from headwater.delivery.dead_letter import (
     size_error,
 )
 from headwater.delivery.modes import Mode, deliver
-from headwater.delivery.sink import Target, sink_rows
+from headwater.delivery.sink import Target, parents_topic, sink_rows
 from headwater.errors import InputError
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
@@ -110,7 +111,7 @@ class LineageJob:
         topics = (topic, dead_letter_topic(topic))
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
-            for name in topics:
+            for name in (*topics, *_topics_for_parents(records, topic)):
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
@@ -153,6 +154,12 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
     if ERROR_COLUMN in columns:
         error = F.coalesce(F.col(ERROR_COLUMN), error)
     return rows.withColumn(ERROR_COLUMN, error)
+
+
+def _topics_for_parents(records: DataFrame, topic: str) -> list[str]:
+    """A topic for parents beyond those that a header lists, where rows are aggregated."""
+    plan = records._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
+    return [parents_topic(topic)] if re.search(r"\bAggregate\b", plan) else []
 
 
 def _check_columns(records: DataFrame, topic: str) -> None:

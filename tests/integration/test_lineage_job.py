@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from headwater import LineageJob, join_lineage, merge_lineage
 from headwater.errors import InputError
-from headwater.kafka import RecordProducer, read_topic
-from headwater.model import Record
+from headwater.kafka import RecordProducer, RecordReader, read_topic
+from headwater.model import Address, Record
 from headwater.rowlineage.headers import Origin, origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
@@ -134,7 +134,7 @@ def test_a_stream_stream_join_has_parents_on_both_sides(
     }
 
 
-def test_an_aggregate_lists_its_parents_up_to_a_bound_and_counts_the_rest(
+def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_is(
     spark: object, broker: Settings, make_topic: TopicMaker, run_job: RunJob
 ) -> None:
     source = make_topic("many", partitions=1)
@@ -161,6 +161,12 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_counts_the_rest(
     # Parents that are not listed can't be derived from: the id stands in the header.
     assert found.record_id is not None
     assert origin_of(record).record_id == found.record_id
+    with RecordReader(broker) as reader:
+        answers = [reader.fetch(address) for address in found.rest]
+    others = [answer for answer in answers if isinstance(answer, Record)]
+    assert {other.address.topic for other in others} == {f"{record.address.topic}-parents"}
+    everyone = {*found.parents, *(p for other in others for p in lineage(other).parents)}
+    assert everyone == {Address(source, 0, offset) for offset in range(100)}
 
 
 def test_rows_without_lineage_are_refused_with_the_way_to_keep_it(

@@ -52,6 +52,11 @@ class Target:
         return self.checkpoint
 
 
+def parents_topic(topic: str) -> str:
+    """Where the parents of aggregated records are listed that their headers have no room for."""
+    return topic + "-parents"
+
+
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
     """The columns of the sink, from rows with key, value, lineage, error and maybe ordinal."""
     key = F.col("key").cast("binary") if "key" in rows.columns else F.lit(None).cast("binary")
@@ -83,6 +88,7 @@ def start(
         "headerOrder": "\n".join(target.header_order),
         "droppedHeaders": "\n".join(settings.jobs.drop_headers),
         "outputTopic": target.topics[0],
+        "parentsTopic": parents_topic(target.topics[0]),
         "checkpointLocation": target.location,
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),

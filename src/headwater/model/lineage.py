@@ -12,7 +12,8 @@ from headwater.model.address import Address
 class Lineage:
     """The parents of a record, and the run that made it.
 
-    `unlisted` counts parents beyond those that are listed: the list is bounded. `ordinal` tells
+    `unlisted` counts parents beyond those that are listed: the list is bounded. `rest` names the
+    records that list them: their parents are this record's, too. `ordinal` tells
     records apart that were made from the same parents. `record_id` is set only where it can't
     be derived from the rest, which is when parents are unlisted.
     """
@@ -22,6 +23,7 @@ class Lineage:
     unlisted: int = 0
     ordinal: int = 0
     record_id: str | None = None
+    rest: tuple[Address, ...] = ()
 
     @property
     def parent_count(self) -> int:

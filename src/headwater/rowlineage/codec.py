@@ -1,12 +1,13 @@
 """The `lineage` header, byte for byte.
 
-    1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]
+    1 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ >REST]
 
     RUN        the id of the run, a UUID in text form, or `-`
     PARENTS    addresses `topic/partition@offset`, separated by commas; `,+N` behind them when N
                more parents are not listed; `-` for a record without parents
     ORDINAL    the place among the records made from the same parents; left out when it is 0
     RECORD_ID  32 hexadecimal digits; there only when parents are not listed
+    REST       addresses of the records that list the other parents, separated by commas
 
 ASCII, words separated by one space. The first word is the version of this form. A reader that
 meets another version, or anything else that does not fit, says so and goes on: the bytes come
@@ -30,7 +31,7 @@ MAX_HEADER_BYTES = 64 * 1024
 _RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _HEADER = re.compile(
     rf"1 (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
-    r"( =(?P<record_id>[0-9a-f]{32}))?"
+    r"( =(?P<record_id>[0-9a-f]{32}))?( >(?P<rest>[!-~]+))?"
 )
 _UNLISTED = re.compile(r"(?P<listed>.*),\+(?P<count>[0-9]{1,18})")
 
@@ -50,6 +51,8 @@ def encode(lineage: Lineage) -> bytes:
         words.append(f"#{lineage.ordinal}")
     if lineage.record_id is not None:
         words.append(f"={lineage.record_id}")
+    if lineage.rest:
+        words.append(">" + ",".join(map(str, lineage.rest)))
     return " ".join(words).encode("ascii")
 
 
@@ -72,15 +75,19 @@ def decode(value: bytes | None) -> Lineage | Unreadable:
         return Unreadable.MALFORMED if known else Unreadable.OTHER_VERSION
     try:
         parents, unlisted = _decode_parents(match["parents"])
+        rest = match["rest"].split(",") if match["rest"] else []
+        elsewhere = tuple(map(Address.parse, rest))
     except BadAddressError:
         return Unreadable.MALFORMED
     run = None if match["run"] == "-" else match["run"]
-    return Lineage(run, parents, unlisted, int(match["ordinal"] or 0), match["record_id"])
+    ordinal = int(match["ordinal"] or 0)
+    return Lineage(run, parents, unlisted, ordinal, match["record_id"], elsewhere)
 
 
 def identity_of(value: bytes) -> str:
-    """The words behind the run: the same in every copy of a record, whichever run made it."""
-    return value.decode("ascii", "replace").partition(" ")[2].partition(" ")[2]
+    """The words behind the run and before the rest: the same in every copy of a record."""
+    words = value.decode("ascii", "replace").partition(" ")[2].partition(" ")[2]
+    return words.partition(" >")[0]
 
 
 def _decode_parents(text: str) -> tuple[tuple[Address, ...], int]:

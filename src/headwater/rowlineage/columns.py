@@ -36,24 +36,32 @@ def join_lineage(left: Column, right: Column) -> Column:
     """The lineage of a joined row: the left parents, then the right ones, if there are any."""
     hidden = F.concat_ws(",", left["all_parents_hash"], right["all_parents_hash"])
     parents = F.concat_ws(",", parents_text(left), parents_text(right))
+    rest = F.concat_ws(",", left["rest"], right["rest"])
     return _lineage(
         parents=parents,
         unlisted=F.coalesce(left["unlisted"], F.lit(0)) + F.coalesce(right["unlisted"], F.lit(0)),
         all_parents_hash=F.when(hidden != "", F.sha2(F.concat_ws(",", parents, hidden), 256)),
+        rest=F.when(rest != "", rest),
     )
 
 
 def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Column:
     """The lineage of an aggregated row, as an aggregate: all parents, listed up to a bound.
 
-    Sorted, so that the same group gives the same text whatever order its rows came in.
+    The rest goes to records of its own, in the topic `<output>-parents`. Sorted, so that the same
+    group gives the same text whatever order its rows came in.
     """
-    everyone = F.array_sort(F.collect_set(parents_text(lineage)))
-    unlisted = F.greatest(F.size(everyone) - max_listed, F.lit(0)).cast("bigint")
+    texts = F.collect_set(F.concat_ws(",", parents_text(lineage), lineage["rest"]))
+    everyone = F.array_sort(
+        F.array_distinct(F.flatten(F.transform(texts, lambda text: F.split(text, ","))))
+    )
+    count = F.size(everyone)
+    more = count > max_listed
     return _lineage(
         parents=F.array_join(F.slice(everyone, 1, max_listed), ","),
-        unlisted=unlisted + F.sum(lineage["unlisted"]),
-        all_parents_hash=F.when(unlisted > 0, F.sha2(F.array_join(everyone, ","), 256)),
+        unlisted=F.greatest(count - max_listed, F.lit(0)).cast("bigint"),
+        all_parents_hash=F.when(more, F.sha2(F.array_join(everyone, ","), 256)),
+        rest=F.when(more, F.array_join(F.slice(everyone, max_listed + 1, count), ",")),
     )
 
 
@@ -79,6 +87,7 @@ def _lineage(**given: Column) -> Column:
         "unlisted": F.lit(0).cast("bigint"),
         "all_parents_hash": F.lit(None).cast("string"),
         "headers": F.lit(None).cast(HEADERS_TYPE),
+        "rest": F.lit(None).cast("string"),
         **given,
     }
     return F.struct(*(column.alias(name) for name, column in fields.items()))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model import Address, Lineage, Record, record_id
-from headwater.rowlineage.codec import MAX_HEADER_BYTES, Unreadable, decode, encode
+from headwater.rowlineage.codec import (
+    MAX_HEADER_BYTES,
+    Unreadable,
+    decode,
+    encode,
+    identity_of,
+)
 from headwater.rowlineage.headers import (
     JobStamp,
     Origin,
@@ -28,6 +36,7 @@ lineages = st.builds(
     st.integers(0, 10**12),
     st.integers(0, 10**12),
     st.one_of(st.none(), st.binary(min_size=16, max_size=16).map(bytes.hex)),
+    st.lists(addresses, max_size=5).map(tuple),
 )
 
 
@@ -58,6 +67,9 @@ def test_the_form_is_the_documented_one() -> None:
     assert encode(both) == f"1 {RUN} visits/0@17,ads/1@4 #2".encode()
     many = Lineage(None, (Address("visits", 0, 1),), unlisted=99, record_id="ab" * 16)
     assert encode(many) == b"1 - visits/0@1,+99 =" + b"ab" * 16
+    elsewhere = replace(many, rest=(Address("counts-parents", 1, 4),))
+    assert encode(elsewhere) == encode(many) + b" >counts-parents/1@4"
+    assert identity_of(encode(elsewhere)) == identity_of(encode(many))
     assert encode(Lineage(None, ())) == b"1 - -"
 
 
@@ -74,6 +86,7 @@ def test_the_form_is_the_documented_one() -> None:
         (b"1 - ../0@1", Unreadable.MALFORMED),
         (b"1 not-a-run visits/0@1", Unreadable.MALFORMED),
         (b"1 - visits/0@1 \n", Unreadable.MALFORMED),
+        (b"1 - visits/0@1 >,", Unreadable.MALFORMED),
         (b"1 - " + b"a" * MAX_HEADER_BYTES, Unreadable.TOO_LONG),
     ],
 )

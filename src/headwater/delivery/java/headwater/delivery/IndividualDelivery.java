@@ -2,8 +2,10 @@ package headwater.delivery;
 
 import java.io.IOException;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 
 /** A record is sent when the one before it has been acknowledged. */
 final class IndividualDelivery implements Delivery {
@@ -39,6 +41,20 @@ final class IndividualDelivery implements Delivery {
     } catch (RuntimeException notTaken) {
       throw new DeliveryFailedException(record, notTaken);
     }
+  }
+
+  @Override
+  public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
+    try {
+      return producer.send(record);
+    } catch (RuntimeException notTaken) {
+      throw new DeliveryFailedException(record, notTaken);
+    }
+  }
+
+  @Override
+  public void flush() {
+    producer.flush();
   }
 
   @Override

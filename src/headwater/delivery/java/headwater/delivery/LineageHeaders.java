@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Set;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -56,6 +57,30 @@ final class LineageHeaders {
     return build(parents, ordinal, List.of());
   }
 
+  /** Of a record that lists some of the parents of another one. */
+  List<Header> ofRest(String parents, int place) {
+    Bytes own = new Bytes().add(lead).add(parents);
+    if (place != 0) {
+      own.add(" #").add(place);
+    }
+    List<Header> all = new ArrayList<>(List.of(stamp));
+    all.add(new RecordHeader(LINEAGE, own.toArray()));
+    return all;
+  }
+
+  /** Names the records that list the rest, behind everything that identifies the record. */
+  static void addRest(ProducerRecord<byte[], byte[]> record, List<String> addresses) {
+    Header lineage = record.headers().headers(LINEAGE).iterator().next();
+    byte[] named = new Bytes().add(lineage.value()).add(" >").add(String.join(",", addresses)).toArray();
+    Header[] before = record.headers().toArray();
+    for (Header one : before) {
+      record.headers().remove(one.key());
+    }
+    for (Header one : before) {
+      record.headers().add(one == lineage ? new RecordHeader(LINEAGE, named) : one);
+    }
+  }
+
   /** Of a record that could not be processed: with the headers that Kafka Connect gives one. */
   List<Header> ofFailed(Parents parents, long ordinal, InternalRow error) {
     String kind = error.isNullAt(0) ? null : error.getUTF8String(0).toString();
@@ -86,7 +111,7 @@ final class LineageHeaders {
     return all;
   }
 
-  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]` */
+  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; the rest of the parents is named later. */
   private byte[] lineage(Parents parents, long ordinal) {
     Bytes out = new Bytes().add(lead);
     parents.writeTo(out);
@@ -102,7 +127,7 @@ final class LineageHeaders {
     return out.toArray();
   }
 
-  private String recordId(UTF8String parentsHash, long ordinal) {
+  String recordId(UTF8String parentsHash, long ordinal) {
     String text = jobName + "\0" + parentsHash + "\0" + ordinal;
     try {
       MessageDigest digest = MessageDigest.getInstance("SHA-256");

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>A view on Spark's row, which is used again for the next record: valid only until then.
  */
 final class Parents {
-  static final int FIELDS = 7;
+  static final int FIELDS = 8;
   static final Parents NONE = new Parents(null);
 
   private static final int TOPIC = 0;
@@ -20,6 +20,7 @@ final class Parents {
   private static final int UNLISTED = 4;
   private static final int ALL_PARENTS_HASH = 5;
   private static final int HEADERS = 6;
+  private static final int REST = 7;
 
   private final InternalRow row;
 
@@ -51,6 +52,11 @@ final class Parents {
 
   UTF8String allParentsHash() {
     return has(ALL_PARENTS_HASH) ? row.getUTF8String(ALL_PARENTS_HASH) : null;
+  }
+
+  /** The addresses that are not in the text, or null. */
+  UTF8String rest() {
+    return has(REST) ? row.getUTF8String(REST) : null;
   }
 
   /** The headers of the one parent, or null. */

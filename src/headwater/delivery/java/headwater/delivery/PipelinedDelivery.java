@@ -1,8 +1,10 @@
 package headwater.delivery;
 
 import java.io.IOException;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 
 /**
  * Many records on their way at once. How many requests, and whether a retry may double one, is up
@@ -27,6 +29,20 @@ final class PipelinedDelivery implements Delivery {
     } catch (RuntimeException notTaken) {
       throw new DeliveryFailedException(record, notTaken);
     }
+  }
+
+  @Override
+  public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
+    try {
+      return producer.send(record);
+    } catch (RuntimeException notTaken) {
+      throw new DeliveryFailedException(record, notTaken);
+    }
+  }
+
+  @Override
+  public void flush() {
+    producer.flush();
   }
 
   @Override

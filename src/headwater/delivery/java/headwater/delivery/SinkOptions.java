@@ -19,6 +19,8 @@ record SinkOptions(
     List<String> headerOrder,
     List<String> droppedHeaders,
     String outputTopic,
+    // For records that list the parents which a header has no room for.
+    String parentsTopic,
     // Null: a record that Kafka refuses stops the job.
     String failuresTopic,
     long pauseMillis,
@@ -38,6 +40,7 @@ record SinkOptions(
         words(given.get("headerOrder")),
         words(given.getOrDefault("droppedHeaders", "")),
         given.get("outputTopic"),
+        given.get("parentsTopic"),
         given.get("failuresTopic"),
         given.getLong("pauseMillis", 0),
         producer(given));

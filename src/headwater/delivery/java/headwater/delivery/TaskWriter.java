@@ -18,12 +18,14 @@ final class TaskWriter implements DataWriter<InternalRow> {
 
   private final Delivery delivery;
   private final LineageHeaders headers;
+  private final RestOfParents restOfParents;
   private UTF8String lastTopic;
   private String lastTopicName;
 
   TaskWriter(Delivery delivery, SinkOptions options, long batch) {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
+    this.restOfParents = new RestOfParents(delivery, headers, options.parentsTopic());
   }
 
   @Override
@@ -39,11 +41,20 @@ final class TaskWriter implements DataWriter<InternalRow> {
             row.isNullAt(ERROR)
                 ? headers.of(parents, ordinal)
                 : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
-    delivery.send(record);
+    UTF8String rest = parents.rest();
+    if (rest != null) {
+      String id = headers.recordId(parents.allParentsHash(), ordinal);
+      restOfParents.send(record, rest.toString(), id);
+    } else if (restOfParents.isEmpty()) {
+      delivery.send(record);
+    } else {
+      restOfParents.send(record, null, null);
+    }
   }
 
   @Override
   public WriterCommitMessage commit() throws IOException {
+    restOfParents.sendAll();
     delivery.finish();
     return null;
   }

@@ -5,11 +5,14 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -79,13 +82,37 @@ final class TransactionalDelivery implements Delivery {
     }
     reports.check(producer);
     try {
-      if (!begun) {
-        producer.beginTransaction();
-        begun = true;
-      }
+      beginOnce();
       producer.send(record, reports.of(record));
     } catch (RuntimeException notTaken) {
       throw new DeliveryFailedException(record, notTaken);
+    }
+  }
+
+  @Override
+  public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
+    if (done) {
+      // Whoever asks for the address will not send what it is for.
+      TopicPartition nowhere = new TopicPartition(record.topic(), 0);
+      return CompletableFuture.completedFuture(new RecordMetadata(nowhere, 0, 0, 0, 0, 0));
+    }
+    try {
+      beginOnce();
+      return producer.send(record);
+    } catch (RuntimeException notTaken) {
+      throw new DeliveryFailedException(record, notTaken);
+    }
+  }
+
+  @Override
+  public void flush() {
+    producer.flush();
+  }
+
+  private void beginOnce() {
+    if (!begun) {
+      producer.beginTransaction();
+      begun = true;
     }
   }
 
