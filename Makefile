@@ -51,7 +51,7 @@ reference: $(STAMP)/dev ## Write docs/reference anew from the code
 lock: $(STAMP)/dev ## Resolve all pins anew: Python packages and jars
 	@$(BIN)/python -m headwater.jvm.relock
 	@$(COMPILE) requirements-build.in -o requirements-build.lock
-	@$(COMPILE) pyproject.toml --extra spark --extra service --extra local -c requirements-build.lock -o requirements.lock
+	@$(COMPILE) pyproject.toml --extra spark --extra service --extra index --extra local -c requirements-build.lock -o requirements.lock
 	@$(COMPILE) pyproject.toml --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
 
 .PHONY: clean

@@ -10,6 +10,7 @@
     │   ├── PortTakenError         somebody else listens there
     │   ├── CheckpointError        damaged, or of another query
     │   │   └── CheckpointInUseError  another driver holds it
+    │   ├── LineageIndexError      missing, damaged, or another table
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -86,6 +87,10 @@ class CheckpointError(InputError):
 
 class CheckpointInUseError(CheckpointError):
     """Another driver holds the checkpoint."""
+
+
+class LineageIndexError(InputError):
+    """The index of edges is missing, damaged, or not what it should be."""
 
 
 class UnsafeDeliveryError(InputError):

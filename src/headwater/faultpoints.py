@@ -35,7 +35,16 @@ SETTING = "HEADWATER_TESTING__FAULT_POINTS"
 
 # Every point that code reaches. Kept in one place, and not by each module as it is imported:
 # a spec is read at start, before most modules are there.
-POINTS: frozenset[str] = frozenset({"before_recovery", "after_recovery", "record_redriven"})
+POINTS: frozenset[str] = frozenset(
+    {
+        "before_recovery",
+        "after_recovery",
+        "record_redriven",
+        "before_index_commit",
+        "after_index_commit",
+        "before_index_compaction",
+    }
+)
 
 # Long enough for the other writer to start a Spark session, shorter than a test may take.
 BARRIER_SECONDS = 30.0

@@ -30,12 +30,12 @@ from headwater.delivery.dead_letter import (
     size_error,
 )
 from headwater.delivery.modes import Mode, deliver
-from headwater.delivery.sink import Target, parents_topic, sink_rows
+from headwater.delivery.sink import Target, sink_rows
 from headwater.errors import InputError
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
 from headwater.spark import create_session, read_topic_stream
 

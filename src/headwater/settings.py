@@ -149,6 +149,14 @@ class JobSettings(Section):
     )
 
 
+class IndexSettings(Section):
+    """The index of edges, which `impact` asks."""
+
+    table: Path | None = Field(
+        None, description="Folder of the index, a Delta table. Default: `lineage-index` in `home`."
+    )
+
+
 class TestingSettings(Section):
     """For tests only."""
 
@@ -178,6 +186,7 @@ class Settings(BaseSettings):
     jvm: JvmSettings = JvmSettings()
     spark: SparkSettings = SparkSettings()
     jobs: JobSettings = JobSettings()
+    index: IndexSettings = IndexSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

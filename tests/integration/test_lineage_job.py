@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from headwater.model import Address, Record
 from headwater.rowlineage.headers import Origin, origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
+from headwater.trace import Fate, trace, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -138,12 +140,14 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_i
     spark: object, broker: Settings, make_topic: TopicMaker, run_job: RunJob
 ) -> None:
     source = make_topic("many", partitions=1)
-    old = 1_700_000_000_000
+    # The start of an hour that is over; a much older record the broker would soon remove.
+    hour = 3_600_000
+    old = (time.time_ns() // 1_000_000 // hour - 2) * hour
     with RecordProducer(broker) as producer:
         for number in range(100):
             producer.send(source, b"x", b"k", partition=0, timestamp_ms=old + number)
         # A later record moves the watermark past the window.
-        producer.send(source, b"x", b"later", partition=0, timestamp_ms=old + 86_400_000)
+        producer.send(source, b"x", b"later", partition=0, timestamp_ms=old + hour + 120_000)
 
     def counted(job: LineageJob) -> DataFrame:
         rows = job.read(source).withWatermark("timestamp", "1 minute")
@@ -167,6 +171,14 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_i
     assert {other.address.topic for other in others} == {f"{record.address.topic}-parents"}
     everyone = {*found.parents, *(p for other in others for p in lineage(other).parents)}
     assert everyone == {Address(source, 0, offset) for offset in range(100)}
+    # The questions look there, too.
+    node = trace(record.address, broker)
+    assert {parent.address for parent in node.parents} == everyone
+    assert node.unlisted == 0
+    proof = verify(record.address.topic, source, broker)
+    assert (proof.found, proof.missing, proof.unlisted_parents) == (100, 1, 0)
+    fate = why_missing(max(everyone), record.address.topic, broker).verdict
+    assert (fate.fate, fate.evidence) == (Fate.PRESENT, (record.address,))
 
 
 def test_rows_without_lineage_are_refused_with_the_way_to_keep_it(

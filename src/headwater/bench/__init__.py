@@ -6,6 +6,7 @@ from collections.abc import Mapping
 BENCHES: Mapping[str, str] = {
     "generator": "headwater.bench.generator",
     "lineage": "headwater.bench.lineage",
+    "trace": "headwater.bench.trace",
 }
 
 __all__ = ["BENCHES"]

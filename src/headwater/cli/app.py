@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "produce": ("records:produce", "Send lines of standard input to a topic."),
     "consume": ("records:consume", "Print the records of a topic."),
     "trace": ("trace:trace", "Show what a record was made from."),
+    "impact": ("impact:impact", "Show what was made from a record, or from a job's output."),
     "verify": ("verify:verify", "Hold a topic against the source it was made from."),
     "why-missing": ("why_missing:why_missing", "Tell what became of a record."),
     "dead-letter": ("dead_letter:dead_letter", "List records set aside, and send them back."),

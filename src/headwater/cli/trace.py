@@ -38,7 +38,7 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
     if as_json:
         print_json(content)
     else:
-        for line in _tree(content):
+        for line in tree_lines(content, "parents"):
             click.echo(line)
     # A claim of somebody else is told and passed over; one of the caller is an error.
     if node.state is State.UNVERIFIED and node.absence is not None:
@@ -48,7 +48,8 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
         )
 
 
-def _tree(root: dict[str, Any]) -> Iterator[str]:
+def tree_lines(root: dict[str, Any], below: str) -> Iterator[str]:
+    """Nested objects as a tree; what is under the name `below` comes below."""
     # Not recursive, and not by rich, which is: a chain may be long.
     waiting: list[tuple[dict[str, Any] | str, str, str]] = [(root, "", "")]
     while waiting:
@@ -57,19 +58,19 @@ def _tree(root: dict[str, Any]) -> Iterator[str]:
             yield lead + node
             continue
         yield lead + _line(node)
-        below = [*node["parents"], *_left_out(node)]
+        lower = [*node[below], *_left_out(node, below)]
         if "value" in node:
-            yield f"{indent}{'│' if below else ' '}   {_plain(node['value'])}"
-        for number in range(len(below) - 1, -1, -1):
-            last = number == len(below) - 1
+            yield f"{indent}{'│' if lower else ' '}   {_plain(node['value'])}"
+        for number in range(len(lower) - 1, -1, -1):
+            last = number == len(lower) - 1
             branch, rail = ("└── ", "    ") if last else ("├── ", "│   ")
-            waiting.append((below[number], indent + branch, indent + rail))
+            waiting.append((lower[number], indent + branch, indent + rail))
 
 
-def _left_out(node: dict[str, Any]) -> Iterator[str]:
+def _left_out(node: dict[str, Any], below: str) -> Iterator[str]:
     if node["truncated"]:
-        yield "… more parents, not followed"
-    if node["unlisted"]:
+        yield f"… more {below}, not followed"
+    if below == "parents" and node["unlisted"]:
         yield f"… {node['unlisted']} more parents, which the header does not list"
 
 

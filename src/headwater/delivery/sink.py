@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater.delivery.dead_letter import ERROR_COLUMN
 from headwater.kafka import max_record_bytes
 from headwater.rowlineage.columns import LINEAGE_COLUMN
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings
 from headwater.spark.connectors import OWN_SINK
 from headwater.spark.kafka_source import client_options
@@ -50,11 +50,6 @@ class Target:
         if isinstance(self.checkpoint, Path):
             return f"file://{self.checkpoint.absolute()}"
         return self.checkpoint
-
-
-def parents_topic(topic: str) -> str:
-    """Where the parents of aggregated records are listed that their headers have no room for."""
-    return topic + "-parents"
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,6 +41,8 @@ class StreamOptions:
     trigger: str | None
     available_now: bool
     quiet: bool
+    # What only this job takes, by the names of its own options.
+    own: Mapping[str, Any] = field(default_factory=dict)
 
     def say(self, line: str) -> None:
         """Tell the person at the terminal; standard output is left to data."""
@@ -61,6 +63,13 @@ class StreamOptions:
             say=self.say,
             watch=self.watch_download,
         )
+
+    @property
+    def local_checkpoint(self) -> Path:
+        """For jobs that keep notes of their own beside it."""
+        if isinstance(self.checkpoint, Path):
+            return self.checkpoint
+        raise InputError(f"--checkpoint: this job needs a local folder, not {self.checkpoint!r}")
 
     def write(self, job: LineageJob, records: DataFrame) -> None:
         """Run the job's query on its output topic until it ends or is stopped."""
@@ -93,12 +102,16 @@ class StreamOptions:
 def stream_options(
     *,
     job_name: str,
-    input_topic: str,
-    output_topic: str,
+    input_topic: str | None = None,
+    output_topic: str | None = None,
     trigger: str | None = None,
     delivery: str = DEFAULT_MODE,
+    own: Sequence[click.Option] = (),
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a function of (settings, options) a command with the options of a streaming job."""
+    """Make a function of (settings, options) a command with the options of a streaming job.
+
+    A job that reads or writes something else than one topic has `own` options for it.
+    """
 
     def decorate(function: Callable[..., None]) -> click.Command:
         def command(settings: Settings | None, **given: Any) -> None:
@@ -108,35 +121,16 @@ def stream_options(
 
         command.__doc__ = function.__doc__
         parameters: list[click.Parameter] = [
-            click.Option(["--input-topic"], default=input_topic, show_default=True),
-            click.Option(["--output-topic"], default=output_topic, show_default=True),
+            *_topic("--input-topic", input_topic),
+            *_topic("--output-topic", output_topic),
+            *own,
             click.Option(["--bootstrap-servers"], help="Default: the setting."),
             click.Option(
                 ["--checkpoint"],
                 help="A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
                 f"Default: HEADWATER_HOME/checkpoints/{job_name}.",
             ),
-            click.Option(
-                ["--delivery"],
-                type=click.Choice(MODE_NAMES),
-                default=delivery,
-                show_default=True,
-                help="How records are handed to Kafka: docs/concepts/delivery.md.",
-            ),
-            click.Option(
-                ["--on-failure"],
-                type=click.Choice(get_args(OnFailure)),
-                default="stop",
-                show_default=True,
-                help="What to do when Kafka refuses a record for what it is, such as its size.",
-            ),
-            click.Option(
-                ["--pause"],
-                type=click.FloatRange(min=0),
-                default=0.0,
-                metavar="SECONDS",
-                help="Between two records of a partition; for `--delivery individual`.",
-            ),
+            *(_delivery_options(delivery) if output_topic is not None else ()),
             click.Option(["--job-name"], default=job_name, show_default=True),
             click.Option(["--job-version"], help="Default: the setting jobs.version."),
             click.Option(
@@ -146,7 +140,12 @@ def stream_options(
                 metavar="earliest|latest|JSON",
                 help="Where a job without a checkpoint begins.",
             ),
-            click.Option(["--trigger"], default=trigger, help="An interval: `5 seconds`."),
+            click.Option(
+                ["--trigger"],
+                default=trigger,
+                show_default=trigger is not None,
+                help="An interval: `5 seconds`.",
+            ),
             click.Option(
                 ["--available-now"], is_flag=True, help="Process what is there, then end."
             ),
@@ -157,6 +156,37 @@ def stream_options(
         )
 
     return decorate
+
+
+def _topic(name: str, default: str | None) -> list[click.Option]:
+    return [] if default is None else [click.Option([name], default=default, show_default=True)]
+
+
+def _delivery_options(default: str) -> list[click.Option]:
+    """Of jobs that write to Kafka."""
+    return [
+        click.Option(
+            ["--delivery"],
+            type=click.Choice(MODE_NAMES),
+            default=default,
+            show_default=True,
+            help="How records are handed to Kafka: docs/concepts/delivery.md.",
+        ),
+        click.Option(
+            ["--on-failure"],
+            type=click.Choice(get_args(OnFailure)),
+            default="stop",
+            show_default=True,
+            help="What to do when Kafka refuses a record for what it is, such as its size.",
+        ),
+        click.Option(
+            ["--pause"],
+            type=click.FloatRange(min=0),
+            default=0.0,
+            metavar="SECONDS",
+            help="Between two records of a partition; for `--delivery individual`.",
+        ),
+    ]
 
 
 class JobCommand(click.Command):
@@ -193,17 +223,18 @@ def _options(settings: Settings, default_name: str, given: dict[str, Any]) -> St
     return StreamOptions(
         job_name=job_name,
         job_version=given["job_version"] or settings.jobs.version,
-        input_topic=given["input_topic"],
-        output_topic=given["output_topic"],
+        input_topic=given.get("input_topic", ""),
+        output_topic=given.get("output_topic", ""),
         bootstrap_servers=given["bootstrap_servers"] or settings.bootstrap_servers,
         checkpoint=_checkpoint(settings, default_name, given["checkpoint"]),
-        delivery=given["delivery"],
-        on_failure=given["on_failure"],
-        pause_seconds=given["pause"],
+        delivery=given.get("delivery", DEFAULT_MODE),
+        on_failure=given.get("on_failure", "stop"),
+        pause_seconds=given.get("pause", 0.0),
         starting_offsets=given["starting_offsets"],
         trigger=given["trigger"],
         available_now=given["available_now"],
         quiet=given["quiet"],
+        own=given,
     )
 
 

@@ -25,6 +25,11 @@ STAMP_HEADERS = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE)
 
 
+def parents_topic(topic: str) -> str:
+    """Where the parents of aggregated records are listed that their headers have no room for."""
+    return topic + "-parents"
+
+
 @dataclass(frozen=True, slots=True)
 class JobStamp:
     """Which job, in which version, in which micro-batch made a record."""

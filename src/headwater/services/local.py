@@ -22,7 +22,16 @@ from headwater.settings import Settings
 PARTS: Mapping[str, tuple[str, ...]] = {"kafka": ("kafka",), "catalog": ("postgres",)}
 
 # All that services and jobs keep in a home.
-STATE = ("checkpoints", "faults.journal", "kafka", "logs", "postgres", "redrive", "run")
+STATE = (
+    "checkpoints",
+    "faults.journal",
+    "kafka",
+    "lineage-index",
+    "logs",
+    "postgres",
+    "redrive",
+    "run",
+)
 
 
 def up(parts: Sequence[str], settings: Settings, watch: Watcher) -> Iterator[ServiceState]:

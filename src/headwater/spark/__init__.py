@@ -1,7 +1,7 @@
 """Spark: the session, its connectors, the Kafka source, and running a query until it is told
 to stop. Importing this package imports pyspark."""
 
-from headwater.spark.kafka_source import read_topic_stream
+from headwater.spark.kafka_source import read_topic_stream, read_topics_stream
 from headwater.spark.lifecycle import StopSignal, run_until_stopped
 from headwater.spark.session import create_session
 
@@ -9,5 +9,6 @@ __all__ = [
     "StopSignal",
     "create_session",
     "read_topic_stream",
+    "read_topics_stream",
     "run_until_stopped",
 ]

@@ -31,15 +31,20 @@ def read_topic_stream(
 
     Offsets that the broker no longer has end the query with an error: a gap is never silent.
     """
-    options = {
+    return read_topics_stream(
+        spark, settings, subscribe=topic, startingOffsets=starting_offsets, failOnDataLoss="true"
+    )
+
+
+def read_topics_stream(spark: SparkSession, settings: Settings, **options: str) -> DataFrame:
+    """The same for several topics: `options` are those of Spark's Kafka source."""
+    given = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "subscribe": topic,
-        "startingOffsets": starting_offsets,
         "includeHeaders": "true",
         # What a strict job has written and not committed is void.
         "kafka.isolation.level": "read_committed",
-        "failOnDataLoss": "true",
         **FETCH,
+        **options,
         **client_options(settings),
     }
-    return spark.readStream.format("kafka").options(**options).load()
+    return spark.readStream.format("kafka").options(**given).load()

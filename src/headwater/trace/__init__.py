@@ -1,7 +1,8 @@
-"""The questions: where a record comes from, what became of one, and whether all that went in came
-out. No JVM."""
+"""The questions: where a record comes from, what came of it, what became of one that is not there,
+and whether all that went in came out. No JVM."""
 
 from headwater.trace.ancestry import trace
+from headwater.trace.descendants import Impact, ImpactNode, JobOutput, impact
 from headwater.trace.fate import Explainer, Fate, Verdict, WhyMissing
 from headwater.trace.missing import why_missing
 from headwater.trace.node import State, TraceNode
@@ -13,6 +14,9 @@ __all__ = [
     "Coverage",
     "Explainer",
     "Fate",
+    "Impact",
+    "ImpactNode",
+    "JobOutput",
     "Source",
     "Sources",
     "State",
@@ -20,6 +24,7 @@ __all__ = [
     "Verdict",
     "VerifyReport",
     "WhyMissing",
+    "impact",
     "trace",
     "verify",
     "walk",

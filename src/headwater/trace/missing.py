@@ -11,6 +11,7 @@ from headwater.deadletter import dead_letter_topic, is_dead_letter_topic, read_l
 from headwater.errors import InputError
 from headwater.kafka import Absence, RecordReader, Watch, describe_topic, unwatched
 from headwater.model import Address, Record
+from headwater.rowlineage.headers import parents_topic
 from headwater.settings import Settings
 from headwater.trace.fate import LATE_SUFFIX, Explainer, Fate, Verdict, WhyMissing, answer
 from headwater.trace.route import Readings, find_route
@@ -92,13 +93,16 @@ class _Search:
         redrives: int = 0,
     ) -> set[Address]:
         """The records of `output` that were made from the wanted ones."""
-        made, dead, late = (
+        listed = scan(parents_topic(output), wanted, self._settings, self._watch)
+        lists = {listing.address for found in listed.found.values() for listing in found}
+        made = scan(output, wanted | lists, self._settings, self._watch)
+        dead, late = (
             scan(topic, wanted, self._settings, self._watch)
-            for topic in (output, dead_letter_topic(output), output + LATE_SUFFIX)
+            for topic in (dead_letter_topic(output), output + LATE_SUFFIX)
         )
         live: set[Address] = set()
         for record in sorted(wanted):
-            outputs = _addresses(made.found.get(record, ()))
+            outputs = _addresses(_made_from(record, made, listed))
             letters = dead.found.get(record, [])
             if outputs:
                 live |= set(outputs[: _MAX_LIVE - len(live)])
@@ -143,6 +147,12 @@ class _Search:
             if explained is not None:
                 return explained
         return _passed_over(record, output, reading, scans[0])
+
+
+def _made_from(record: Address, made: Scan, listed: Scan) -> list[Record]:
+    """Those that name the record, or one that lists it for them."""
+    lists = [listing.address for listing in listed.found.get(record, ())]
+    return [output for each in (record, *lists) for output in made.found.get(each, ())]
 
 
 def _addresses(records: Sequence[Record]) -> tuple[Address, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from headwater.kafka import Absence
 from headwater.model import Address
@@ -16,6 +17,8 @@ MAX_DEPTH = 100
 # A record may be an ancestor by many ways, and is shown in each place: 30 records, each made
 # twice from the one before, would be a billion places.
 _MAX_SHOWN = 10_000
+
+Node = TypeVar("Node")
 
 
 class State(Enum):
@@ -59,24 +62,43 @@ class TraceNode:
 
         Python's own `json` fails on some 400 hops.
         """
-        root = _flat(self, values)
-        waiting = deque([(self, root, 0)])
-        shown = 1
-        # In breadth, so that what is cut is what is farthest.
-        while waiting:
-            node, content, depth = waiting.popleft()
-            for parent in node.parents:
-                if shown == _MAX_SHOWN or depth == max_depth:
-                    content["truncated"] = True
-                    break
-                shown += 1
-                inner = _flat(parent, values)
-                content["parents"].append(inner)
-                waiting.append((parent, inner, depth + 1))
-        return root
+        return nested_json(
+            self,
+            "parents",
+            lambda node: node.parents,
+            lambda node: flat_json(node, values),
+            max_depth,
+        )
 
 
-def _flat(node: TraceNode, values: bool) -> dict[str, Any]:
+def nested_json(
+    root: Node,
+    name: str,
+    below: Callable[[Node], Sequence[Node]],
+    flat: Callable[[Node], dict[str, Any]],
+    max_depth: int = MAX_DEPTH,
+) -> dict[str, Any]:
+    """Objects with those `below` them under `name`, cut with `truncated`."""
+    content = flat(root)
+    waiting = deque([(root, content, 0)])
+    shown = 1
+    # In breadth, so that what is cut is what is farthest.
+    while waiting:
+        upper, outer, depth = waiting.popleft()
+        outer[name] = []
+        for lower in below(upper):
+            if shown == _MAX_SHOWN or depth == max_depth:
+                outer["truncated"] = True
+                break
+            shown += 1
+            inner = flat(lower)
+            outer[name].append(inner)
+            waiting.append((lower, inner, depth + 1))
+    return content
+
+
+def flat_json(node: TraceNode, values: bool = False) -> dict[str, Any]:
+    """A record without those that it was made from."""
     content: dict[str, Any] = {
         "topic": node.address.topic,
         "partition": node.address.partition,
@@ -94,4 +116,4 @@ def _flat(node: TraceNode, values: bool) -> dict[str, Any]:
     }
     if values and node.absence is None:
         content["value"] = bytes_as_json(node.value)
-    return {**content, "parents": []}
+    return content

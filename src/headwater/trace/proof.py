@@ -11,7 +11,7 @@ from headwater.deadletter import dead_letter_topic
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import end_offsets, partition_states, read_topic
 from headwater.model import Address, Record, is_topic_name
-from headwater.rowlineage.headers import origin_of
+from headwater.rowlineage.headers import origin_of, parents_topic
 from headwater.settings import Settings
 from headwater.trace.offsets import OffsetSet
 from headwater.trace.report import Gap, VerifyReport
@@ -61,6 +61,10 @@ def verify(
     tally = TopicTally(source, windows, report)
     for record in _read(topic, topic_ends, settings):
         tally.take(record)
+    if tally.rest:
+        rest = parents_topic(topic)
+        for record in _read(rest, _ends_if_there(rest, settings), settings):
+            tally.take_rest(record)
     dead = NamedParents(source, windows)
     for record in _read(dead_letter, dead_ends, settings):
         lineage = origin_of(record).lineage

@@ -41,16 +41,21 @@ class Scan:
         lineage = origin_of(record).lineage
         if lineage is None:
             return
-        self.unlisted += lineage.unlisted > 0
+        self.unlisted += lineage.unlisted > 0 and not lineage.rest
         for parent in lineage.parents:
             place = (parent.topic, parent.partition)
             # Names come from headers: whoever may write could name any number of them.
             if place in self.newest or len(self.newest) < _TOPICS_KEPT:
                 self.newest[place] = max(self.newest.get(place, 0), parent.offset)
-            if parent in wanted:
-                kept = self.found.setdefault(parent, [])
-                if len(kept) < _FOUND_KEPT:
-                    kept.append(replace(record, value=None))
+            self._keep(parent, record, wanted)
+        # Those that list further parents of the record stand for them.
+        for listing in lineage.rest:
+            self._keep(listing, record, wanted)
+
+    def _keep(self, parent: Address, record: Record, wanted: AbstractSet[Address]) -> None:
+        kept = self.found.setdefault(parent, []) if parent in wanted else None
+        if kept is not None and len(kept) < _FOUND_KEPT:
+            kept.append(replace(record, value=None))
 
 
 def scan(

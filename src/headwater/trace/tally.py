@@ -74,6 +74,8 @@ class TopicTally:
         self._report = report
         self._copies = _Copies(source, windows)
         self._newest: dict[tuple[int, int], HashTable] = defaultdict(HashTable)
+        # Records that list further parents of those that came by.
+        self.rest: set[Address] = set()
 
     def take(self, record: Record) -> None:
         report = self._report
@@ -86,6 +88,7 @@ class TopicTally:
             report.unreadable += origin.unreadable is not None
             return
         report.unlisted_parents += lineage.unlisted
+        self.rest.update(lineage.rest)
         first = lineage.parents[0] if lineage.parents else None
         if not self.parents.take(lineage):
             report.unknown_parents += 1
@@ -97,6 +100,14 @@ class TopicTally:
             # With several parents there is no one order that the outputs have to keep.
             if lineage.parent_count == 1:
                 self._take_order(record, first)
+
+    def take_rest(self, record: Record) -> None:
+        """A record of the topic for further parents; one that nobody names counts for nothing."""
+        lineage = origin_of(record).lineage if record.address in self.rest else None
+        if lineage is not None:
+            self.parents.take(lineage)
+            unlisted = self._report.unlisted_parents - len(lineage.parents)
+            self._report.unlisted_parents = max(unlisted, 0)
 
     def _take_order(self, record: Record, parent: Address) -> None:
         if record.key is None:

@@ -8,15 +8,21 @@ first, within bounds; only then are the circles cut and the nodes put together.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headwater.kafka import Absence
 from headwater.model import Address, Record
-from headwater.rowlineage.headers import Origin, origin_of
+from headwater.rowlineage.headers import Origin, origin_of, parents_topic
+from headwater.trace.circles import bottom_up
 from headwater.trace.node import State, TraceNode
+
+# Each lists a thousand parents, and no walk reads more than ten thousand records.
+_MAX_REST = 10
+
+IN_A_CIRCLE = "a circle: the record is among its own ancestors"
 
 
 class Source(Protocol):
@@ -30,7 +36,7 @@ Sources = Sequence[tuple[State, Source]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """A record as it was read: its node without parents, and the parents it claims."""
 
     node: TraceNode
@@ -46,7 +52,7 @@ def walk(
     values: bool = False,
 ) -> TraceNode:
     """Read a record and its ancestors, at most `max_records`, at most `max_depth` hops away."""
-    steps = {address: _read(address, sources, values)}
+    steps = {address: read_step(address, sources, values)}
     waiting = deque([(address, 0)])
     while waiting:
         child, depth = waiting.popleft()
@@ -56,24 +62,25 @@ def walk(
             if len(steps) == max_records:
                 return _assemble(address, steps)
             if parent not in steps:
-                steps[parent] = _read(parent, sources, values)
+                steps[parent] = read_step(parent, sources, values)
                 waiting.append((parent, depth + 1))
     return _assemble(address, steps)
 
 
-def _read(address: Address, sources: Sources, values: bool) -> _Step:
+def read_step(address: Address, sources: Sources, values: bool = False) -> Step:
+    """The record at an address, from the first of the sources that holds it."""
     absence: Absence | None = None
     for state, source in sources:
         found = source.fetch(address)
         if isinstance(found, Record):
-            return _step(found, state, values)
+            return _with_rest(_step(found, state, values), found, sources)
         absence = absence or found
     gone = absence in {Absence.EXPIRED, Absence.HOLE}
     state = State.EXPIRED if gone else State.UNVERIFIED
-    return _Step(TraceNode(address, state, absence.value if absence else None, absence))
+    return Step(TraceNode(address, state, absence.value if absence else None, absence))
 
 
-def _step(record: Record, state: State, values: bool) -> _Step:
+def _step(record: Record, state: State, values: bool) -> Step:
     origin = origin_of(record)
     lineage = origin.lineage
     node = TraceNode(
@@ -90,13 +97,37 @@ def _step(record: Record, state: State, values: bool) -> _Step:
     )
     doubt = _doubt(record.address, origin)
     if doubt is not None:
-        return _Step(replace(node, state=State.UNVERIFIED, reason=doubt))
+        return Step(replace(node, state=State.UNVERIFIED, reason=doubt))
     if lineage is not None:
         # A record that is named twice is one parent.
-        return _Step(node, tuple(dict.fromkeys(lineage.parents)))
+        return Step(node, tuple(dict.fromkeys(lineage.parents)))
     if origin.job_name is not None:
-        return _Step(replace(node, reason="made by a job that wrote no lineage header"))
-    return _Step(node)
+        return Step(replace(node, reason="made by a job that wrote no lineage header"))
+    return Step(node)
+
+
+def _with_rest(step: Step, record: Record, sources: Sources) -> Step:
+    """Add the parents that records in the topic `…-parents` list for this one."""
+    lineage = origin_of(record).lineage
+    if lineage is None or step.node.state is State.UNVERIFIED:
+        return step
+    more: list[Address] = []
+    for address in lineage.rest[:_MAX_REST]:
+        more += _listed_by(address, step.node, sources)
+    claimed = tuple(dict.fromkeys((*step.claimed, *more)))
+    unlisted = max(step.node.unlisted - len(more), 0)
+    return Step(replace(step.node, unlisted=unlisted), claimed)
+
+
+def _listed_by(address: Address, child: TraceNode, sources: Sources) -> tuple[Address, ...]:
+    if address.topic != parents_topic(child.address.topic):
+        return ()
+    for _, source in sources:
+        found = source.fetch(address)
+        if isinstance(found, Record) and found.key == (child.record_id or "").encode():
+            listed = origin_of(found).lineage
+            return listed.parents if listed else ()
+    return ()
 
 
 def _doubt(address: Address, origin: Origin) -> str | None:
@@ -112,35 +143,25 @@ def _doubt(address: Address, origin: Origin) -> str | None:
     return None
 
 
-def _assemble(address: Address, steps: Mapping[Address, _Step]) -> TraceNode:
+def _assemble(address: Address, steps: Mapping[Address, Step]) -> TraceNode:
     """Put the nodes together, parents before children."""
     done: dict[Address, TraceNode] = {}
-    path: dict[Address, Iterator[Address]] = {address: iter(steps[address].claimed)}
-    circles: dict[Address, set[Address]] = {}
-    while path:
-        child = next(reversed(path))
-        parent = next((p for p in path[child] if p in steps and p not in done), None)
-        if parent is None:
-            path.popitem()
-            done[child] = _node(steps[child], steps, done, circles.get(child, set()))
-        elif parent in path:
-            circles.setdefault(child, set()).add(parent)
-        else:
-            path[parent] = iter(steps[parent].claimed)
+    claims = {child: step.claimed for child, step in steps.items()}
+    for child, circles in bottom_up([address], claims):
+        done[child] = _node(steps[child], steps, done, circles)
     return done[address]
 
 
 def _node(
-    step: _Step,
-    steps: Mapping[Address, _Step],
+    step: Step,
+    steps: Mapping[Address, Step],
     done: Mapping[Address, TraceNode],
     circles: AbstractSet[Address],
 ) -> TraceNode:
     parents = []
     for parent in step.claimed:
         if parent in circles:
-            reason = "a circle: the record is among its own ancestors"
-            parents.append(replace(steps[parent].node, state=State.UNVERIFIED, reason=reason))
+            parents.append(replace(steps[parent].node, state=State.UNVERIFIED, reason=IN_A_CIRCLE))
         elif parent in done:
             parents.append(done[parent])
     truncated = len(parents) < len(step.claimed)
