@@ -58,9 +58,15 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
 
 
 def copy(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
-    job = LineageJob("copy", settings=settings, checkpoint=checkpoint, delivery=mode)
+    job = LineageJob(f"copy-{mode}", settings=settings, checkpoint=checkpoint, delivery=mode)
     rows = job.read(source).select("key", "value", "lineage")
     job.write(rows, target, trigger={"availableNow": True})
+
+
+def in_thread(work: Callable[..., None], *arguments: object) -> InThread:
+    thread = InThread(lambda: work(*arguments))
+    thread.start()
+    return thread
 
 
 class InThread(threading.Thread):
@@ -92,37 +98,42 @@ def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thr
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("mode", MODE_NAMES)
 def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise(
-    own_broker: OwnBroker, spark: object, tmp_path: Path, mode: str
+    own_broker: OwnBroker, spark: object, tmp_path: Path
 ) -> None:
     process = own_broker.start()
     settings = own_broker.settings
-    source, target = f"in-{mode}", f"out-{mode}"
-    for topic in (source, target):
-        create_topic(topic, 2, settings)
-    ledger = Ledger(source, settings)
+    create_topic("in", 2, settings)
+    ledger = Ledger("in", settings)
     ledger.write(RECORDS)
-    work = InThread(lambda: copy(mode, source, target, settings, tmp_path / "checkpoint"))
-    work.start()
-    wait_for(1, target, settings, work)
+    # All modes at once: each has its own output, and the faults hit them all in the middle.
+    for mode in MODE_NAMES:
+        create_topic(mode, 2, settings)
+    work = {
+        mode: in_thread(copy, mode, "in", mode, settings, tmp_path / mode) for mode in MODE_NAMES
+    }
+    for mode, thread in work.items():
+        wait_for(1, mode, settings, thread)
+    hit = {mode for mode, thread in work.items() if thread.is_alive()}
     process.kill()
     process.wait(10)
     again = own_broker.start()
     assert again.pid != process.pid
-    assert work.is_alive(), "the copy ended before the second fault"
+    hit_twice = {mode for mode, thread in work.items() if thread.is_alive()}
     again.send_signal(signal.SIGSTOP)
     try:
         time.sleep(PAUSE_SECONDS)
-        # A paused broker is waited for: the copy has neither ended nor failed.
-        assert work.is_alive()
+        # A paused broker is waited for: nothing has ended or failed.
+        assert hit_twice == {mode for mode, thread in work.items() if thread.is_alive()}
     finally:
         again.send_signal(signal.SIGCONT)
-    work.finish(180)
-    report = ledger.check(target)
-    assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
-    if mode not in MAY_DOUBLE:
-        assert report.duplicates == 0
+    for mode, thread in work.items():
+        thread.finish(180)
+        report = ledger.check(mode)
+        assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
+        if mode not in MAY_DOUBLE:
+            assert report.duplicates == 0, mode
+    assert hit == hit_twice == set(MODE_NAMES), "a copy ended before the faults"
 
 
 def fill_with_one_too_large(settings: Settings, source: str, target: str) -> None:

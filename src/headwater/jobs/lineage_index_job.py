@@ -69,7 +69,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
         watch=options.watch_download,
     )
     make_table(spark, path)
-    with lease(options.local_checkpoint, spark), _only_writer(path, spark):
+    stop = StopSignal()
+    with stop.on_signals(), lease(options.local_checkpoint, spark), _only_writer(path, spark):
         table = IndexTable(spark, path)
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
         _refuse_topics_made_anew(table, settings)
@@ -89,7 +90,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             .trigger(**options.trigger_arguments())
             .start()
         )
-        run_until_stopped(query, StopSignal(), settings, options.say)
+        run_until_stopped(query, stop, settings, options.say)
 
 
 @contextmanager

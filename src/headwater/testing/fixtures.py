@@ -48,6 +48,8 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
         headwater_settings,
         connectors=("kafka", "delta", "iceberg"),
         additional_configs={
+            # More than there are cores: queries side by side mostly wait.
+            "spark.master": "local[10]",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
             "spark.sql.catalog.demo": "org.apache.iceberg.spark.SparkCatalog",

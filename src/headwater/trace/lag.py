@@ -30,7 +30,7 @@ class IndexLag:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        if not self.behind:
+        if self.indexed and not self.behind:
             yield f"all {len(self.indexed)} topics are indexed to their ends"
         for topic, partitions in self.behind.items():
             for partition, number in partitions.items():
