@@ -15,6 +15,8 @@
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
+    │   ├── QueryTimeoutError      a question took longer than the setting allows
+    │   ├── TooBusyError           too much waits already
     │   ├── ServiceStartError      a local service did not answer in time
     │   ├── DownloadError
     │   └── DiskFullError
@@ -108,6 +110,14 @@ class BrokerUnavailableError(UnavailableError):
 
 class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not answer within the bound."""
+
+
+class QueryTimeoutError(UnavailableError):
+    """A question took longer than the setting allows."""
+
+
+class TooBusyError(UnavailableError):
+    """Too many requests wait already."""
 
 
 class ServiceStartError(UnavailableError):

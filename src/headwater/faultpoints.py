@@ -35,7 +35,9 @@ SETTING = "HEADWATER_TESTING__FAULT_POINTS"
 
 # Every point that code reaches. Kept in one place, and not by each module as it is imported:
 # a spec is read at start, before most modules are there.
-POINTS: frozenset[str] = frozenset({"before_recovery", "after_recovery"})
+POINTS: frozenset[str] = frozenset(
+    {"before_recovery", "after_recovery", "before_catalog_commit", "after_catalog_commit"}
+)
 
 # Long enough for the other writer to start a Spark session, shorter than a test may take.
 BARRIER_SECONDS = 30.0
