@@ -140,10 +140,10 @@ class CatalogSettings(Section):
     body_seconds: float = Field(
         30.0, gt=0, description="How long a client may take to send its body; then 408."
     )
-    retention_days: float | None = Field(
-        None,
-        gt=0,
-        description="Age at which events and runs are removed; the graph stays. Default: never.",
+    retention_days: float = Field(
+        0.0,
+        ge=0,
+        description="Age at which events and runs are removed; the graph stays. 0: never.",
     )
 
 

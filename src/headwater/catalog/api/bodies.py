@@ -10,8 +10,8 @@ from uuid import UUID
 
 from fastapi import Request
 
-from headwater.catalog.api.problems import ApiError
-from headwater.catalog.ingest import EventProblem, parse_json
+from headwater.catalog.api.problems import ApiError, refused
+from headwater.catalog.ingest import BadEventError, parse_json
 from headwater.catalog.ingest.checks import Checks, parse_time
 from headwater.settings import CatalogSettings
 
@@ -29,7 +29,7 @@ async def read_body(request: Request, settings: CatalogSettings) -> bytes:
     most = int(settings.max_body_mb * _MIB)
     packed = request.headers.get("content-encoding", "identity").lower()
     if packed not in ("identity", "gzip"):
-        raise ApiError(415, f"Content-Encoding '{packed}' is not known; gzip is")
+        raise refused(415, f"Content-Encoding '{packed}' is not known; gzip is")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise _too_large(settings)
@@ -45,11 +45,11 @@ async def read_body(request: Request, settings: CatalogSettings) -> bytes:
                         raise _too_large(settings)
                     parts.append(part)
     except TimeoutError:
-        raise ApiError(408, f"the body took longer than {settings.body_seconds:g} s") from None
+        raise refused(408, f"the body took longer than {settings.body_seconds:g} s") from None
     except zlib.error:
-        raise ApiError(400, "body is not gzip") from None
+        raise refused(400, "body is not gzip") from None
     if unpack is not None and not unpack.eof:
-        raise ApiError(400, "body is not gzip, or was cut off")
+        raise refused(400, "body is not gzip, or was cut off")
     return b"".join(parts)
 
 
@@ -64,7 +64,7 @@ def _unpacked(chunk: bytes, unpack: Any) -> Any:
 
 
 def _too_large(settings: CatalogSettings) -> ApiError:
-    return ApiError(
+    return refused(
         413,
         f"the body is larger than {settings.max_body_mb:g} MiB",
         headers={"Connection": "close"},
@@ -75,7 +75,7 @@ def require_type(request: Request, *kinds: str) -> str:
     """The media type, if it is one of these."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
-        raise ApiError(415, "HTTP 415 Unsupported Media Type")
+        raise refused(415, "HTTP 415 Unsupported Media Type")
     return kind
 
 
@@ -84,7 +84,7 @@ class Fields:
 
     def __init__(self, body: Any, checks: Checks | None = None) -> None:
         if not isinstance(body, dict):
-            raise EventProblem("body must be a JSON object", status=400)
+            raise BadEventError("body must be a JSON object", status=400)
         self._body = body
         self._checks = checks or Checks()
 
@@ -95,7 +95,7 @@ class Fields:
 
     def done(self) -> None:
         """Raises:
-        EventProblem: names every field that is wrong.
+        BadEventError: names every field that is wrong.
         """
         self._checks.raise_any()
 

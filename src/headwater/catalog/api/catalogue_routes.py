@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from headwater.catalog.api import documented, shapes
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import Limit, NameInPath, Offset, time_param
-from headwater.catalog.api.problems import ApiError, bad_fields, json_response, not_found
+from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
 from headwater.catalog.api.service import Service, service_of
 from headwater.catalog.api.told_events import told
 from headwater.catalog.api.version import VERSION
@@ -78,7 +78,7 @@ async def put_namespace(request: Request, namespace: NameInPath) -> Response:
     owner, description = fields.text("ownerName"), fields.text("description")
     fields.done()
     if not set(namespace) <= _NAME_MARKS and not namespace.isalnum():
-        raise ApiError(404, "HTTP 404 Not Found")
+        raise refused(404, "HTTP 404 Not Found")
     async with service.question() as connection:
         await edits.put_namespace(connection, namespace, owner, description)
     return json_response(await _namespace(service, namespace))
@@ -291,7 +291,7 @@ Zone = Annotated[str | None, Query(description="Needed for WEEK, such as `Europe
 
 def _period(period: Period | None, zone: str | None) -> str | None:
     if period is None:
-        raise ApiError(400, "Invalid period", "query param period must not be null")
+        raise refused(400, "Invalid period", "query param period must not be null")
     if period is Period.WEEK and zone is None:
         return None
     try:

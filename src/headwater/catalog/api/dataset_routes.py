@@ -12,7 +12,7 @@ from headwater.catalog.api import documented, shapes
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.catalogue_routes import cut, tag_name
 from headwater.catalog.api.params import IdInPath, Limit, NameInPath, Offset
-from headwater.catalog.api.problems import ApiError, json_response, not_found
+from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import catalogue, datasets, edits, runs
 from headwater.catalog.store.pool import Connection
@@ -156,7 +156,7 @@ async def _find_field(connection: Connection, namespace: str, name: str, field: 
     row = await _find(connection, namespace, name)
     (shown,) = await datasets.shaped(connection, [row])
     if field not in [each["name"] for each in shown["fields"]]:
-        raise ApiError(404, f"Field '{field}' not found for dataset '{name}'.")
+        raise refused(404, f"Field '{field}' not found for dataset '{name}'.")
     return row
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from headwater.catalog.api import shapes
 from headwater.catalog.api.params import Depth, NameInPath, node_parts, splits, time_param
-from headwater.catalog.api.problems import ApiError, bad_fields, json_response, not_found
+from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import columns, datasets, jobs, lineage, records, run_lineage, runs
 from headwater.catalog.store.pool import Connection
@@ -43,7 +43,7 @@ async def get_lineage(
     bounds = lineage.Bounds(depth, limits.max_nodes, limits.query_seconds / 2, moment)
     async with service.question() as connection:
         if kind == "datasetField":
-            raise ApiError(404, f"Node '{nodeId}' must be of type dataset or job!")
+            raise refused(404, f"Node '{nodeId}' must be of type dataset or job!")
         row = await _node(connection, kind, nodeId)
         if row is None:
             raise not_found("Job" if kind == "job" else "Dataset", name)
@@ -82,7 +82,7 @@ async def get_column_lineage(
     async with service.question() as connection:
         start = await _columns(connection, kind, node)
         if not start:
-            raise ApiError(404, "Could not find node")
+            raise refused(404, "Could not find node")
         return json_response(await columns.column_graph(connection, start, bounds))
 
 
@@ -127,7 +127,7 @@ async def get_record(
 ) -> Response:
     """Which run, job version and batch wrote a record, and the trace of what that batch read."""
     if not (0 <= partition < 2**31 and 0 <= offset < 2**63) or "\0" in (namespace or ""):
-        raise ApiError(404, "HTTP 404 Not Found")
+        raise refused(404, "HTTP 404 Not Found")
     async with service_of(request).question() as connection:
         found = await records.record(
             connection, topic, partition, offset, namespace=namespace, depth=depth

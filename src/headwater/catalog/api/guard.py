@@ -17,7 +17,7 @@ from typing import Any
 from fastapi import Request
 
 from headwater.catalog.api.oidc import TokenChecker
-from headwater.catalog.api.problems import ApiError
+from headwater.catalog.api.problems import refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store.keys import find_key
 from headwater.settings import CatalogSettings
@@ -113,7 +113,7 @@ class Caller:
         ApiError: 403, the key is for another namespace.
         """
         if self.namespace is not None and namespace != self.namespace:
-            raise ApiError(403, f"this key is for namespace '{self.namespace}' only")
+            raise refused(403, f"this key is for namespace '{self.namespace}' only")
 
 
 class Guard:
@@ -166,16 +166,16 @@ async def authorise(request: Request) -> Caller:
     place = (request.method, request.scope["route"].path)
     rule = RULES.get(place)
     if rule is None:
-        raise ApiError(403, "no rule allows this")
+        raise refused(403, "no rule allows this")
     if rule is Role.OPEN:
         return Caller(Role.OPEN)
     if not guard.required:
         return Caller(Role.ADMIN)
     caller = await guard.caller(request)
     if caller is None:
-        raise ApiError(401, "a valid API key or token is needed", headers=_CHALLENGE)
+        raise refused(401, "a valid API key or token is needed", headers=_CHALLENGE)
     if caller.role < rule:
-        raise ApiError(403, f"this needs the role {rule.name.lower()}")
+        raise refused(403, f"this needs the role {rule.name.lower()}")
     if caller.namespace is not None and place not in _NAMED_IN_BODY:
         _stay_within(caller, request)
     return caller
@@ -190,7 +190,7 @@ def _stay_within(caller: Caller, request: Request) -> None:
     namespace = request.path_params.get("namespace")
     if namespace is None:
         # Lists and graphs over all namespaces would show what the key is not for.
-        raise ApiError(403, f"this key is for namespace '{caller.namespace}' only")
+        raise refused(403, f"this key is for namespace '{caller.namespace}' only")
     caller.require_namespace(unquote(namespace))
 
 

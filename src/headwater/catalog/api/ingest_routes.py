@@ -12,7 +12,7 @@ from headwater.catalog.api.bodies import read_body, require_type
 from headwater.catalog.api.guard import Caller, authorise
 from headwater.catalog.api.problems import ApiError, json_response
 from headwater.catalog.api.service import Service, service_of
-from headwater.catalog.ingest import Event, EventProblem, parse_json, read_event
+from headwater.catalog.ingest import BadEventError, Event, parse_json, read_event
 from headwater.catalog.ingest.json_text import json_text
 
 router = APIRouter(prefix="/api/v1", tags=["lineage"])
@@ -62,7 +62,7 @@ async def post_events(request: Request, caller: Who) -> Response:
             event, text = _read(value, service)
             caller.require_namespace(event.namespace)
             good.append((event, text))
-        except (EventProblem, ApiError) as problem:
+        except (BadEventError, ApiError) as problem:
             failed.append({"index": index, "reason": str(problem), "retriable": False})
     for start in range(0, len(good), _TOGETHER):
         await service.writer.store(good[start : start + _TOGETHER])
@@ -97,5 +97,5 @@ def _array(body: bytes, max_depth: int) -> list[Any]:
     # One level more: the array itself.
     values = parse_json(body, max_depth + 1)
     if not isinstance(values, list):
-        raise EventProblem("body must be a JSON array of events", status=400)
+        raise BadEventError("body must be a JSON array of events", status=400)
     return values

@@ -22,7 +22,7 @@ from headwater.catalog.api.params import (
     Offset,
     time_param,
 )
-from headwater.catalog.api.problems import ApiError, json_response, not_found
+from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import edits, job_versions, jobs, runs
 from headwater.catalog.store.pool import Connection
@@ -230,7 +230,7 @@ async def create_run(request: Request, namespace: NameInPath, job: NameInPath) -
         row = await _find(connection, namespace, job)
         if await runs.rows_by_id(connection, [run]):
             text = f"Run '{run}' already exists for '{job}' under namespace '{namespace}'."
-            raise ApiError(400, text)
+            raise refused(400, text)
         await edits.create_run(connection, run, row, body, datetime.now(UTC))
         return json_response((await _run(connection, run))[1], 201)
 
@@ -267,7 +267,7 @@ async def get_run_facets(
     try:
         kind = FacetType(type.lower())
     except ValueError:
-        raise ApiError(400, "query param type must be one of [run, job]") from None
+        raise refused(400, "query param type must be one of [run, job]") from None
     async with service_of(request).question() as connection:
         row, _ = await _run(connection, id)
     key = {FacetType.RUN: "facets", FacetType.JOB: "job_facets"}.get(kind)

@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Path, Query
 from pydantic import BeforeValidator
 
-from headwater.catalog.api.problems import ApiError, bad_fields
+from headwater.catalog.api.problems import bad_fields, refused
 from headwater.catalog.ingest.checks import MOST_NAME_CHARACTERS, parse_time
 
 
@@ -57,7 +57,7 @@ def time_param(name: str, value: str) -> datetime:
         good = _TIME_START.match(value)
         index = good.end() if good else 0
         text = f"Parameter is invalid: Text '{value}' could not be parsed at index {index}"
-        raise ApiError(
+        raise refused(
             400, text, f"query param {name} must be an ISO 8601 time with a zone"
         ) from None
 

@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from headwater.catalog.ingest import EventProblem
+from headwater.catalog.ingest import BadEventError
 from headwater.errors import (
     DatabaseUnavailableError,
     HeadwaterError,
@@ -28,22 +28,27 @@ from headwater.errors import (
 _LOG = logging.getLogger("headwater.catalog")
 
 
-class ApiError(Exception):
+class ApiError(HeadwaterError):
     """An answer other than success."""
 
-    def __init__(
-        self, status: int, message: str, *errors: str, headers: dict[str, str] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.errors, self.headers = status, message, errors, headers
+    @property
+    def status(self) -> int:
+        return int(self.facts.get("status", 400))
+
+
+def refused(
+    status: int, message: str, *errors: str, headers: dict[str, str] | None = None
+) -> ApiError:
+    """An answer with this status; `errors` name fields."""
+    return ApiError(message, status=status, errors=errors, headers=headers)
 
 
 def not_found(what: str, name: object) -> ApiError:
-    return ApiError(404, f"{what} '{name}' not found.")
+    return refused(404, f"{what} '{name}' not found.")
 
 
 def bad_fields(*errors: str, status: int = 422) -> ApiError:
-    return ApiError(status, "; ".join(errors), *errors)
+    return refused(status, "; ".join(errors), *errors)
 
 
 def json_response(value: Any, status: int = 200) -> Response:
@@ -67,10 +72,13 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
-        return problem_response(error.status, error.message, error.errors, error.headers)
+        facts = error.facts
+        return problem_response(
+            error.status, error.message, facts.get("errors"), facts.get("headers")
+        )
 
-    @app.exception_handler(EventProblem)
-    async def event_problem(request: Request, error: EventProblem) -> Response:
+    @app.exception_handler(BadEventError)
+    async def event_problem(request: Request, error: BadEventError) -> Response:
         return problem_response(error.status, str(error), error.errors)
 
     @app.exception_handler(HTTPException)

@@ -38,7 +38,7 @@ class Service:
     async def open(self) -> None:
         await self.pool.open()
         self.writer.start()
-        if self.settings.retention_days is not None:
+        if self.settings.retention_days:
             sweeping = keep_sweeping(self.pool, self.settings.retention_days)
             self._sweeping = asyncio.create_task(sweeping)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeGuard
 from uuid import UUID
 
-from headwater.catalog.ingest.problem import EventProblem
+from headwater.catalog.ingest.bad_event import BadEventError
 
 # Long enough for any path or query name that is met; short enough for an answer to stay small.
 MOST_NAME_CHARACTERS = 2048
@@ -31,10 +31,10 @@ class Checks:
 
     def raise_any(self) -> None:
         """Raises:
-        EventProblem: something was wrong.
+        BadEventError: something was wrong.
         """
         if self.errors:
-            raise EventProblem(*self.errors)
+            raise BadEventError("; ".join(self.errors), errors=self.errors)
 
     def object(self, value: Any, path: str) -> dict[str, Any]:
         if isinstance(value, dict):

@@ -12,10 +12,10 @@ from typing import Any
 from uuid import UUID
 
 from headwater.catalog.identity import content_id
+from headwater.catalog.ingest.bad_event import BadEventError
 from headwater.catalog.ingest.checks import Checks
 from headwater.catalog.ingest.json_text import canonical_bytes
 from headwater.catalog.ingest.offsets import OffsetRange, read_offsets
-from headwater.catalog.ingest.problem import EventProblem
 
 Facets = dict[str, Any]
 
@@ -90,10 +90,10 @@ def read_event(body: Any) -> Event:
     """Check an event.
 
     Raises:
-        EventProblem: names every field that is wrong.
+        BadEventError: names every field that is wrong.
     """
     if not isinstance(body, dict):
-        raise EventProblem("body must be a JSON object, one event", status=400)
+        raise BadEventError("body must be a JSON object, one event", status=400)
     checks = Checks()
     event = _read(body, checks)
     checks.raise_any()

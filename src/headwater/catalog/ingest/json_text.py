@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from headwater.catalog.ingest.problem import EventProblem
+from headwater.catalog.ingest.bad_event import BadEventError
 
 # orjson turns whole numbers beyond 64 bits into floats; Python's own parser keeps them.
 _LONG_NUMBER = re.compile(rb"\d{19}")
@@ -18,7 +18,7 @@ def parse_json(body: bytes, max_depth: int) -> Any:
     """The value that the text stands for.
 
     Raises:
-        EventProblem: 400 if it is not JSON, 413 if it is nested too deeply.
+        BadEventError: 400 if it is not JSON, 413 if it is nested too deeply.
     """
     try:
         value = orjson.loads(body)
@@ -30,7 +30,7 @@ def parse_json(body: bytes, max_depth: int) -> Any:
         if "ecursion" in str(error):
             raise _too_deep(max_depth) from None
         reason = str(error) if body else "the body is empty"
-        raise EventProblem(f"body is not JSON: {reason}", status=400) from None
+        raise BadEventError(f"body is not JSON: {reason}", status=400) from None
     if not _depth_within(value, max_depth):
         raise _too_deep(max_depth)
     return value
@@ -69,5 +69,5 @@ def _depth_within(value: Any, max_depth: int) -> bool:
     return False
 
 
-def _too_deep(max_depth: int) -> EventProblem:
-    return EventProblem(f"body is nested deeper than {max_depth} levels", status=413)
+def _too_deep(max_depth: int) -> BadEventError:
+    return BadEventError(f"body is nested deeper than {max_depth} levels", status=413)
