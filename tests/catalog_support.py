@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import requests
 import uvicorn
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from headwater.catalog.api import create_app
 from headwater.catalog.store import migrate
@@ -99,7 +99,7 @@ def fresh_database(server: str) -> str:
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    return make_conninfo(**{**conninfo_to_dict(server), "dbname": name})
+    return make_conninfo(server, dbname=name)
 
 
 @contextmanager

@@ -10,16 +10,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value. `at_least` is the bar, where there is one."""
+    """One measured value. `at_least` or `at_most` is the bar, where there is one."""
 
     name: str
     value: float
     unit: str
     at_least: float | None = None
+    at_most: float | None = None
 
     @property
     def met(self) -> bool | None:
+        if self.at_most is not None:
+            return self.value <= self.at_most
         return None if self.at_least is None else self.value >= self.at_least
+
+    @property
+    def bar(self) -> str:
+        """The bar in words; empty without one."""
+        if self.at_most is not None:
+            return f"at most {self.at_most:,g}"
+        return "" if self.at_least is None else f"at least {self.at_least:,g}"
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,8 @@ def bench(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
 def _show(result: BenchResult) -> None:
     click.echo(f"{result.name}, median of {result.repeats}")
     words = {True: "met", False: "NOT met", None: ""}
-    rows = [
-        (f.name, f"{f.value:,g}", f.unit, f"{f.at_least:,g}" if f.at_least else "", words[f.met])
-        for f in result.figures
-    ]
-    print_table(("what", "value", "unit", "at least", ""), rows)
+    rows = [(f.name, f"{f.value:,g}", f.unit, f.bar, words[f.met]) for f in result.figures]
+    print_table(("what", "value", "unit", "bar", ""), rows)
     machine = result.machine
     if machine is not None:
         load = f"{machine.load_before} before, {machine.load_after} after"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -42,6 +43,11 @@ def serve(settings: Settings, url: str) -> None:
     catalog = settings.catalog
     _check_tls(catalog)
     migrate(url)
+    # What is loaded by now stays: the collector need not look at it again, and answers of thousands
+    # of small objects must not make it run a hundred times.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     uvloop.run(_serve(settings, url))
 
 

@@ -1,1 +1,1 @@
-"""Walks over the graph of jobs, datasets and columns. Pure: who is next to whom is asked for."""
+"""Rules of the graph that need no database."""

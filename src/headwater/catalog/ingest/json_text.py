@@ -27,7 +27,7 @@ def parse_json(body: bytes, max_depth: int) -> Any:
     except RecursionError:
         raise _too_deep(max_depth) from None
     except ValueError as error:
-        if "ecursion" in str(error):
+        if "depth limit" in str(error) or "ecursion" in str(error):
             raise _too_deep(max_depth) from None
         reason = str(error) if body else "the body is empty"
         raise BadEventError(f"body is not JSON: {reason}", status=400) from None
@@ -56,7 +56,7 @@ def canonical_bytes(value: Any) -> bytes:
 def _depth_within(value: Any, max_depth: int) -> bool:
     # By levels: a deep value must not exhaust the stack that is to refuse it.
     level = [value]
-    for _ in range(max_depth + 1):
+    for _ in range(max_depth):
         following: list[Any] = []
         for item in level:
             if type(item) is dict:

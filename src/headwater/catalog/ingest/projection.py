@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -47,19 +47,27 @@ class Projection:
     ranges: dict[tuple[UUID, OffsetRange], datetime] = field(default_factory=dict)
 
 
-def project(events: Iterable[Event]) -> Projection:
-    """Rows for all events together; the order of events does not matter."""
+def project(
+    events: Iterable[Event], known_columns: Container[tuple[UUID, UUID]] = ()
+) -> Projection:
+    """Rows for all events together; the order of events does not matter.
+
+    Column edges of a dataset and text that are known to be stored are left out.
+    """
     rows = Projection()
     for event in events:
-        _Adder(rows, event).add()
+        _Adder(rows, event, known_columns).add()
     return rows
 
 
 class _Adder:
     """Adds one event."""
 
-    def __init__(self, rows: Projection, event: Event) -> None:
+    def __init__(
+        self, rows: Projection, event: Event, known_columns: Container[tuple[UUID, UUID]]
+    ) -> None:
         self.rows, self.event, self.at = rows, event, event.at
+        self.known_columns = known_columns
         self.run = event.run_id
         self.job: UUID | None = None
 
@@ -226,7 +234,7 @@ class _Adder:
         digest = UUID(facets["columnLineage"][1])
         place = (key, self.job, digest)
         self.rows.column_sets.setdefault(place, Span(self.at, self.at)).add(self.at)
-        if (key, digest) not in self.rows.column_edges:
+        if (key, digest) not in self.rows.column_edges and (key, digest) not in self.known_columns:
             self.rows.column_edges[key, digest] = list(self._column_edges(fields))
 
     def _column_edges(self, fields: dict[str, Any]) -> Iterable[ColumnEdge]:

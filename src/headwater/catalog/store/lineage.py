@@ -12,23 +12,12 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from headwater.catalog.graph.walk import walk
 from headwater.catalog.store import datasets, jobs, runs
 from headwater.catalog.store.values import Json, Row, instant
 
-# Jobs that share a dataset, under any of its names, with one of the given jobs.
-_NEIGHBOURS = """
-WITH touched AS MATERIALIZED (
-    SELECT DISTINCT d.canonical_id AS id FROM edges e JOIN datasets d ON d.id = e.dataset_id
-    WHERE e.job_id = ANY(%(jobs)s) AND e.first_seen <= %(at)s
-),
-named AS MATERIALIZED (
-    SELECT id FROM touched
-    UNION
-    SELECT d.id FROM touched t JOIN datasets d ON d.canonical_id = t.id AND d.canonical_id <> d.id
-)
-SELECT DISTINCT e.job_id FROM named n JOIN edges e ON e.dataset_id = n.id
-WHERE e.first_seen <= %(at)s LIMIT %(most)s
+_WALK = """
+SELECT job, truncated
+FROM lineage_walk(%(start)s, %(depth)s, %(most)s, %(at)s::timestamptz, %(seconds)s)
 """
 
 _JOBS_OF_DATASET = """
@@ -109,18 +98,21 @@ async def _graph(
     bounds: Bounds,
     also: UUID | None = None,
 ) -> Json:
-    async def neighbours(level: Collection[UUID]) -> Collection[UUID]:
-        values = {"jobs": list(level), **bounds.values()}
-        return [key for (key,) in await (await connection.execute(_NEIGHBOURS, values)).fetchall()]
-
-    found = await walk(
-        start, neighbours, depth=bounds.depth, most=bounds.most, seconds=bounds.seconds
-    )
+    values = {
+        "start": list(start),
+        "depth": bounds.depth,
+        "most": bounds.most,
+        "at": bounds.at or "infinity",
+        "seconds": bounds.seconds,
+    }
+    walked = await (await connection.execute(_WALK, values)).fetchall()
+    job_ids = [job for job, _ in walked]
+    truncated = any(cut for _, cut in walked)
     cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_EDGES, {"jobs": list(found.jobs), **bounds.values()})
+    await cursor.execute(_EDGES, {"jobs": job_ids, **bounds.values()})
     edges = await cursor.fetchall()
-    answer = await _nodes(connection, found.jobs, edges, bounds.most, also)
-    if found.truncated:
+    answer = await _nodes(connection, job_ids, edges, bounds.most, also)
+    if truncated:
         answer["truncated"] = True
     return answer
 

@@ -27,7 +27,6 @@ _SCHEMES = {"postgres": "POSTGRESQL", "postgresql": "POSTGRESQL"}
 async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stored) -> None:
     """Merge all rows; texts and column edges that are known to be stored are not sent again."""
     documents = {key: body for key, body in rows.documents.items() if key not in stored.documents}
-    columns = {key: e for key, e in rows.column_edges.items() if key not in stored.columns}
     named: Any = None
     async with connection.pipeline():
         for statement, table_rows in (
@@ -41,7 +40,7 @@ async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stor
             (statements.RUN_DATASETS, _run_datasets(rows)),
             (statements.EDGES, _edges(rows)),
             (statements.COLUMN_SETS, _column_sets(rows)),
-            (statements.COLUMN_EDGES, _column_edges(columns)),
+            (statements.COLUMN_EDGES, _column_edges(rows.column_edges)),
             (statements.RANGES, _ranges(rows)),
         ):
             if table_rows:

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from headwater.errors import DatabaseUnavailableError, QueryTimeoutError
@@ -57,6 +59,7 @@ class Pool:
                 yield connection
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
+        set_json_loads(orjson.loads, connection)
         milliseconds = int(self._query_seconds * 1000)
         await connection.execute(f"SET statement_timeout = {milliseconds}")
         # A client that vanished in the middle must not hold locks.

@@ -267,6 +267,7 @@ WHERE runs.id = x.id AND (runs.version IS DISTINCT FROM x.version
 
 EVENTS = """
 INSERT INTO events (key, kind, event_type, event_time, run_id, body)
-SELECT * FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::timestamptz[], %s::uuid[], %s::text[])
+SELECT key, kind, event_type, at, run_id, body FROM json_to_recordset(%s)
+    AS x(key uuid, kind text, event_type text, at timestamptz, run_id uuid, body text)
 ON CONFLICT (key) DO NOTHING RETURNING key
 """

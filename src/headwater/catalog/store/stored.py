@@ -22,8 +22,8 @@ class _Recent:
     def __init__(self) -> None:
         self._until: OrderedDict[Key, float] = OrderedDict()
 
-    def __contains__(self, key: Key) -> bool:
-        until = self._until.get(key)
+    def __contains__(self, key: object) -> bool:
+        until = self._until.get(key)  # type: ignore[call-overload]
         return until is not None and until > time.monotonic()
 
     def add(self, keys: Iterable[Key]) -> None:

@@ -15,10 +15,11 @@ def instant(at: datetime | None) -> str | None:
     """`2026-11-15T10:00:01Z`, with as many digits of a second as there are."""
     if at is None:
         return None
-    text = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
-    if at.microsecond:
-        fraction = f"{at.microsecond:06}"
-        text += "." + (fraction[:3] if fraction.endswith("000") else fraction)
+    if at.tzinfo is not UTC:
+        at = at.astimezone(UTC)
+    text = at.isoformat()[:-6]
+    if at.microsecond and text.endswith("000"):
+        text = text[:-3]
     return text + "Z"
 
 

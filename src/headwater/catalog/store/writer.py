@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection
 
@@ -145,7 +146,7 @@ class Writer:
         async with self._pool.connection() as connection:
             new = await _insert_events(connection, [unique[key] for key in sorted(unique)])
             # An event that is there already has had its effect, and must not undo a deletion.
-            rows = project(unique[key][0] for key in new)
+            rows = project((unique[key][0] for key in new), self._stored.columns)
             if new:
                 await merge(connection, rows, self._stored)
             reach("before_catalog_commit")
@@ -155,15 +156,18 @@ class Writer:
 
 
 async def _insert_events(connection: AsyncConnection[Any], items: Sequence[Item]) -> set[Any]:
-    columns = [
-        [event.key for event, _ in items],
-        [event.kind.value for event, _ in items],
-        [event.event_type for event, _ in items],
-        [event.at for event, _ in items],
-        [event.run_id for event, _ in items],
-        [text for _, text in items],
+    rows = [
+        {
+            "key": event.key,
+            "kind": event.kind,
+            "event_type": event.event_type,
+            "at": event.at,
+            "run_id": event.run_id,
+            "body": text,
+        }
+        for event, text in items
     ]
-    inserted = await connection.execute(statements.EVENTS, columns)
+    inserted = await connection.execute(statements.EVENTS, (orjson.dumps(rows).decode(),))
     return {key for (key,) in await inserted.fetchall()}
 
 

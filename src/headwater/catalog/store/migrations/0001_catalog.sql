@@ -260,6 +260,49 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ) AS latest
 $$;
 
+-- Jobs around some jobs, level by level: those that share a dataset, under any of its names. One
+-- call walks the whole way: a question over twenty levels must not cost twenty round trips. What
+-- is next to a level lies in it, before it or after it, so that only two levels are to be excluded
+-- and circles end. A walk that grows too large, or takes too long, is cut.
+CREATE FUNCTION lineage_walk(
+    start uuid[], depth integer, most integer, moment timestamptz, seconds double precision
+) RETURNS TABLE (job uuid, truncated boolean)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found uuid[] := ARRAY(SELECT DISTINCT s FROM unnest(start) AS s ORDER BY s LIMIT most);
+    level uuid[] := found;
+    previous uuid[] := '{}';
+    following uuid[];
+    cut boolean := cardinality(start) > most;
+    step integer := 0;
+    deadline timestamptz := clock_timestamp() + make_interval(secs => seconds);
+BEGIN
+    WHILE step < depth AND cardinality(level) > 0 AND NOT cut LOOP
+        following := ARRAY(
+            SELECT e.job_id FROM (
+                SELECT d.canonical_id AS id FROM edges j JOIN datasets d ON d.id = j.dataset_id
+                WHERE j.job_id = ANY(level) AND j.first_seen <= moment
+                UNION
+                SELECT a.id FROM edges j JOIN datasets d ON d.id = j.dataset_id
+                JOIN datasets a ON a.canonical_id = d.canonical_id AND a.canonical_id <> a.id
+                WHERE j.job_id = ANY(level) AND j.first_seen <= moment
+            ) AS touched JOIN edges e ON e.dataset_id = touched.id
+            WHERE e.first_seen <= moment
+            EXCEPT (SELECT unnest(level) UNION ALL SELECT unnest(previous))
+            ORDER BY 1
+            LIMIT most - cardinality(found) + 1
+        );
+        cut := cardinality(following) > most - cardinality(found)
+            OR (cardinality(following) > 0 AND clock_timestamp() > deadline);
+        found := found || following[1 : most - cardinality(found)];
+        previous := level;
+        level := following;
+        step := step + 1;
+    END LOOP;
+    RETURN QUERY SELECT f, cut FROM unnest(found) AS f;
+END
+$$;
+
 INSERT INTO namespaces (id, name, description, created_at, updated_at) VALUES (
     '{default_namespace}', 'default',
     'The default global namespace for dataset, job, and run metadata not belonging to a user-specified namespace.',
