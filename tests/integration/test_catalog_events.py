@@ -106,7 +106,7 @@ def test_the_graph_is_the_union_over_runs_and_can_be_asked_for_a_time_or_a_run(
     catalog: Catalog,
 ) -> None:
     first, second = run_id("union 1"), run_id("union 2")
-    common = {"job": "union", "outputs": ["union_out"]}
+    common: dict[str, Any] = {"job": "union", "outputs": ["union_out"]}
     catalog.send(
         run_event(run=first, at="2026-01-01T00:00:00Z", inputs=["union_a"], **common),
         run_event(run=second, at="2026-01-02T00:00:00Z", inputs=["union_b"], **common),

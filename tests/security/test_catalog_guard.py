@@ -252,7 +252,7 @@ def test_a_token_that_is_not_quite_right_opens_nothing(
         "another issuer": issuer.token(iss="https://example.com"),
         "another key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k1"}),
         "unknown key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k2"}),
-        "unsigned": jwt.encode(claims, None, algorithm="none", headers={"kid": "k1"}),
+        "unsigned": jwt.encode(claims, "", algorithm="none", headers={"kid": "k1"}),
         "cut off": issuer.token()[:-20],
     }
     for reason, token in wrong.items():
