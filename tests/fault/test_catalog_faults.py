@@ -3,10 +3,13 @@ is there twice."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,13 @@ import psutil
 import psycopg
 import pytest
 import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
+from tests.support import environment
 
-from headwater.catalog.identity import job_id
+from headwater.catalog.identity import dataset_id, job_id
 from headwater.catalog.store import migrate
 from headwater.services import down, up
 from headwater.services.catalog import CatalogService
@@ -222,3 +229,110 @@ INSERT INTO edges (job_id, dataset_id, output, first_seen, last_seen)
     SELECT job, dataset, true, now(), now() FROM ring
     UNION ALL SELECT job, md5('data ' || (i + 49999) %% 50000)::uuid, false, now(), now() FROM ring;
 """
+
+
+def test_a_writer_that_loses_a_deadlock_tries_again(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    names = sorted(["first", "second"], key=lambda name: dataset_id("data", name))
+    with running(headwater_settings, database) as service:
+        service.send(run_event(job="before", inputs=names))
+        with psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
+            # The service waits first, so that it is the one that notices the deadlock.
+            other.execute("SET deadlock_timeout = '30s'")
+            touch = "UPDATE datasets SET hidden = false WHERE id = %s"
+            other.execute(touch, (dataset_id("data", names[1]),))
+            event = run_event(job="after", inputs=names, at="2026-01-02T00:00:00Z")
+            sent = pool.submit(service.call, "POST", "/lineage", json=event)
+            time.sleep(0.4)
+            other.execute(touch, (dataset_id("data", names[0]),))
+            assert not sent.done(), "the service did not wait: it proves nothing"
+            other.commit()
+            assert sent.result().status_code == 201
+        (deadlocks,) = service.rows(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
+        assert deadlocks[0] == 1
+        assert service.get("/namespaces/tests/jobs/after")["name"] == "after"
+
+
+def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    limits = {"max_queries": 1, "query_seconds": 1.0, "most_waiting_events": 1}
+    changed = headwater_settings.catalog.model_copy(update=limits)
+    settings = headwater_settings.model_copy(update={"catalog": changed})
+    with running(settings, database) as service, psycopg.connect(database) as other:
+        other.execute("LOCK TABLE jobs, events IN ACCESS EXCLUSIVE MODE")
+        with ThreadPoolExecutor(8) as pool:
+            reads = [pool.submit(service.call, "GET", "/jobs") for _ in range(3)]
+            writes = [
+                pool.submit(service.call, "POST", "/lineage", json=run_event(job=str(i)))
+                for i in range(3)
+            ]
+            assert service.call("GET", "/health").status_code == 200
+            answers = [each.result() for each in reads + writes]
+        assert {answer.status_code for answer in answers} == {429}
+        assert all("Retry-After" in answer.headers for answer in answers)
+        other.rollback()
+        service.send(run_event(job="free again"))
+        assert service.get("/jobs")["totalCount"] == 1
+
+
+def test_tls_by_settings(headwater_settings: Settings, postgres: str, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    home = local_settings(tmp_path / "tls")
+    changes = {
+        "HEADWATER_CATALOG__DATABASE_URL": fresh_database(postgres),
+        "HEADWATER_CATALOG__TLS_CERTIFICATE": str(certificate),
+        "HEADWATER_CATALOG__TLS_KEY": str(key),
+    }
+    command = [sys.executable, "-m", "headwater", "serve"]
+    with subprocess.Popen(command, env=environment(home, **changes)) as process:
+        url = f"https://localhost:{home.catalog.port}/api/v1/health"
+        try:
+            deadline = time.monotonic() + 40
+            while True:
+                try:
+                    answer = requests.get(url, timeout=5, verify=str(certificate))
+                    break
+                except requests.ConnectionError:
+                    assert time.monotonic() < deadline, "no answer over TLS"
+                    time.sleep(0.2)
+            assert answer.json()["status"] == "healthy"
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file, key_file = folder / "certificate.pem", folder / "key.pem"
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate_file, key_file

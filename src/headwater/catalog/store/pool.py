@@ -13,7 +13,10 @@ from psycopg import AsyncConnection
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from headwater.errors import DatabaseUnavailableError, QueryTimeoutError
+from headwater.errors import DatabaseUnavailableError, QueryTimeoutError, TooBusyError
+
+# What ends one of two transactions that lock the same rows; the same again may work.
+CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 # For those who only hand one on.
 Connection = AsyncConnection[Any]
@@ -47,16 +50,35 @@ class Pool:
         await self._pool.close(timeout=5)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def connection(
+        self, conflicts_as: type[TooBusyError] | None = TooBusyError
+    ) -> AsyncIterator[AsyncConnection[Any]]:
         """A connection in a transaction, committed at the end of the body.
 
         Raises:
             DatabaseUnavailableError: the database is not there, or went away.
             QueryTimeoutError: a statement took longer than the setting allows.
+            TooBusyError: two writers were in each other's way; with `conflicts_as=None` the
+                driver's own error, for a caller that tries again.
         """
-        with translated(self._query_seconds):
+        try:
             async with self._pool.connection() as connection:
                 yield connection
+        except CONFLICTS:
+            if conflicts_as is None:
+                raise
+            raise conflicts_as("two writers were in each other's way") from None
+        except psycopg.errors.QueryCanceled:
+            raise QueryTimeoutError(
+                f"a query took longer than {self._query_seconds:g} s",
+                hint="ask for less, or raise HEADWATER_CATALOG__QUERY_SECONDS",
+            ) from None
+        except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
+            # The driver's text may hold host and user, which are no business of a client.
+            _LOG.warning("database: %s", type(error).__name__)
+            raise DatabaseUnavailableError(
+                "the catalog's database does not answer", hint="look at the service's log"
+            ) from error
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
         set_json_loads(orjson.loads, connection)
@@ -68,26 +90,3 @@ class Pool:
         # Short statements with JSON rows: compiling them costs more than it saves.
         await connection.execute("SET jit = off")
         await connection.commit()
-
-
-class translated:
-    """Turns the driver's errors into Headwater's."""
-
-    def __init__(self, query_seconds: float) -> None:
-        self._query_seconds = query_seconds
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, psycopg.errors.QueryCanceled):
-            raise QueryTimeoutError(
-                f"a query took longer than {self._query_seconds:g} s",
-                hint="ask for less, or raise HEADWATER_CATALOG__QUERY_SECONDS",
-            ) from None
-        if isinstance(error, PoolTimeout | psycopg.OperationalError | psycopg.InterfaceError):
-            # The driver's text may hold host and user, which are no business of a client.
-            _LOG.warning("database: %s", type(error).__name__)
-            raise DatabaseUnavailableError(
-                "the catalog's database does not answer", hint="look at the service's log"
-            ) from error

@@ -15,20 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-import psycopg
 from psycopg import AsyncConnection
 
 from headwater.catalog.ingest import Event, project
 from headwater.catalog.store import statements
 from headwater.catalog.store.merge import merge
-from headwater.catalog.store.pool import Pool
+from headwater.catalog.store.pool import CONFLICTS, Pool
 from headwater.catalog.store.stored import Stored
-from headwater.errors import (
-    DatabaseUnavailableError,
-    HeadwaterError,
-    InternalError,
-    TooBusyError,
-)
+from headwater.errors import HeadwaterError, InternalError, TooBusyError, UnavailableError
 from headwater.faultpoints import reach
 
 _LOG = logging.getLogger("headwater.catalog")
@@ -38,7 +32,6 @@ _MOST_TOGETHER = 64
 # Two services on one database may still lock each other out, for a moment; each try is a whole
 # transaction, and the pause grows to 0.4 s.
 _TRIES = 6
-_RETRYABLE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 # An event as it was sent, with its text.
 Item = tuple[Event, str]
@@ -63,7 +56,7 @@ class Writer:
     async def close(self) -> None:
         """Store what waits, then end."""
         if self._task is not None:
-            while self._waiting:
+            while self._count:
                 await asyncio.sleep(0.01)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -117,7 +110,8 @@ class Writer:
     async def _store_together(self, together: list[_Waiting]) -> None:
         try:
             new = await self._store([item for items, _ in together for item in items])
-        except DatabaseUnavailableError as error:
+        except UnavailableError as error:
+            # The database, not an event, is the reason: one by one it would only take longer.
             _fail(together, error)
         except Exception as error:
             if len(together) == 1:
@@ -135,15 +129,17 @@ class Writer:
         for attempt in range(_TRIES):
             try:
                 return await self._transaction(items)
-            except _RETRYABLE:
+            except CONFLICTS:
                 if attempt == _TRIES - 1:
-                    raise
+                    raise TooBusyError(
+                        f"writers got in each other's way {_TRIES} times in a row"
+                    ) from None
                 await asyncio.sleep(0.0125 * 2**attempt)
         raise InternalError("unreachable")
 
     async def _transaction(self, items: Sequence[Item]) -> set[Any]:
         unique = {event.key: (event, text) for event, text in items}
-        async with self._pool.connection() as connection:
+        async with self._pool.connection(conflicts_as=None) as connection:
             new = await _insert_events(connection, [unique[key] for key in sorted(unique)])
             # An event that is there already has had its effect, and must not undo a deletion.
             rows = project((unique[key][0] for key in new), self._stored.columns)

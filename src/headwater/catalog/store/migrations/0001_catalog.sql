@@ -273,21 +273,23 @@ DECLARE
     level uuid[] := found;
     previous uuid[] := '{}';
     following uuid[];
+    touched uuid[];
     cut boolean := cardinality(start) > most;
     step integer := 0;
     deadline timestamptz := clock_timestamp() + make_interval(secs => seconds);
 BEGIN
     WHILE step < depth AND cardinality(level) > 0 AND NOT cut LOOP
+        touched := ARRAY(
+            SELECT DISTINCT d.canonical_id FROM edges j JOIN datasets d ON d.id = j.dataset_id
+            WHERE j.job_id = ANY(level) AND j.first_seen <= moment
+        );
+        touched := touched || ARRAY(
+            SELECT a.id FROM datasets a
+            WHERE a.canonical_id = ANY(touched) AND a.canonical_id <> a.id
+        );
         following := ARRAY(
-            SELECT e.job_id FROM (
-                SELECT d.canonical_id AS id FROM edges j JOIN datasets d ON d.id = j.dataset_id
-                WHERE j.job_id = ANY(level) AND j.first_seen <= moment
-                UNION
-                SELECT a.id FROM edges j JOIN datasets d ON d.id = j.dataset_id
-                JOIN datasets a ON a.canonical_id = d.canonical_id AND a.canonical_id <> a.id
-                WHERE j.job_id = ANY(level) AND j.first_seen <= moment
-            ) AS touched JOIN edges e ON e.dataset_id = touched.id
-            WHERE e.first_seen <= moment
+            SELECT e.job_id FROM edges e
+            WHERE e.dataset_id = ANY(touched) AND e.first_seen <= moment
             EXCEPT (SELECT unnest(level) UNION ALL SELECT unnest(previous))
             ORDER BY 1
             LIMIT most - cardinality(found) + 1
