@@ -16,8 +16,9 @@ from headwater.catalog.store import runs
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
 
 _COLUMNS = """
-SELECT d.*, v.lifecycle, v.facets AS version_facets, v.created_at AS version_created_at,
-    f.body AS fields_text
+SELECT d.id, d.namespace, d.name, d.type, d.physical_name, d.source, d.description,
+    d.schema_location, d.created_at, d.updated_at, d.facets, d.current_version, d.hidden,
+    v.lifecycle, v.facets AS version_facets, f.body AS fields_text
 FROM datasets d
 LEFT JOIN dataset_versions v ON v.id = d.current_version
 LEFT JOIN documents f ON f.dataset_id = d.id AND f.hash = d.fields

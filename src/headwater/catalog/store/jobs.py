@@ -16,7 +16,8 @@ from headwater.catalog.store.values import Json, Row, facet, facets_json, instan
 
 _LATEST_RUNS = 10
 _COLUMNS = """
-SELECT j.*, p.name AS parent_name,
+SELECT j.id, j.namespace, j.name, j.parent_id, j.created_at, j.updated_at, j.facets, j.own_facets,
+    p.name AS parent_name,
     (SELECT array_agg(t.tag ORDER BY t.tag) FROM job_tags t WHERE t.job_id = j.id) AS tags
 FROM jobs j LEFT JOIN jobs p ON p.id = j.parent_id
 """
@@ -67,7 +68,8 @@ async def page(
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
     """Rows as answers, in their order, each with its latest runs."""
-    latest = await runs.latest_of_jobs(connection, [row["id"] for row in rows], _LATEST_RUNS)
+    ids = [row["id"] for row in rows]
+    latest = await runs.latest_of_jobs(connection, ids, _LATEST_RUNS, job_facets=True)
     every = [run for listed in latest.values() for run in listed]
     datasets = await runs.datasets_of(connection, [run["id"] for run in every])
     edges = await edges_of(connection, [row["id"] for row in rows if row["id"] not in latest])

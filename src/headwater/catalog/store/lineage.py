@@ -197,9 +197,10 @@ async def _data(
 
 
 def _documentation(row: Row) -> Row:
-    facets = datasets.merged_facets(row)
-    kept = {name: facets[name] for name in ("documentation",) if name in facets}
-    return {"id": row["id"], "facets": kept}
+    """Of all facets a graph shows only the description."""
+    said = [(row[key] or {}).get("documentation") for key in ("facets", "version_facets")]
+    words = [word for word in said if word]
+    return {"id": row["id"], "facets": {"documentation": max(words)} if words else {}}
 
 
 def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -> Json:

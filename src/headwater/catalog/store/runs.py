@@ -16,8 +16,13 @@ from headwater.catalog.identity import dataset_version_id
 from headwater.catalog.ingest.checks import parse_time
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, short_instant
 
-_COLUMNS = """
-SELECT r.*, j.namespace AS job_namespace, j.name AS job_name
+# What every answer about a run is made of; a graph shows thousands of them.
+_SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_at, r.ended_at,
+    r.end_state, r.version, r.nominal_start, r.nominal_end, r.args, r.facets,
+    j.namespace AS job_namespace, j.name AS job_name"""
+
+_COLUMNS = f"""
+SELECT {_SHOWN}, r.job_at, r.location, r.job_facets
 FROM runs r JOIN jobs j ON j.id = r.job_id
 """
 
@@ -49,13 +54,12 @@ async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> l
 
 
 async def latest_of_jobs(
-    connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int
+    connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int, *, job_facets: bool = False
 ) -> dict[UUID, list[Row]]:
-    """The latest runs of every job, newest first."""
+    """The latest runs of every job, newest first; with what they said of the job, if asked for."""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(
-        "SELECT r.*, j.namespace AS job_namespace, j.name AS job_name "
-        "FROM unnest(%s::uuid[]) AS wanted(id) JOIN jobs j ON j.id = wanted.id "
+        f"SELECT {_SHOWN}{', r.job_facets' if job_facets else ''} FROM unnest(%s::uuid[]) AS wanted(id) JOIN jobs j ON j.id = wanted.id "
         "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
         (list(jobs), each),
