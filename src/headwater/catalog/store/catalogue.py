@@ -124,7 +124,6 @@ async def events(
     ascending: bool,
     limit: int,
     offset: int,
-    namespace_name: str | None = None,
 ) -> tuple[Sequence[Row], int]:
     """Events by their time; and how many there are."""
     order = "event_time, key" if ascending else "event_time DESC, key DESC"
