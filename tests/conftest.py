@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.catalog_support import Catalog, fresh_database, running
 from tests.support import Headwater, environment
 
+from headwater.services.postgres import PostgresServer
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
+
+
+@pytest.fixture(scope="session")
+def postgres(headwater_settings: Settings) -> Iterator[str]:
+    """A real PostgreSQL; gives its address."""
+    server = PostgresServer(headwater_settings)
+    server.start(lambda group: lambda done, total: None)
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
+    """A lineage service with a database of its own, for the tests of one module."""
+    with running(headwater_settings, fresh_database(postgres)) as service:
+        yield service
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ def environment(settings: Settings, **changes: str) -> dict[str, str]:
             "HEADWATER_KAFKA__PORT": str(settings.kafka.port),
             "HEADWATER_KAFKA__CONTROLLER_PORT": str(settings.kafka.controller_port),
             "HEADWATER_POSTGRES__PORT": str(settings.postgres.port),
+            "HEADWATER_CATALOG__PORT": str(settings.catalog.port),
+            "HEADWATER_CATALOG__PAGE_PORT": str(settings.catalog.page_port),
             "KAFKA_BOOTSTRAP_SERVERS": "",
             **changes,
         }

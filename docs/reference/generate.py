@@ -1,12 +1,14 @@
-"""Writes settings.md and commands.md from the code: `make reference`."""
+"""Writes settings.md, commands.md and openapi.json from the code: `make reference`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from headwater.catalog.api.app import create_api
 from headwater.cli.app import COMMANDS, headwater
 from headwater.cli.settings import setting_rows
 from headwater.jobs import JOBS
@@ -59,7 +61,18 @@ def _help(command: click.Command, path: str) -> str:
     return command.get_help(context) + "\n"
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+def openapi_page() -> str:
+    """The routes of the lineage service; the page's types are made from it."""
+    # Nothing is connected until the service is opened.
+    api = create_api(Settings.model_construct(), "postgresql://nobody@localhost/nothing")
+    return json.dumps(api.openapi(), indent=1, sort_keys=True) + "\n"
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "openapi.json": openapi_page,
+}
 
 if __name__ == "__main__":
     for file_name, page in PAGES.items():

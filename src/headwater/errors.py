@@ -4,6 +4,7 @@
     ├── InputError                 fix the input, then call again          exit 2
     │   ├── SettingError           a setting has a value that can't be used
     │   ├── BadAddressError        text that is not `topic/partition@offset`
+    │   ├── BadEventError          an event that can't be taken (in `catalog.ingest.bad_event`)
     │   ├── TopicNotFoundError
     │   ├── UnknownJobError
     │   ├── UnsupportedVersionError  of Spark, Java, PostgreSQL or a data directory
@@ -16,6 +17,8 @@
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
+    │   ├── QueryTimeoutError      a question took longer than the setting allows
+    │   ├── TooBusyError           too much waits already
     │   ├── ServiceStartError      a local service did not answer in time
     │   ├── DownloadError
     │   └── DiskFullError
@@ -23,6 +26,7 @@
     │   └── DeliveryError          records that were not acknowledged
     ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
     ├── CheckFailedError           a check ran and found something wrong    exit 1
+    ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
     ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
     ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
     └── InternalError              a bug in Headwater                       exit 1
@@ -113,6 +117,14 @@ class BrokerUnavailableError(UnavailableError):
 
 class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not answer within the bound."""
+
+
+class QueryTimeoutError(UnavailableError):
+    """A question took longer than the setting allows."""
+
+
+class TooBusyError(UnavailableError):
+    """Too many requests wait already."""
 
 
 class ServiceStartError(UnavailableError):

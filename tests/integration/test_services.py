@@ -84,7 +84,7 @@ def test_a_broker_killed_with_sigkill_is_seen_as_stopped_and_started_again(home:
 
 
 def test_postgres_answers_on_its_port_with_the_password_only(home: Settings) -> None:
-    (state,) = start(home, "catalog")
+    state, _ = start(home, "catalog")
     url = PostgresServer(home).url
     with psycopg.connect(url) as connection:
         row = connection.execute("select current_database(), current_user").fetchone()
@@ -106,13 +106,13 @@ def test_root_runs_postgres_from_a_checkout_that_only_root_may_enter(
         shutil.copytree(folder, private / folder.name, symlinks=True)
     binaries = private / wheel.name / "pginstall18" / "bin"
     monkeypatch.setattr(postgres, "_binary", lambda name: binaries / name)
-    (state,) = start(home, "catalog")
+    state, _ = start(home, "catalog")
     assert state.state is State.RUNNING
     assert psutil.Process(state.pid).username() == "nobody"
 
 
 def test_a_stale_pid_file_with_a_living_stranger_does_not_stop_postgres(home: Settings) -> None:
-    (state,) = start(home, "catalog")
+    state, _ = start(home, "catalog")
     assert state.pid is not None
     data = home.home_dir / "postgres" / "data"
     process = psutil.Process(state.pid)
@@ -121,7 +121,7 @@ def test_a_stale_pid_file_with_a_living_stranger_does_not_stop_postgres(home: Se
     lines = (data / "postmaster.pid").read_text().splitlines()
     # The number of the dead server now belongs to this very test process.
     (data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    (again,) = start(home, "catalog")
+    again, _ = start(home, "catalog")
     assert again.state is State.RUNNING
     assert psutil.pid_exists(os.getpid())
 
@@ -204,9 +204,9 @@ def test_a_database_of_the_users_own_is_checked_and_its_password_not_shown(
     start(home, "catalog")
     url = PostgresServer(home).url
     password = url.split(":")[2].split("@")[0]
-    found = headwater("up", "catalog", "--json", HEADWATER_CATALOG__DATABASE_URL=url)
+    found = headwater("up", "catalog", "--json", settings=home, HEADWATER_CATALOG__DATABASE_URL=url)
     assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)[0]["state"] == "external"
+    assert [each["state"] for each in json.loads(found.stdout)] == ["external", "running"]
     nobody = url.replace(f":{home.postgres.port}/", ":1/")
     refused = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=nobody)
     assert refused.returncode == DatabaseUnavailableError.exit_code

@@ -26,7 +26,7 @@ class Figure:
 
     @property
     def bar(self) -> str:
-        """The bar, for people."""
+        """The bar in words; empty without one."""
         if self.at_most is not None:
             return f"at most {self.at_most:,g}"
         return "" if self.at_least is None else f"at least {self.at_least:,g}"

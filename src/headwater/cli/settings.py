@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -63,4 +64,6 @@ def _without_secrets(value: object) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, tuple):  # as it is written in the environment
+        return json.dumps(list(value))
     return "" if value is None else str(value)

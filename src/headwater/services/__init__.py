@@ -1,4 +1,4 @@
-"""Starts and stops the local services: a real Kafka broker and a real PostgreSQL."""
+"""Starts and stops the local services: Kafka, PostgreSQL and the lineage service."""
 
 from headwater.services.local import down, status, up
 from headwater.services.service import ServiceState, State

@@ -12,6 +12,7 @@ from pathlib import Path
 from headwater.errors import InputError, UnavailableError
 from headwater.jvm.jars import Watcher
 from headwater.services.broker import KafkaBroker
+from headwater.services.catalog import CatalogService
 from headwater.services.external import ExternalKafka, ExternalPostgres
 from headwater.services.postgres import PostgresServer
 from headwater.services.processes import noted_processes, stop_process
@@ -19,7 +20,10 @@ from headwater.services.service import Service, ServiceState
 from headwater.settings import Settings
 
 # What `up` takes as a name, and the services that stand behind it.
-PARTS: Mapping[str, tuple[str, ...]] = {"kafka": ("kafka",), "catalog": ("postgres",)}
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "kafka": ("kafka",),
+    "catalog": ("postgres", "catalog"),
+}
 
 # All that services and jobs keep in a home.
 STATE = (
@@ -100,6 +104,7 @@ def _services(settings: Settings) -> list[Service]:
     return [
         ExternalKafka(settings) if own_kafka else KafkaBroker(settings),
         ExternalPostgres(settings) if own_database else PostgresServer(settings),
+        CatalogService(settings),
     ]
 
 

@@ -87,5 +87,10 @@ def local_settings(home: Path) -> Settings:
             "controller_port": free_port(),
         },
         postgres={"port": free_port()},
-        catalog={"database_url": None},
+        catalog={
+            "database_url": None,
+            "host": "127.0.0.1",
+            "port": free_port(),
+            "page_port": free_port(),
+        },
     )

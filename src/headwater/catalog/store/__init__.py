@@ -1,5 +1,22 @@
 """The catalog's database. The only package that imports psycopg."""
 
-from headwater.catalog.store.database import check_database, shown_address
+from headwater.catalog.store.database import check_database, connection_error, shown_address
 
-__all__ = ["check_database", "shown_address"]
+__all__ = ["check_database", "connection_error", "migrate", "shown_address"]
+
+
+def migrate(url: str) -> int:
+    """Bring the database up to date; see `headwater.catalog.store.migrate`.
+
+    Raises:
+        DatabaseUnavailableError: nobody answers there, or the login is refused.
+        UnsupportedVersionError: the database belongs to a newer Headwater.
+    """
+    import psycopg
+
+    from headwater.catalog.store.migrate import migrate as run
+
+    try:
+        return run(url)
+    except psycopg.OperationalError as error:
+        raise connection_error(error) from None

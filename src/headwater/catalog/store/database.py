@@ -32,16 +32,19 @@ def check_database(settings: Settings) -> int:
         with psycopg.connect(_url(settings), connect_timeout=_CONNECT_SECONDS) as connection:
             major = int(connection.info.server_version) // 10_000
     except psycopg.Error as error:
-        # The driver's text names host, port and user; never the password.
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise DatabaseUnavailableError(
-            f"PostgreSQL at {shown} can't be used: {reason}", hint=f"look at {_SETTING}"
-        ) from None
+        raise connection_error(error, f"PostgreSQL at {shown}") from None
     if major < OLDEST_SERVER:
         raise UnsupportedVersionError(
             f"PostgreSQL {major} at {shown} is too old; {OLDEST_SERVER} or newer is needed"
         )
     return major
+
+
+def connection_error(error: Exception, what: str = "PostgreSQL") -> DatabaseUnavailableError:
+    """What to say when a database can't be reached."""
+    # The driver's text names host, port and user; never the password.
+    reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return DatabaseUnavailableError(f"{what} can't be used: {reason}", hint=f"look at {_SETTING}")
 
 
 def shown_address(settings: Settings) -> str:

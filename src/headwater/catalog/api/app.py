@@ -1,0 +1,95 @@
+"""Puts the service together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.responses import Response
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from headwater.catalog.api import (
+    catalogue_routes,
+    dataset_routes,
+    graph_routes,
+    ingest_routes,
+    job_routes,
+    problems,
+    shapes,
+)
+from headwater.catalog.api.guard import Guard, authorise
+from headwater.catalog.api.problems import json_response
+from headwater.catalog.api.service import Service
+from headwater.catalog.api.version import VERSION
+from headwater.catalog.api.wire import Wire
+from headwater.settings import Settings
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": shapes.Error} for code in (400, 401, 403, 404, 413, 422, 429, 503)
+}
+
+
+def create_api(settings: Settings, url: str) -> FastAPI:
+    """All routes. It opens the database when it is started."""
+    service = Service(settings.catalog, url)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.open()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    api = FastAPI(
+        title="Headwater lineage service",
+        description="OpenLineage events in, Marquez's API out.",
+        version=VERSION,
+        lifespan=lifespan,
+        dependencies=[Depends(authorise)],
+        responses=_ERRORS,
+        redirect_slashes=False,
+        # The document is a route like any other, with a rule of its own.
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    api.state.service = service
+    api.state.guard = Guard(settings.catalog)
+    # The busiest first: routes are tried in their order.
+    api.include_router(ingest_routes.router)
+    api.include_router(graph_routes.router)
+    api.include_router(job_routes.router)
+    api.include_router(dataset_routes.router)
+    api.include_router(catalogue_routes.router)
+    api.include_router(catalogue_routes.v2_router)
+    api.include_router(_document_route(api))
+    problems.install(api)
+    return api
+
+
+def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
+    """The routes, and the same behind all that guards them."""
+    api = create_api(settings, url)
+    app: ASGIApp = api
+    if settings.catalog.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=list(settings.catalog.cors_origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    return api, Wire(app, settings.catalog, keys_required=api.state.guard.required)
+
+
+def _document_route(api: FastAPI) -> APIRouter:
+    router = APIRouter(prefix="/api/v1", tags=["catalog"])
+
+    @router.get("/openapi.json", include_in_schema=False)
+    async def document() -> Response:
+        return json_response(api.openapi())
+
+    return router

@@ -1,0 +1,85 @@
+"""Parameters that routes share."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import unquote
+from uuid import UUID
+
+from fastapi import Path, Query
+from pydantic import BeforeValidator
+
+from headwater.catalog.api.problems import bad_fields, refused
+from headwater.catalog.ingest.checks import MOST_NAME_CHARACTERS, parse_time
+
+
+def _decoded(value: Any) -> Any:
+    # Routes are matched before decoding, so that a slash inside a name does not end it.
+    name = unquote(value, errors="strict")
+    if "\0" in name or not name.strip() or len(name) > MOST_NAME_CHARACTERS:
+        raise ValueError("not a name")
+    return name
+
+
+_INT = 2**31 - 1
+_TIME_START = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?")
+NameInPath = Annotated[str, BeforeValidator(_decoded), Path()]
+IdInPath = Annotated[UUID, BeforeValidator(unquote), Path()]
+Limit = Annotated[int, Query(ge=0, le=_INT, description="Most entries to return.")]
+Offset = Annotated[int, Query(ge=0, le=_INT, description="Entries to skip.")]
+Depth = Annotated[int, Query(ge=0, le=_INT, description="How many jobs away from the node.")]
+
+
+class RunState(StrEnum):
+    """How a run stands."""
+
+    NEW = "NEW"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    ABORTED = "ABORTED"
+    FAILED = "FAILED"
+    OTHER = "OTHER"
+
+
+LastRunStates = Annotated[
+    list[RunState], Query(description="Only jobs whose last run is in one of these states.")
+]
+
+
+def time_param(name: str, value: str) -> datetime:
+    """A time of the query; a `+` that was sent unencoded has become a space, and is no time."""
+    try:
+        return parse_time(value)
+    except ValueError:
+        good = _TIME_START.match(value)
+        index = good.end() if good else 0
+        text = f"Parameter is invalid: Text '{value}' could not be parsed at index {index}"
+        raise refused(
+            400, text, f"query param {name} must be an ISO 8601 time with a zone"
+        ) from None
+
+
+def node_parts(node: str) -> tuple[str, str, str]:
+    """`dataset:kafka://broker:9092:clicks` -> dataset, its namespace, its name.
+
+    A namespace may hold colons and so may a name; as in Marquez the last colon divides them,
+    unless the name is known to hold one (see the lookup).
+    """
+    kind, _, rest = node.partition(":")
+    namespace, colon, name = rest.rpartition(":")
+    if kind not in ("dataset", "job", "datasetField") or not colon or not namespace or not name:
+        raise bad_fields(
+            "query param nodeId must be job:NAMESPACE:NAME, dataset:NAMESPACE:NAME or "
+            "datasetField:NAMESPACE:NAME:FIELD",
+            status=400,
+        )
+    return kind, namespace, name
+
+
+def splits(text: str) -> list[tuple[str, str]]:
+    """All ways to divide `NAMESPACE:NAME`, the last colon first."""
+    at = [i for i, mark in enumerate(text) if mark == ":"]
+    return [(text[:i], text[i + 1 :]) for i in reversed(at) if text[:i] and text[i + 1 :]][:32]

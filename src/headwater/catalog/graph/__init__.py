@@ -1,0 +1,1 @@
+"""Rules of the graph that need no database."""

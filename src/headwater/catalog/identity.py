@@ -1,0 +1,65 @@
+"""Ids that follow from names: the same event makes the same ids, on any machine, in any order.
+
+Nothing has to be looked up before it is written, and two writers that create the same thing at
+once mean the same row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from uuid import UUID
+
+Name = tuple[str, str]
+
+
+def namespace_id(name: str) -> UUID:
+    return _digest("namespace", name)
+
+
+def source_id(name: str) -> UUID:
+    return _digest("source", name)
+
+
+def dataset_id(namespace: str, name: str) -> UUID:
+    return _digest("dataset", namespace, name)
+
+
+def job_id(namespace: str, name: str) -> UUID:
+    return _digest("job", namespace, name)
+
+
+def dataset_version_id(dataset: UUID, fields: UUID, lifecycle: str, run: UUID | None) -> UUID:
+    """A version of a dataset: what a run wrote, or what somebody saw without writing it."""
+    return _digest("version", str(dataset), str(fields), lifecycle, str(run or ""))
+
+
+def content_id(content: bytes) -> UUID:
+    """The name of a text that is stored once however often it is sent."""
+    return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())
+
+
+def job_version_id(
+    namespace: str,
+    name: str,
+    inputs: Iterable[Name],
+    outputs: Iterable[Name],
+    location: str | None,
+) -> UUID:
+    """The version of a job, as Marquez computes it: what it reads, writes, and where its code is.
+
+    A job keeps the versions that another catalog has shown for it.
+    """
+    parts = [namespace, name, _joined(inputs), _joined(outputs)]
+    text = ":".join([*parts, location] if location else parts)
+    return UUID(bytes=hashlib.md5(text.encode(), usedforsecurity=False).digest(), version=3)
+
+
+def _joined(names: Iterable[Name]) -> str:
+    return ":".join(part for name in sorted(names) for part in name)
+
+
+def _digest(*parts: str) -> UUID:
+    # NUL can't be part of a name, so that no two lists of parts give the same bytes.
+    content = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())

@@ -1,0 +1,232 @@
+"""An OpenLineage event as it was sent: checked as far as the catalog relies on it, and no further.
+
+Facets that the catalog does not know pass through untouched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from headwater.catalog.identity import content_id
+from headwater.catalog.ingest.bad_event import BadEventError
+from headwater.catalog.ingest.checks import Checks
+from headwater.catalog.ingest.json_text import canonical_bytes
+from headwater.catalog.ingest.offsets import OffsetRange, read_offsets
+
+Facets = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """Which of OpenLineage's three events it is."""
+
+    RUN = "RUN_EVENT"
+    JOB = "JOB_EVENT"
+    DATASET = "DATASET_EVENT"
+
+
+_KINDS = {"RunEvent": Kind.RUN, "JobEvent": Kind.JOB, "DatasetEvent": Kind.DATASET}
+_EVENT_TYPES = frozenset({"START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"})
+MOST_DATASETS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobRef:
+    """The job of an event."""
+
+    namespace: str
+    name: str
+    facets: Facets
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRef:
+    """The job, and the run if it has a UUID, that started this one."""
+
+    namespace: str
+    name: str
+    run_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRef:
+    """A dataset as one event describes it; `io_facets` tell of this reading or writing only."""
+
+    namespace: str
+    name: str
+    facets: Facets
+    io_facets: Facets
+    fields: list[dict[str, Any]] | None
+    symlinks: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One checked event. `key` is the same for the same event, however it is spelled."""
+
+    key: UUID
+    kind: Kind
+    at: datetime
+    body: dict[str, Any]
+    event_type: str | None = None
+    run_id: UUID | None = None
+    run_facets: Facets = field(default_factory=dict)
+    job: JobRef | None = None
+    parent: ParentRef | None = None
+    inputs: list[DatasetRef] = field(default_factory=list)
+    outputs: list[DatasetRef] = field(default_factory=list)
+    ranges: list[OffsetRange] = field(default_factory=list)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that a key with a limit must have."""
+        return self.job.namespace if self.job else self.outputs[0].namespace
+
+
+def read_event(body: Any) -> Event:
+    """Check an event.
+
+    Raises:
+        BadEventError: names every field that is wrong.
+    """
+    if not isinstance(body, dict):
+        raise BadEventError("body must be a JSON object, one event", status=400)
+    checks = Checks()
+    event = _read(body, checks)
+    checks.raise_any()
+    return event
+
+
+def _read(body: dict[str, Any], checks: Checks) -> Event:
+    kind = _kind(body, checks)
+    at = checks.time(body.get("eventTime"), "eventTime")
+    _check_producer(body, checks)
+    key = content_id(canonical_bytes(body))
+    if kind is Kind.DATASET:
+        dataset = checks.object(body.get("dataset"), "dataset")
+        outputs = [_dataset(dataset, "dataset", "outputFacets", checks)]
+        return Event(key, kind, at, body, outputs=outputs)
+    job = _job(body, checks)
+    inputs = _datasets(body, "inputs", "inputFacets", checks)
+    outputs = _datasets(body, "outputs", "outputFacets", checks)
+    if kind is Kind.JOB:
+        return Event(key, kind, at, body, job=job, inputs=inputs, outputs=outputs)
+    run = checks.object(body.get("run"), "run")
+    facets = checks.facets(run.get("facets"), "run.facets")
+    return Event(
+        key,
+        kind,
+        at,
+        body,
+        event_type=_event_type(body, checks),
+        run_id=checks.uuid(run.get("runId"), "run.runId"),
+        run_facets=facets,
+        job=job,
+        parent=_parent(facets.get("parent"), checks),
+        inputs=inputs,
+        outputs=outputs,
+        ranges=read_offsets(facets.get("headwater_offsets"), checks),
+    )
+
+
+def _kind(body: dict[str, Any], checks: Checks) -> Kind:
+    # By the last part of schemaURL, as OpenLineage says; without one it is a run event.
+    url = body.get("schemaURL")
+    if url is None:
+        return Kind.RUN
+    if not isinstance(url, str) or any(mark in url for mark in " \t\r\n\0"):
+        checks.fail("schemaURL must be a URL")
+        return Kind.RUN
+    return _KINDS.get(url.rsplit("/", 1)[-1], Kind.RUN)
+
+
+def _event_type(body: dict[str, Any], checks: Checks) -> str:
+    value = body.get("eventType")
+    if value is None:
+        checks.fail("eventType must not be null")
+        return "OTHER"
+    if not isinstance(value, str) or value.upper() not in _EVENT_TYPES:
+        checks.fail(f"eventType must be one of {', '.join(sorted(_EVENT_TYPES))}")
+        return "OTHER"
+    return value.upper()
+
+
+def _check_producer(body: dict[str, Any], checks: Checks) -> None:
+    producer = body.get("producer")
+    if producer is None:
+        checks.fail("producer must not be null")
+    elif not isinstance(producer, str):
+        checks.fail("producer must be a string")
+
+
+def _job(body: dict[str, Any], checks: Checks) -> JobRef:
+    job = checks.object(body.get("job"), "job")
+    return JobRef(
+        checks.name(job.get("namespace"), "job.namespace"),
+        checks.name(job.get("name"), "job.name"),
+        checks.facets(job.get("facets"), "job.facets"),
+    )
+
+
+def _parent(facet: Any, checks: Checks) -> ParentRef | None:
+    # A parent that can't be read is no reason to refuse the event: it stays a facet.
+    if not isinstance(facet, dict) or not isinstance(facet.get("job"), dict):
+        return None
+    namespace, name = facet["job"].get("namespace"), facet["job"].get("name")
+    if not checks.is_name(namespace) or not checks.is_name(name):
+        return None
+    run = facet.get("run")
+    run_id = run.get("runId") if isinstance(run, dict) else None
+    return ParentRef(namespace, name, checks.uuid_or_none(run_id))
+
+
+def _datasets(body: dict[str, Any], key: str, io_key: str, checks: Checks) -> list[DatasetRef]:
+    found = checks.list(body.get(key), key)
+    if len(found) > MOST_DATASETS:
+        checks.fail(f"{key} has {len(found)} datasets; at most {MOST_DATASETS} are taken")
+        return []
+    return [
+        _dataset(checks.object(each, f"{key}[{i}]"), f"{key}[{i}]", io_key, checks)
+        for i, each in enumerate(found)
+    ]
+
+
+def _dataset(each: dict[str, Any], path: str, io_key: str, checks: Checks) -> DatasetRef:
+    facets = checks.facets(each.get("facets"), f"{path}.facets")
+    return DatasetRef(
+        checks.name(each.get("namespace"), f"{path}.namespace"),
+        checks.name(each.get("name"), f"{path}.name"),
+        facets,
+        checks.facets(each.get(io_key), f"{path}.{io_key}"),
+        _fields(facets.get("schema"), f"{path}.facets.schema", checks),
+        _symlinks(facets.get("symlinks"), checks),
+    )
+
+
+def _fields(schema: Any, path: str, checks: Checks) -> list[dict[str, Any]] | None:
+    if schema is None:
+        return None
+    fields = checks.list(checks.object(schema, path).get("fields"), f"{path}.fields")
+    found: dict[str, dict[str, Any]] = {}
+    for i, each in enumerate(fields):
+        one = checks.object(each, f"{path}.fields[{i}]")
+        name = checks.name(one.get("name"), f"{path}.fields[{i}].name")
+        known = {"name": name, "type": one.get("type"), "description": one.get("description")}
+        found[name] = {k: v if isinstance(v, str) else None for k, v in known.items()}
+    return list(found.values())
+
+
+def _symlinks(facet: Any, checks: Checks) -> list[tuple[str, str]]:
+    identifiers = facet.get("identifiers") if isinstance(facet, dict) else None
+    if not isinstance(identifiers, list):
+        return []
+    return [
+        (each["namespace"], each["name"])
+        for each in identifiers
+        if isinstance(each, dict)
+        and checks.is_name(each.get("namespace"))
+        and checks.is_name(each.get("name"))
+    ]

@@ -1,0 +1,73 @@
+"""JSON from strangers: parsed once, bounded in depth."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from headwater.catalog.ingest.bad_event import BadEventError
+
+# orjson turns whole numbers beyond 64 bits into floats; Python's own parser keeps them.
+_LONG_NUMBER = re.compile(rb"\d{19}")
+
+
+def parse_json(body: bytes, max_depth: int) -> Any:
+    """The value that the text stands for.
+
+    Raises:
+        BadEventError: 400 if it is not JSON, 413 if it is nested too deeply.
+    """
+    try:
+        value = orjson.loads(body)
+        if _LONG_NUMBER.search(body):
+            value = json.loads(body)
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except ValueError as error:
+        if "depth limit" in str(error) or "ecursion" in str(error):
+            raise _too_deep(max_depth) from None
+        reason = str(error) if body else "the body is empty"
+        raise BadEventError(f"body is not JSON: {reason}", status=400) from None
+    if not _depth_within(value, max_depth):
+        raise _too_deep(max_depth)
+    return value
+
+
+def json_text(value: Any) -> str:
+    """The shortest text of a value; whole numbers of any size."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # orjson ends at 64 bits
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The same bytes for the same value, whatever the order of its keys."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+        return text.encode()
+
+
+def _depth_within(value: Any, max_depth: int) -> bool:
+    # By levels: a deep value must not exhaust the stack that is to refuse it.
+    level = [value]
+    for _ in range(max_depth):
+        following: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                following += [v for v in item.values() if type(v) is dict or type(v) is list]
+            elif type(item) is list:
+                following += [v for v in item if type(v) is dict or type(v) is list]
+        if not following:
+            return True
+        level = following
+    return False
+
+
+def _too_deep(max_depth: int) -> BadEventError:
+    return BadEventError(f"body is nested deeper than {max_depth} levels", status=413)

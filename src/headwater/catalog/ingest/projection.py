@@ -1,0 +1,268 @@
+"""What a set of events says, as rows: the union of what each of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from headwater.catalog.identity import content_id, dataset_id, dataset_version_id, job_id
+from headwater.catalog.ingest.checks import Checks
+from headwater.catalog.ingest.event import DatasetRef, Event, JobRef, Kind
+from headwater.catalog.ingest.facets import FacetMap, facet_map, merge_into, microseconds
+from headwater.catalog.ingest.json_text import json_text
+from headwater.catalog.ingest.offsets import OffsetRange
+from headwater.catalog.ingest.rows import (
+    ColumnEdge,
+    DatasetRow,
+    JobRow,
+    RunDatasetRow,
+    RunRow,
+    SourceRow,
+    Span,
+    VersionRow,
+)
+
+_NO_FIELDS = UUID(int=0)
+
+
+@dataclass(slots=True)
+class Projection:
+    """Rows by their keys. Build it with `project`."""
+
+    namespaces: dict[str, datetime] = field(default_factory=dict)
+    sources: dict[str, SourceRow] = field(default_factory=dict)
+    datasets: dict[UUID, DatasetRow] = field(default_factory=dict)
+    symlinks: dict[tuple[UUID, UUID], datetime] = field(default_factory=dict)
+    documents: dict[tuple[UUID, UUID], str] = field(default_factory=dict)
+    versions: dict[UUID, VersionRow] = field(default_factory=dict)
+    jobs: dict[UUID, JobRow] = field(default_factory=dict)
+    runs: dict[UUID, RunRow] = field(default_factory=dict)
+    run_datasets: dict[tuple[UUID, UUID, bool], RunDatasetRow] = field(default_factory=dict)
+    edges: dict[tuple[UUID, UUID, bool], Span] = field(default_factory=dict)
+    column_sets: dict[tuple[UUID, UUID, UUID], Span] = field(default_factory=dict)
+    column_edges: dict[tuple[UUID, UUID], list[ColumnEdge]] = field(default_factory=dict)
+    ranges: dict[tuple[UUID, OffsetRange], datetime] = field(default_factory=dict)
+
+
+def project(
+    events: Iterable[Event], known_columns: Container[tuple[UUID, UUID]] = ()
+) -> Projection:
+    """Rows for all events together; the order of events does not matter.
+
+    Column edges of a dataset and text that are known to be stored are left out.
+    """
+    rows = Projection()
+    for event in events:
+        _Adder(rows, event, known_columns).add()
+    return rows
+
+
+class _Adder:
+    """Adds one event."""
+
+    def __init__(
+        self, rows: Projection, event: Event, known_columns: Container[tuple[UUID, UUID]]
+    ) -> None:
+        self.rows, self.event, self.at = rows, event, event.at
+        self.known_columns = known_columns
+        self.run = event.run_id
+        self.job: UUID | None = None
+
+    def add(self) -> None:
+        event = self.event
+        if event.job is not None:
+            self.job = self._add_job(event.job)
+        if self.run is not None and self.job is not None:
+            self._add_run(self.run, self.job)
+        for dataset in event.inputs:
+            self._add_dataset(dataset, output=False)
+        for dataset in event.outputs:
+            self._add_dataset(dataset, output=True)
+        for each in event.ranges:
+            assert self.run is not None  # noqa: S101 - only run events have ranges
+            self.rows.ranges.setdefault((self.run, each), self.at)
+
+    def _add_namespace(self, name: str) -> None:
+        known = self.rows.namespaces.get(name, self.at)
+        self.rows.namespaces[name] = min(known, self.at)
+
+    def _job_row(self, namespace: str, name: str) -> tuple[UUID, JobRow]:
+        self._add_namespace(namespace)
+        key = job_id(namespace, name)
+        row = self.rows.jobs.get(key)
+        if row is None:
+            row = self.rows.jobs[key] = JobRow(namespace, name, Span(self.at, self.at))
+        return key, row
+
+    def _add_job(self, job: JobRef) -> UUID:
+        key, row = self._job_row(job.namespace, job.name)
+        row.seen.add(self.at)
+        said = facet_map(job.facets, self.at)
+        merge_into(row.facets, said)
+        if self.event.kind is Kind.JOB:
+            merge_into(row.own_facets, said)
+        parent = self.event.parent
+        if parent is not None and (parent.namespace, parent.name) != (job.namespace, job.name):
+            parent_key, _ = self._job_row(parent.namespace, parent.name)
+            row.add_parent(parent_key, self.at)
+            if parent.run_id is not None and parent.run_id != self.run:
+                self._run_row(parent.run_id, parent_key)
+        return key
+
+    def _run_row(self, run: UUID, job: UUID) -> RunRow:
+        row = self.rows.runs.get(run)
+        if row is None:
+            row = self.rows.runs[run] = RunRow(job, self.at, self.at)
+        row.add_job(job, self.at)
+        row.seen_at = min(row.seen_at, self.at)
+        return row
+
+    def _add_run(self, run: UUID, job: UUID) -> None:
+        event = self.event
+        row = self._run_row(run, job)
+        row.add_state(event.event_type or "OTHER", self.at)
+        if event.parent is not None and event.parent.run_id is not None:
+            row.parent_run_id = max(row.parent_run_id or event.parent.run_id, event.parent.run_id)
+        merge_into(row.facets, facet_map(event.run_facets, self.at))
+        job_facets = event.job.facets if event.job else {}
+        merge_into(row.job_facets, facet_map(job_facets, self.at))
+        job_type = job_facets.get("jobType")
+        if isinstance(job_type, dict) and job_type.get("processingType") == "STREAMING":
+            row.streaming = True
+
+    def _add_dataset(self, said: DatasetRef, *, output: bool) -> None:
+        key, row = self._dataset_row(said.namespace, said.name)
+        row.seen.add(self.at)
+        self._add_source(row, said.facets.get("dataSource"))
+        for alias in said.symlinks:
+            alias_key, _ = self._dataset_row(*alias)
+            if alias_key != key:
+                known = self.rows.symlinks.get((alias_key, key), self.at)
+                self.rows.symlinks[alias_key, key] = min(known, self.at)
+        # What a reading says of quality belongs to the data; what a writing counts, to the run.
+        told = said.facets if output else {**said.facets, **said.io_facets}
+        facets = self._documents(key, told)
+        version = self._add_version(key, said, facets, output=output)
+        if version is None:
+            merge_into(row.facets, facets)
+        if self.job is not None:
+            self._add_edge(key, output=output)
+        if self.run is not None:
+            self._add_run_dataset(key, said, version, output=output)
+        if output and self.job is not None:
+            self._add_columns(key, said.facets.get("columnLineage"), facets)
+
+    def _dataset_row(self, namespace: str, name: str) -> tuple[UUID, DatasetRow]:
+        self._add_namespace(namespace)
+        key = dataset_id(namespace, name)
+        row = self.rows.datasets.get(key)
+        if row is None:
+            row = self.rows.datasets[key] = DatasetRow(namespace, name, Span(self.at, self.at))
+        return key, row
+
+    def _add_source(self, row: DatasetRow, facet: Any) -> None:
+        if not isinstance(facet, dict) or not Checks.is_name(facet.get("name")):
+            return
+        name, uri = facet["name"], facet.get("uri")
+        url = uri if Checks.is_name(uri) else ""
+        row.add_source(name, self.at)
+        source = self.rows.sources.get(name)
+        if source is None:
+            self.rows.sources[name] = SourceRow(name, Span(self.at, self.at), url, self.at)
+            return
+        source.seen.add(self.at)
+        if (source.url_at, source.url) < (self.at, url):
+            source.url_at, source.url = self.at, url
+
+    def _documents(self, key: UUID, facets: dict[str, Any]) -> FacetMap:
+        """Facets of datasets are large and repeat: each text is kept once, under its hash."""
+        moment = microseconds(self.at)
+        found: FacetMap = {}
+        for name, body in facets.items():
+            found[name] = (moment, str(self._document(key, json_text(body))))
+        return found
+
+    def _document(self, key: UUID, text: str) -> UUID:
+        digest = content_id(text.encode())
+        self.rows.documents[key, digest] = text
+        return digest
+
+    def _add_version(
+        self, key: UUID, said: DatasetRef, facets: FacetMap, *, output: bool
+    ) -> UUID | None:
+        written = output and self.run is not None
+        if said.fields is None and not written and self.event.kind is not Kind.DATASET:
+            return None
+        fields = None if said.fields is None else self._document(key, json_text(said.fields))
+        change = said.facets.get("lifecycleStateChange")
+        state = change.get("lifecycleStateChange") if isinstance(change, dict) else None
+        lifecycle = state if Checks.is_name(state) else ""
+        run = self.run if written else None
+        version = dataset_version_id(key, fields or _NO_FIELDS, lifecycle, run)
+        row = self.rows.versions.get(version)
+        if row is None:
+            span = Span(self.at, self.at)
+            row = self.rows.versions[version] = VersionRow(key, run, span, fields, lifecycle)
+        row.seen.add(self.at)
+        merge_into(row.facets, facets)
+        return version
+
+    def _add_edge(self, key: UUID, *, output: bool) -> None:
+        assert self.job is not None  # noqa: S101 - asked before
+        span = self.rows.edges.setdefault((self.job, key, output), Span(self.at, self.at))
+        span.add(self.at)
+
+    def _add_run_dataset(
+        self, key: UUID, said: DatasetRef, version: UUID | None, *, output: bool
+    ) -> None:
+        assert self.run is not None  # noqa: S101 - asked before
+        place = (self.run, key, output)
+        row = self.rows.run_datasets.setdefault(place, RunDatasetRow(self.at))
+        row.at = max(row.at, self.at)
+        if version is not None:
+            row.add_version(version, self.at)
+        merge_into(row.facets, facet_map(said.io_facets, self.at))
+
+    def _add_columns(self, key: UUID, facet: Any, facets: FacetMap) -> None:
+        fields = facet.get("fields") if isinstance(facet, dict) else None
+        if not isinstance(fields, dict):
+            return
+        assert self.job is not None  # noqa: S101 - asked before
+        digest = UUID(facets["columnLineage"][1])
+        place = (key, self.job, digest)
+        self.rows.column_sets.setdefault(place, Span(self.at, self.at)).add(self.at)
+        if (key, digest) not in self.rows.column_edges and (key, digest) not in self.known_columns:
+            self.rows.column_edges[key, digest] = list(self._column_edges(fields))
+
+    def _column_edges(self, fields: dict[str, Any]) -> Iterable[ColumnEdge]:
+        seen: set[tuple[str, UUID, str]] = set()
+        for name, made in fields.items():
+            listed = made.get("inputFields") if isinstance(made, dict) else None
+            if not Checks.is_name(name) or not isinstance(listed, list):
+                continue
+            for each in listed:
+                if not isinstance(each, dict) or not all(
+                    Checks.is_name(each.get(part)) for part in ("namespace", "name", "field")
+                ):
+                    continue
+                source, _ = self._dataset_row(each["namespace"], each["name"])
+                if (name, source, each["field"]) in seen:
+                    continue
+                seen.add((name, source, each["field"]))
+                listed_ways = each.get("transformations")
+                ways = listed_ways if isinstance(listed_ways, list) else []
+                yield ColumnEdge(
+                    name,
+                    source,
+                    each["field"],
+                    json_text(ways),
+                    _text(made.get("transformationDescription")),
+                    _text(made.get("transformationType")),
+                )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and "\0" not in value else None

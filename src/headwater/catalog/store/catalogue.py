@@ -1,0 +1,135 @@
+"""Namespaces, sources, tags, search and the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.identity import namespace_id, source_id
+from headwater.catalog.store.values import Json, Row, instant
+
+
+async def _rows(connection: AsyncConnection[Any], statement: str, values: Any) -> list[Row]:
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(statement, values)
+    return await cursor.fetchall()
+
+
+async def namespaces(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
+    """Namespaces by name; a deleted one stays, marked as hidden."""
+    statement = "SELECT * FROM namespaces ORDER BY name LIMIT %s OFFSET %s"
+    return [namespace_json(row) for row in await _rows(connection, statement, (limit, offset))]
+
+
+async def namespace(connection: AsyncConnection[Any], name: str) -> Json | None:
+    statement = "SELECT * FROM namespaces WHERE id = %s"
+    rows = await _rows(connection, statement, (namespace_id(name),))
+    return namespace_json(rows[0]) if rows else None
+
+
+def namespace_json(row: Row) -> Json:
+    return {
+        "name": row["name"],
+        "createdAt": instant(row["created_at"]),
+        "updatedAt": instant(row["updated_at"]),
+        "ownerName": row["owner"],
+        "description": row["description"],
+        "isHidden": row["hidden"],
+    }
+
+
+_DEFAULT_SOURCE = """
+SELECT 'default' AS name, 'OTHER' AS type, '' AS connection_url, NULL::text AS description,
+    min(created_at) AS created_at, max(updated_at) AS updated_at
+FROM datasets WHERE source IS NULL AND canonical_id = id HAVING count(*) > 0
+"""
+_SOURCES = f"""
+SELECT name, type, connection_url, description, created_at, updated_at FROM sources
+UNION ALL SELECT * FROM ({_DEFAULT_SOURCE}) AS d
+    WHERE NOT EXISTS (SELECT FROM sources WHERE name = 'default')
+"""
+
+
+async def sources(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
+    """Sources by name; `default` stands for datasets whose events name none."""
+    statement = f"{_SOURCES} ORDER BY name LIMIT %s OFFSET %s"
+    return [source_json(row) for row in await _rows(connection, statement, (limit, offset))]
+
+
+async def source(connection: AsyncConnection[Any], name: str) -> Json | None:
+    statement = "SELECT * FROM sources WHERE id = %s"
+    rows = await _rows(connection, statement, (source_id(name),))
+    if not rows and name == "default":
+        rows = await _rows(connection, _DEFAULT_SOURCE, ())
+    return source_json(rows[0]) if rows else None
+
+
+def source_json(row: Row) -> Json:
+    return {
+        "type": row["type"],
+        "name": row["name"],
+        "createdAt": instant(row["created_at"]),
+        "updatedAt": instant(row["updated_at"]),
+        "connectionUrl": row["connection_url"],
+        "description": row["description"],
+    }
+
+
+async def tags(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
+    statement = "SELECT name, description FROM tags ORDER BY name LIMIT %s OFFSET %s"
+    return await _rows(connection, statement, (limit, offset))
+
+
+_SEARCH = """
+SELECT * FROM (
+    SELECT 'DATASET' AS type, d.name, d.updated_at, d.namespace, 'dataset' AS prefix
+    FROM datasets d WHERE NOT d.hidden
+    UNION ALL
+    SELECT 'JOB', j.name, j.updated_at, j.namespace, 'job' FROM jobs j WHERE NOT j.hidden
+) AS things
+WHERE strpos(lower(name), lower(%(q)s)) > 0
+    AND (%(type)s::text IS NULL OR type = %(type)s)
+    AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s)
+    AND (%(before)s::timestamptz IS NULL OR updated_at < %(before)s)
+    AND (%(after)s::timestamptz IS NULL OR updated_at > %(after)s)
+ORDER BY {order} LIMIT %(limit)s
+"""
+_ORDERS = {"NAME": "type, name, namespace", "UPDATE_AT": "updated_at DESC, type, name, namespace"}
+
+
+async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> list[Json]:
+    """Datasets and jobs whose name holds the text, as it stands: `%` is no wildcard."""
+    rows = await _rows(connection, _SEARCH.format(order=_ORDERS[sort]), values)
+    return [
+        {
+            "type": row["type"],
+            "name": row["name"],
+            "updatedAt": instant(row["updated_at"]),
+            "namespace": row["namespace"],
+            "nodeId": f"{row['prefix']}:{row['namespace']}:{row['name']}",
+        }
+        for row in rows
+    ]
+
+
+async def events(
+    connection: AsyncConnection[Any],
+    *,
+    before: datetime,
+    after: datetime,
+    ascending: bool,
+    limit: int,
+    offset: int,
+) -> tuple[Sequence[Row], int]:
+    """Events by their time; and how many there are."""
+    order = "event_time, key" if ascending else "event_time DESC, key DESC"
+    where = "WHERE event_time < %(before)s AND event_time >= %(after)s"
+    values = {"before": before, "after": after, "limit": limit, "offset": offset}
+    page = f"SELECT event_time, body FROM events {where} ORDER BY {order}"
+    rows = await _rows(connection, page + " LIMIT %(limit)s OFFSET %(offset)s", values)
+    counted = await _rows(connection, f"SELECT count(*) AS n FROM events {where}", values)
+    return rows, int(counted[0]["n"])

@@ -1,0 +1,190 @@
+"""Column lineage: what a column is made from and, on request, what is made from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.store import datasets
+from headwater.catalog.store.values import Json, Row
+
+# A column: its dataset, under the name that stands for it, and its own name.
+Column = tuple[UUID, str]
+
+# Of each job, what it said last about an output; several jobs may write one dataset.
+_EDGES = """
+SELECT o.canonical_id AS dataset_id, e.field, i.canonical_id AS input_id, e.input_field,
+    e.transformations, e.description, e.type
+FROM column_edges e
+JOIN datasets o ON o.id = e.dataset_id JOIN datasets i ON i.id = e.input_id
+WHERE {side} = ANY(%(datasets)s) AND EXISTS (
+    SELECT FROM column_sets s WHERE s.dataset_id = e.dataset_id AND s.hash = e.hash
+    AND NOT EXISTS (
+        SELECT FROM column_sets later WHERE later.dataset_id = s.dataset_id
+        AND later.job_id = s.job_id AND (later.last_seen, later.hash) > (s.last_seen, s.hash)))
+LIMIT 200000
+"""
+_UP = _EDGES.format(side="o.canonical_id")
+_DOWN = _EDGES.format(side="i.canonical_id")
+
+_OUTPUTS_OF_JOB = """
+SELECT DISTINCT d.canonical_id FROM edges e JOIN datasets d ON d.id = e.dataset_id
+WHERE e.job_id = %s AND e.output
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """How far an answer may go."""
+
+    depth: int
+    most: int
+    downstream: bool
+
+
+async def columns_of_dataset(connection: AsyncConnection[Any], row: Row) -> list[Column]:
+    """The columns of a dataset: of its schema, and those that a job has told about."""
+    found = {field["name"] for field in orjson.loads(row["fields_text"] or "[]")}
+    cursor = await connection.execute(
+        "SELECT DISTINCT e.field FROM column_edges e WHERE e.dataset_id = %s", (row["id"],)
+    )
+    found |= {name for (name,) in await cursor.fetchall()}
+    cursor = await connection.execute(
+        "SELECT DISTINCT e.input_field FROM column_edges e WHERE e.input_id = %s", (row["id"],)
+    )
+    return [(row["id"], name) for name in sorted(found | {n for (n,) in await cursor.fetchall()})]
+
+
+async def columns_of_job(connection: AsyncConnection[Any], job: UUID) -> list[Column]:
+    """The columns of all that a job writes."""
+    cursor = await connection.execute(_OUTPUTS_OF_JOB, (job,))
+    rows = await datasets.by_ids(connection, [key for (key,) in await cursor.fetchall()])
+    return [column for row in rows for column in await columns_of_dataset(connection, row)]
+
+
+async def column_graph(
+    connection: AsyncConnection[Any], start: Collection[Column], bounds: ColumnBounds
+) -> Json:
+    """The graph around columns, as Marquez draws it: an edge leads from a column to its input."""
+    edges: dict[tuple[Column, Column], Row] = {}
+    cut = await _follow(connection, start, bounds, _UP, edges)
+    if bounds.downstream:
+        cut |= await _follow(connection, start, bounds, _DOWN, edges)
+    columns = sorted({column for pair in edges for column in pair})
+    rows = {r["id"]: r for r in await datasets.by_ids(connection, [c[0] for c in columns])}
+    shown = [column for column in columns if column[0] in rows]
+    nodes = _nodes(shown, edges, rows)
+    return {"graph": nodes, **({"truncated": True} if cut else {})}
+
+
+async def _follow(
+    connection: AsyncConnection[Any],
+    start: Collection[Column],
+    bounds: ColumnBounds,
+    statement: str,
+    edges: dict[tuple[Column, Column], Row],
+) -> bool:
+    """Adds the edges of up to `depth` levels; tells whether some were left out."""
+    seen = set(start)
+    level = set(start)
+    up = statement is _UP
+    for _ in range(bounds.depth):
+        if not level:
+            return False
+        cursor = connection.cursor(row_factory=dict_row)
+        await cursor.execute(statement, {"datasets": sorted({dataset for dataset, _ in level})})
+        following: set[Column] = set()
+        for row in await cursor.fetchall():
+            made = (row["dataset_id"], row["field"])
+            source = (row["input_id"], row["input_field"])
+            if (made if up else source) not in level:
+                continue
+            edges[made, source] = row
+            following.add(source if up else made)
+            if len(edges) >= bounds.most:
+                return True
+        level = following - seen
+        seen |= level
+    return False
+
+
+def _nodes(
+    columns: list[Column], edges: dict[tuple[Column, Column], Row], rows: dict[UUID, Row]
+) -> list[Json]:
+    names = {(key, field): _node_id(rows[key], field) for key, field in columns}
+    inputs: dict[Column, list[tuple[Column, Row]]] = defaultdict(list)
+    into: dict[Column, list[Json]] = defaultdict(list)
+    out: dict[Column, list[Json]] = defaultdict(list)
+    for (made, source), row in sorted(edges.items(), key=lambda item: item[0]):
+        if made not in names or source not in names:
+            continue
+        inputs[made].append((source, row))
+        into[made].append({"origin": names[made], "destination": names[source]})
+        out[source].append({"origin": names[source], "destination": names[made]})
+    types = {
+        (key, field["name"]): field["type"]
+        for key, row in rows.items()
+        for field in orjson.loads(row["fields_text"] or "[]")
+    }
+    return [
+        {
+            "id": names[column],
+            "type": "DATASET_FIELD",
+            "data": {
+                **_place(column, rows),
+                "fieldType": types.get(column) or "",
+                **_how(inputs[column][0][1] if inputs[column] else None),
+                "inputFields": [_input(source, row, rows) for source, row in inputs[column]],
+            },
+            "inEdges": into[column],
+            "outEdges": out[column],
+        }
+        for column in sorted(columns, key=lambda column: names[column])
+    ]
+
+
+def _node_id(row: Row, field: str) -> str:
+    return f"datasetField:{row['namespace']}:{row['name']}:{field}"
+
+
+def _place(column: Column, rows: dict[UUID, Row]) -> Json:
+    row = rows[column[0]]
+    version = row["current_version"]
+    return {
+        "namespace": row["namespace"],
+        "dataset": row["name"],
+        "datasetVersion": str(version) if version else None,
+        "field": column[1],
+    }
+
+
+def _how(edge: Row | None) -> Json:
+    if edge is None:
+        return {"transformationDescription": None, "transformationType": None}
+    return {
+        "transformationDescription": edge["description"],
+        "transformationType": edge["type"] or _subtype(orjson.loads(edge["transformations"])),
+    }
+
+
+def _subtype(ways: Any) -> str | None:
+    """Newer events give a list of transformations; the first direct one names the type."""
+    listed = [way for way in ways if isinstance(way, dict)]
+    listed.sort(key=lambda way: way.get("type") != "DIRECT")
+    kind = (listed[0].get("subtype") or listed[0].get("type")) if listed else None
+    return kind if isinstance(kind, str) else None
+
+
+def _input(source: Column, row: Row, rows: dict[UUID, Row]) -> Json:
+    return {
+        **_place(source, rows),
+        **_how(row),
+        "transformations": orjson.Fragment(row["transformations"]),
+    }

@@ -1,0 +1,273 @@
+"""Datasets and their versions, in the shape of Marquez's answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.identity import dataset_id, namespace_id
+from headwater.catalog.store import runs
+from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
+
+_COLUMNS = """
+SELECT d.id, d.namespace, d.name, d.type, d.physical_name, d.source, d.description,
+    d.schema_location, d.created_at, d.updated_at, d.facets, d.current_version, d.hidden,
+    v.lifecycle, v.facets AS version_facets, f.body AS fields_text
+FROM datasets d
+LEFT JOIN dataset_versions v ON v.id = d.current_version
+LEFT JOIN documents f ON f.dataset_id = d.id AND f.hash = d.fields
+"""
+
+# Under its own name, under another name of it, or as a dataset of one of the namespace's jobs.
+_NAMED = """
+SELECT canonical_id FROM datasets WHERE id = %(id)s
+UNION ALL
+(SELECT d.canonical_id FROM datasets d JOIN edges e ON e.dataset_id IN (d.id, d.canonical_id)
+ JOIN jobs j ON j.id = e.job_id
+ WHERE left(d.name, 120) = left(%(name)s, 120) AND d.name = %(name)s
+    AND j.namespace_id = %(namespace)s AND NOT j.hidden
+ ORDER BY e.last_seen DESC, d.id LIMIT 1)
+LIMIT 1
+"""
+
+
+async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -> Row | None:
+    """The row of a dataset that is not deleted."""
+    values = {
+        "id": dataset_id(namespace, name),
+        "name": name,
+        "namespace": namespace_id(namespace),
+    }
+    found = await (await connection.execute(_NAMED, values)).fetchone()
+    if found is None:
+        return None
+    rows = await by_ids(connection, [found[0]])
+    return rows[0] if rows else None
+
+
+async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden", (list(ids),))
+    return await cursor.fetchall()
+
+
+async def page(
+    connection: AsyncConnection[Any], namespace: str, limit: int, offset: int
+) -> tuple[list[Row], int]:
+    """Datasets of a namespace by name; and how many there are."""
+    where = "WHERE d.namespace_id = %(namespace)s AND d.canonical_id = d.id AND NOT d.hidden"
+    values = {"namespace": namespace_id(namespace), "limit": limit, "offset": offset}
+    order = " ORDER BY left(d.name, 120), d.name LIMIT %(limit)s OFFSET %(offset)s"
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_COLUMNS + where + order, values)
+    rows = await cursor.fetchall()
+    await cursor.execute("SELECT count(*) AS n FROM datasets d " + where, values)
+    count = await cursor.fetchone()
+    return rows, int(count["n"]) if count else 0
+
+
+async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
+    """Rows as answers, in their order."""
+    tags = await tags_of(connection, [row["id"] for row in rows])
+    texts = await documents_of(connection, rows)
+    return [_dataset_json(row, tags[row["id"]], texts) for row in rows]
+
+
+async def tags_of(
+    connection: AsyncConnection[Any], ids: Sequence[UUID]
+) -> dict[UUID, dict[str, list[str]]]:
+    """Tags by dataset and field; a dataset's own stand under the empty field."""
+    found: dict[UUID, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    cursor = await connection.execute(
+        "SELECT dataset_id, field, tag FROM dataset_tags WHERE dataset_id = ANY(%s) "
+        "ORDER BY dataset_id, field, tag",
+        (list(ids),),
+    )
+    for dataset, field, tag in await cursor.fetchall():
+        found[dataset][field].append(tag)
+    return found
+
+
+async def documents_of(
+    connection: AsyncConnection[Any], rows: Sequence[Row]
+) -> dict[tuple[UUID, str], str]:
+    """The texts of all facets of these rows."""
+    pairs = {
+        (row.get("dataset_id") or row["id"], word[1])
+        for row in rows
+        for facets in (row["facets"], row.get("version_facets") or {})
+        for word in facets.values()
+    }
+    cursor = await connection.execute(
+        "SELECT dataset_id, hash, body FROM documents JOIN "
+        "unnest(%s::uuid[], %s::uuid[]) AS wanted(dataset_id, hash) USING (dataset_id, hash)",
+        ([dataset for dataset, _ in pairs], [digest for _, digest in pairs]),
+    )
+    return {(dataset, str(digest)): body for dataset, digest, body in await cursor.fetchall()}
+
+
+def full_facets(
+    dataset: UUID, facets: dict[str, list[Any]], texts: dict[tuple[UUID, str], str]
+) -> dict[str, list[Any]]:
+    """Facets with their texts in place of hashes."""
+    return {
+        name: [moment, texts[dataset, digest]]
+        for name, (moment, digest) in facets.items()
+        if (dataset, digest) in texts
+    }
+
+
+def head_json(row: Row, tags: dict[str, list[str]]) -> Json:
+    """What an answer about a dataset begins with, alone or in a graph."""
+    return {
+        "id": {"namespace": row["namespace"], "name": row["name"]},
+        "type": row["type"],
+        "name": row["name"],
+        "physicalName": row["physical_name"] or row["name"],
+        "createdAt": instant(row["created_at"]),
+        "updatedAt": instant(row["updated_at"]),
+        "namespace": row["namespace"],
+        "sourceName": row["source"] or "default",
+        "fields": fields_json(row["fields_text"], tags),
+        "tags": tags[""],
+        # Always null in Marquez for what OpenLineage events tell.
+        "lastModifiedAt": None,
+    }
+
+
+def fields_json(text: str | None, tags: dict[str, list[str]]) -> list[Json]:
+    """Columns with their tags."""
+    return [
+        {
+            "name": field["name"],
+            "type": field["type"],
+            "tags": tags.get(field["name"], []),
+            "description": field["description"],
+        }
+        for field in (orjson.loads(text) if text else [])
+    ]
+
+
+def merged_facets(row: Row) -> dict[str, list[Any]]:
+    """A dataset's own facets and those of its current version; the later word holds."""
+    found = dict(row["facets"])
+    for name, word in (row["version_facets"] or {}).items():
+        if name not in found or found[name] < word:
+            found[name] = word
+    return found
+
+
+def description(row: Row, facets: dict[str, list[Any]]) -> str | None:
+    return text_of(facet(facets, "documentation").get("description")) or row["description"]
+
+
+def _dataset_json(row: Row, tags: dict[str, list[str]], texts: dict[tuple[UUID, str], str]) -> Json:
+    facets = full_facets(row["id"], merged_facets(row), texts)
+    shown = {
+        **head_json(row, tags),
+        "lastLifecycleState": row["lifecycle"],
+        "description": description(row, facets),
+        "currentVersion": str(row["current_version"]) if row["current_version"] else None,
+        "columnLineage": column_lineage(facet(facets, "columnLineage")),
+        "facets": facets_json(facets),
+        "deleted": row["hidden"],
+    }
+    if row["type"] == "STREAM":
+        shown["schemaLocation"] = row["schema_location"]
+    return shown
+
+
+def column_lineage(facet_body: Json) -> list[Json] | None:
+    """The facet as Marquez lists it in a dataset."""
+    fields = facet_body.get("fields")
+    if not isinstance(fields, dict):
+        return None
+    return [
+        {
+            "name": name,
+            "inputFields": [
+                {
+                    "namespace": each.get("namespace"),
+                    "dataset": each.get("name"),
+                    "field": each.get("field"),
+                    "transformationDescription": made.get("transformationDescription"),
+                    "transformationType": made.get("transformationType"),
+                }
+                for each in made.get("inputFields") or []
+                if isinstance(each, dict)
+            ],
+            "transformationDescription": made.get("transformationDescription"),
+            "transformationType": made.get("transformationType"),
+        }
+        for name, made in fields.items()
+        if isinstance(made, dict)
+    ]
+
+
+_VERSIONS = """
+SELECT v.*, f.body AS fields_text FROM dataset_versions v
+LEFT JOIN documents f ON f.dataset_id = v.dataset_id AND f.hash = v.fields
+WHERE v.dataset_id = %(dataset)s AND (%(version)s::uuid IS NULL OR v.id = %(version)s)
+ORDER BY v.created_at DESC, v.id LIMIT %(limit)s OFFSET %(offset)s
+"""
+
+
+async def versions(
+    connection: AsyncConnection[Any],
+    dataset: Row,
+    *,
+    version: UUID | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> tuple[list[Json], int]:
+    """Versions of a dataset, newest first, and how many there are; or the one that is asked for."""
+    values = {"dataset": dataset["id"], "version": version, "limit": limit, "offset": offset}
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_VERSIONS, values)
+    rows = await cursor.fetchall()
+    await cursor.execute(
+        "SELECT count(*) AS n FROM dataset_versions WHERE dataset_id = %s", (dataset["id"],)
+    )
+    count = await cursor.fetchone()
+    tags = (await tags_of(connection, [dataset["id"]]))[dataset["id"]]
+    texts = await documents_of(connection, rows)
+    makers = await runs.rows_by_id(connection, [row["run_id"] for row in rows if row["run_id"]])
+    made = await runs.shaped(connection, makers)
+    shown = [_version_json(dataset, row, tags, texts, made.get(row["run_id"])) for row in rows]
+    return shown, int(count["n"]) if count else 0
+
+
+def _version_json(
+    dataset: Row,
+    row: Row,
+    tags: dict[str, list[str]],
+    texts: dict[tuple[UUID, str], str],
+    run: Json | None,
+) -> Json:
+    facets = full_facets(dataset["id"], row["facets"], texts)
+    shown = {
+        "id": {"namespace": dataset["namespace"], "name": dataset["name"]},
+        "type": dataset["type"],
+        "name": dataset["name"],
+        "physicalName": dataset["physical_name"] or dataset["name"],
+        "createdAt": instant(row["created_at"]),
+        "version": str(row["id"]),
+        "namespace": dataset["namespace"],
+        "sourceName": dataset["source"] or "default",
+        "fields": fields_json(row["fields_text"], tags),
+        "tags": tags[""],
+        "lifecycleState": row["lifecycle"],
+        "description": description(row, facets),
+        "currentSchemaVersion": str(row["fields"]) if row["fields"] else None,
+        "createdByRun": run,
+        "facets": facets_json(facets),
+    }
+    if dataset["type"] == "STREAM":
+        shown["schemaLocation"] = row["schema_location"]
+    return shown

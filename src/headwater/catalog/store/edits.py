@@ -1,0 +1,231 @@
+"""Changes that are made by hand through the API, not told by events.
+
+They go through the same rows and merges as events do, with the time of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+
+from headwater.catalog.identity import (
+    content_id,
+    dataset_id,
+    dataset_version_id,
+    job_id,
+    namespace_id,
+    source_id,
+)
+from headwater.catalog.ingest import Projection
+from headwater.catalog.ingest.facets import facet_map
+from headwater.catalog.ingest.rows import (
+    DatasetRow,
+    JobRow,
+    RunDatasetRow,
+    RunRow,
+    Span,
+    VersionRow,
+)
+from headwater.catalog.store.merge import merge
+from headwater.catalog.store.stored import Stored
+from headwater.catalog.store.values import Json, Row
+
+Name = tuple[str, str]
+_NO_FIELDS = UUID(int=0)
+
+
+async def put_namespace(
+    connection: AsyncConnection[Any], name: str, owner: str | None, description: str | None
+) -> None:
+    """Make or change a namespace; what is not given stays."""
+    await connection.execute(
+        "INSERT INTO namespaces (id, name, owner, description, created_at, updated_at) "
+        "VALUES (%(id)s, %(name)s, coalesce(%(owner)s, 'anonymous'), %(description)s, now(), "
+        "now()) "
+        "ON CONFLICT (id) DO UPDATE SET owner = coalesce(%(owner)s, namespaces.owner), "
+        "description = coalesce(%(description)s, namespaces.description), "
+        "updated_at = now(), hidden = false",
+        {"id": namespace_id(name), "name": name, "owner": owner, "description": description},
+    )
+
+
+async def put_source(
+    connection: AsyncConnection[Any], name: str, kind: str, url: str, description: str | None
+) -> None:
+    await connection.execute(
+        "INSERT INTO sources (id, name, type, connection_url, url_at, description, created_at, "
+        "updated_at) VALUES (%(id)s, %(name)s, %(kind)s, %(url)s, now(), %(description)s, now(), "
+        "now()) ON CONFLICT (id) DO UPDATE SET type = excluded.type, url_at = now(), "
+        "connection_url = excluded.connection_url, updated_at = now(), "
+        "description = coalesce(excluded.description, sources.description)",
+        {
+            "id": source_id(name),
+            "name": name,
+            "kind": kind,
+            "url": url,
+            "description": description,
+        },
+    )
+
+
+async def put_tag(connection: AsyncConnection[Any], name: str, description: str | None) -> None:
+    await connection.execute(
+        "INSERT INTO tags (name, description) VALUES (%s, %s) ON CONFLICT (name) "
+        "DO UPDATE SET description = coalesce(excluded.description, tags.description)",
+        (name, description),
+    )
+
+
+async def put_dataset(
+    connection: AsyncConnection[Any], place: Name, body: Json, now: datetime
+) -> None:
+    """Make or change a dataset, and note a version of it."""
+    key = dataset_id(*place)
+    rows = Projection()
+    rows.namespaces[place[0]] = now
+    rows.datasets[key] = DatasetRow(*place, Span(now, now), body["sourceName"], now)
+    fields = None
+    if body.get("fields") is not None:
+        listed = [{k: f.get(k) for k in ("name", "type", "description")} for f in body["fields"]]
+        text = orjson.dumps(listed).decode()
+        fields = content_id(text.encode())
+        rows.documents[key, fields] = text
+    run = body.get("runId")
+    version = dataset_version_id(key, fields or _NO_FIELDS, "", run)
+    rows.versions[version] = VersionRow(key, run, Span(now, now), fields, "")
+    if run is not None:
+        rows.run_datasets[run, key, True] = RunDatasetRow(now, version, now)
+    await merge(connection, rows, Stored())
+    await connection.execute(
+        "UPDATE datasets SET type = %s, physical_name = %s, "
+        "description = coalesce(%s, description), "
+        "schema_location = %s, current_version = %s, current_at = %s, current_written = %s "
+        "WHERE id = %s",
+        (
+            body["type"],
+            body["physicalName"],
+            body.get("description"),
+            body.get("schemaLocation"),
+            version,
+            now,
+            run is not None,
+            key,
+        ),
+    )
+    await connection.execute(
+        "UPDATE dataset_versions SET lifecycle = NULL, description = %s, schema_location = %s "
+        "WHERE id = %s",
+        (body.get("description"), body.get("schemaLocation"), version),
+    )
+    wanted = [("", tag) for tag in body.get("tags") or []]
+    wanted += [(f["name"], tag) for f in body.get("fields") or [] for tag in f.get("tags") or []]
+    for field, tag in wanted:
+        await tag_dataset(connection, key, field, tag)
+
+
+async def put_job(connection: AsyncConnection[Any], place: Name, body: Json, now: datetime) -> None:
+    """Make or change a job and what it reads and writes."""
+    key = job_id(*place)
+    said: Json = {"jobType": {"processingType": body["type"]}}
+    if body.get("description") is not None:
+        said["documentation"] = {"description": body["description"]}
+    if body.get("location") is not None:
+        said["sourceCodeLocation"] = {"url": body["location"]}
+    rows = Projection()
+    rows.namespaces[place[0]] = now
+    rows.jobs[key] = JobRow(*place, Span(now, now), facets=facet_map(said, now))
+    for output, listed in ((False, body.get("inputs") or []), (True, body.get("outputs") or [])):
+        for name in listed:
+            dataset = dataset_id(*name)
+            rows.namespaces[name[0]] = now
+            rows.datasets.setdefault(dataset, DatasetRow(name[0], name[1], Span(now, now)))
+            rows.edges[key, dataset, output] = Span(now, now)
+            if body.get("runId") is not None:
+                rows.run_datasets[body["runId"], dataset, output] = RunDatasetRow(now)
+    await merge(connection, rows, Stored())
+
+
+async def create_run(
+    connection: AsyncConnection[Any], run: UUID, job: Row, body: Json, now: datetime
+) -> None:
+    """A run that has not begun; it reads what its job is known to read."""
+    rows = Projection()
+    rows.runs[run] = RunRow(job["id"], now, now)
+    cursor = await connection.execute(
+        "SELECT dataset_id FROM edges WHERE job_id = %s AND NOT output", (job["id"],)
+    )
+    for (dataset,) in await cursor.fetchall():
+        rows.run_datasets[run, dataset, False] = RunDatasetRow(now)
+    await merge(connection, rows, Stored())
+    await connection.execute(
+        "UPDATE runs SET nominal_start = %s, nominal_end = %s, args = %s, last_event_at = %s "
+        "WHERE id = %s",
+        (
+            body.get("nominalStartTime"),
+            body.get("nominalEndTime"),
+            orjson.dumps(body.get("args") or {}).decode(),
+            now,
+            run,
+        ),
+    )
+
+
+async def mark_run(
+    connection: AsyncConnection[Any], run: Row, event_type: str, at: datetime
+) -> None:
+    """What START, COMPLETE, FAIL or ABORT would do, without an event."""
+    row = RunRow(run["job_id"], run["job_at"], run["seen_at"])
+    row.add_state(event_type, at)
+    rows = Projection()
+    rows.runs[run["id"]] = row
+    await merge(connection, rows, Stored())
+
+
+async def tag_dataset(
+    connection: AsyncConnection[Any], dataset: UUID, field: str, tag: str
+) -> None:
+    await put_tag(connection, tag, None)
+    await connection.execute(
+        "INSERT INTO dataset_tags (dataset_id, field, tag) VALUES (%s, %s, %s) "
+        "ON CONFLICT DO NOTHING",
+        (dataset, field, tag),
+    )
+
+
+async def untag_dataset(
+    connection: AsyncConnection[Any], dataset: UUID, field: str, tag: str
+) -> None:
+    await connection.execute(
+        "DELETE FROM dataset_tags WHERE dataset_id = %s AND field = %s AND tag = %s",
+        (dataset, field, tag),
+    )
+
+
+async def tag_job(connection: AsyncConnection[Any], job: UUID, tag: str) -> None:
+    await put_tag(connection, tag, None)
+    await connection.execute(
+        "INSERT INTO job_tags (job_id, tag) VALUES (%s, %s) ON CONFLICT DO NOTHING", (job, tag)
+    )
+
+
+async def untag_job(connection: AsyncConnection[Any], job: UUID, tag: str) -> None:
+    await connection.execute("DELETE FROM job_tags WHERE job_id = %s AND tag = %s", (job, tag))
+
+
+async def hide(connection: AsyncConnection[Any], table: str, keys: Sequence[UUID]) -> None:
+    """Delete jobs or datasets; the next event about one brings it back."""
+    tables = {"jobs": "UPDATE jobs", "datasets": "UPDATE datasets"}
+    await connection.execute(f"{tables[table]} SET hidden = true WHERE id = ANY(%s)", (list(keys),))
+
+
+async def hide_namespace(connection: AsyncConnection[Any], name: str) -> None:
+    """Delete a namespace with its jobs and datasets."""
+    key = (namespace_id(name),)
+    await connection.execute("UPDATE datasets SET hidden = true WHERE namespace_id = %s", key)
+    await connection.execute("UPDATE jobs SET hidden = true WHERE namespace_id = %s", key)
+    await connection.execute("UPDATE namespaces SET hidden = true WHERE id = %s", key)

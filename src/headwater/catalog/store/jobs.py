@@ -1,0 +1,174 @@
+"""Jobs, in the shape of Marquez's answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.identity import job_id, job_version_id, namespace_id
+from headwater.catalog.store import runs
+from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
+
+_LATEST_RUNS = 10
+_COLUMNS = """
+SELECT j.id, j.namespace, j.name, j.parent_id, j.created_at, j.updated_at, j.facets, j.own_facets,
+    p.name AS parent_name,
+    (SELECT array_agg(t.tag ORDER BY t.tag) FROM job_tags t WHERE t.job_id = j.id) AS tags
+FROM jobs j LEFT JOIN jobs p ON p.id = j.parent_id
+"""
+
+
+async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -> Row | None:
+    """The row of a job that is not deleted."""
+    found = await by_ids(connection, [job_id(namespace, name)])
+    return found[0] if found else None
+
+
+async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden", (list(ids),))
+    return await cursor.fetchall()
+
+
+async def page(
+    connection: AsyncConnection[Any],
+    namespace: str | None,
+    states: Sequence[str],
+    limit: int,
+    offset: int,
+) -> tuple[list[Row], int]:
+    """Jobs, the last changed first; and how many there are."""
+    where = "WHERE NOT j.hidden"
+    if namespace is not None:
+        where += " AND j.namespace_id = %(namespace)s"
+    if states:
+        where += (
+            " AND EXISTS (SELECT FROM (SELECT * FROM runs WHERE job_id = j.id "
+            f"ORDER BY seen_at DESC, id DESC LIMIT 1) r WHERE {runs.STATE} = ANY(%(states)s))"
+        )
+    values = {
+        "namespace": namespace_id(namespace) if namespace is not None else None,
+        "states": list(states),
+        "limit": limit,
+        "offset": offset,
+    }
+    order = " ORDER BY j.updated_at DESC, j.id LIMIT %(limit)s OFFSET %(offset)s"
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_COLUMNS + where + order, values)
+    rows = await cursor.fetchall()
+    await cursor.execute("SELECT count(*) AS n FROM jobs j " + where, values)
+    count = await cursor.fetchone()
+    return rows, int(count["n"]) if count else 0
+
+
+async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
+    """Rows as answers, in their order, each with its latest runs."""
+    ids = [row["id"] for row in rows]
+    latest = await runs.latest_of_jobs(connection, ids, _LATEST_RUNS, job_facets=True)
+    every = [run for listed in latest.values() for run in listed]
+    datasets = await runs.datasets_of(connection, [run["id"] for run in every])
+    edges = await edges_of(connection, [row["id"] for row in rows if row["id"] not in latest])
+    return [
+        _job_json(row, latest.get(row["id"], []), datasets, edges.get(row["id"], []))
+        for row in rows
+    ]
+
+
+async def edges_of(connection: AsyncConnection[Any], jobs: Sequence[UUID]) -> dict[UUID, list[Row]]:
+    """What each job reads and writes, by all that is known."""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(
+        "SELECT DISTINCT e.job_id, e.output, d.namespace, d.name FROM edges e "
+        "JOIN datasets named ON named.id = e.dataset_id "
+        "JOIN datasets d ON d.id = named.canonical_id "
+        "WHERE e.job_id = ANY(%s) AND NOT d.hidden ORDER BY e.job_id, d.namespace, d.name",
+        (list(jobs),),
+    )
+    found: dict[UUID, list[Row]] = defaultdict(list)
+    for row in await cursor.fetchall():
+        found[row["job_id"]].append(row)
+    return found
+
+
+def head_json(row: Row) -> Json:
+    """What an answer about a job begins with, alone or in a graph."""
+    parent = row["parent_name"]
+    simple = row["name"].removeprefix(f"{parent}.") if parent else row["name"]
+    return {
+        "id": {"namespace": row["namespace"], "name": row["name"]},
+        "type": job_type(row),
+        "name": row["name"],
+        "simpleName": simple,
+        "parentJobName": parent,
+        "parentJobUuid": str(row["parent_id"]) if row["parent_id"] else None,
+    }
+
+
+def job_type(row: Row) -> str:
+    processing = facet(row["facets"], "jobType").get("processingType")
+    return {"STREAMING": "STREAM", "STREAM": "STREAM", "SERVICE": "SERVICE"}.get(
+        str(processing), "BATCH"
+    )
+
+
+def location(row: Row) -> str | None:
+    return text_of(facet(row["facets"], "sourceCodeLocation").get("url"))
+
+
+def description(row: Row) -> str | None:
+    return text_of(facet(row["facets"], "documentation").get("description"))
+
+
+def dataset_names(rows: Sequence[Row], *, output: bool) -> list[Json]:
+    return [
+        {"namespace": row["namespace"], "name": row["name"]}
+        for row in rows
+        if row["output"] is output
+    ]
+
+
+def _job_json(
+    row: Row, latest: list[Row], datasets: dict[UUID, list[Row]], edges: list[Row]
+) -> Json:
+    shown = [runs.run_json(run, datasets.get(run["id"], [])) for run in latest]
+    # A run that has ended, or streams, tells what the job does; one that began may know half.
+    telling = next((run for run in latest if run["version"]), latest[0] if latest else None)
+    io = datasets.get(telling["id"], []) if telling else edges
+    version = telling["version"] if telling else None
+    if telling is None and (row["own_facets"] or edges):
+        version = _own_version(row, edges)
+    facets = latest[0]["job_facets"] if latest else row["own_facets"]
+    kind = facet(facets, "jobType")
+    labels = [kind.get(name) for name in ("jobType", "integration")]
+    return {
+        **head_json(row),
+        "createdAt": instant(row["created_at"]),
+        "updatedAt": instant(row["updated_at"]),
+        "namespace": row["namespace"],
+        "inputs": dataset_names(io, output=False),
+        "outputs": dataset_names(io, output=True),
+        "location": location(row),
+        "description": description(row),
+        "latestRun": shown[0] if shown else None,
+        "latestRuns": shown or None,
+        "facets": facets_json(facets),
+        "currentVersion": str(version) if version else None,
+        "labels": [label for label in labels if isinstance(label, str)],
+        "tags": row["tags"] or [],
+    }
+
+
+def _own_version(row: Row, edges: list[Row]) -> UUID:
+    names = [(e["output"], (e["namespace"], e["name"])) for e in edges]
+    return job_version_id(
+        row["namespace"],
+        row["name"],
+        [name for output, name in names if not output],
+        [name for output, name in names if output],
+        location(row),
+    )

@@ -1,0 +1,220 @@
+"""The graph of jobs and datasets around a node: the union of what all runs did."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.store import datasets, jobs, runs
+from headwater.catalog.store.values import Json, Row, instant
+
+_WALK = """
+SELECT job, truncated
+FROM lineage_walk(%(start)s, %(depth)s, %(most)s, %(at)s::timestamptz, %(seconds)s)
+"""
+
+_JOBS_OF_DATASET = """
+SELECT DISTINCT e.job_id FROM datasets d JOIN edges e ON e.dataset_id = d.id
+WHERE (d.id = %(dataset)s OR (d.canonical_id = %(dataset)s AND d.canonical_id <> d.id))
+    AND e.first_seen <= %(at)s LIMIT %(most)s
+"""
+
+_DESCENDANTS = """
+WITH RECURSIVE family(id) AS (
+    SELECT id FROM jobs WHERE id = %(job)s
+    UNION SELECT j.id FROM family f JOIN jobs j ON j.parent_id = f.id
+    WHERE NOT j.hidden AND j.created_at <= %(at)s
+)
+SELECT id FROM family LIMIT %(most)s
+"""
+
+_EDGES = """
+SELECT DISTINCT e.job_id, e.output, d.canonical_id AS dataset_id
+FROM edges e JOIN datasets d ON d.id = e.dataset_id
+WHERE e.job_id = ANY(%(jobs)s) AND e.first_seen <= %(at)s
+"""
+
+_RUN_EDGES = """
+SELECT DISTINCT r.job_id, rd.output, d.canonical_id AS dataset_id
+FROM runs r JOIN run_datasets rd ON rd.run_id = r.id JOIN datasets d ON d.id = rd.dataset_id
+WHERE r.id = ANY(%(runs)s)
+"""
+
+_FAMILY_OF_RUN = """
+WITH RECURSIVE family(id) AS (
+    SELECT id FROM runs WHERE id = %s
+    UNION SELECT r.id FROM family f JOIN runs r ON r.parent_run_id = f.id
+)
+SELECT id, job_id FROM family JOIN runs USING (id) LIMIT 1000
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far an answer may go."""
+
+    depth: int
+    most: int
+    seconds: float
+    at: datetime | None = None
+
+    def values(self) -> Json:
+        return {"at": self.at or "infinity", "most": self.most + 1}
+
+
+async def around_job(connection: AsyncConnection[Any], job: UUID, bounds: Bounds) -> Json:
+    """The graph around a job and the jobs that it started."""
+    family = await connection.execute(_DESCENDANTS, {"job": job, **bounds.values()})
+    start = {key for (key,) in await family.fetchall()} | {job}
+    return await _graph(connection, start, bounds)
+
+
+async def around_dataset(connection: AsyncConnection[Any], dataset: UUID, bounds: Bounds) -> Json:
+    """The graph around a dataset; the dataset alone, if no job is known for it."""
+    found = await connection.execute(_JOBS_OF_DATASET, {"dataset": dataset, **bounds.values()})
+    start = {key for (key,) in await found.fetchall()}
+    return await _graph(connection, start, bounds, also=dataset)
+
+
+async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) -> Json:
+    """What one run, and the runs that it started, read and wrote."""
+    family = await (await connection.execute(_FAMILY_OF_RUN, (run,))).fetchall()
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_RUN_EDGES, {"runs": [key for key, _ in family]})
+    edges = await cursor.fetchall()
+    return await _nodes(connection, {job for _, job in family}, edges, bounds.most)
+
+
+async def _graph(
+    connection: AsyncConnection[Any],
+    start: Collection[UUID],
+    bounds: Bounds,
+    also: UUID | None = None,
+) -> Json:
+    values = {
+        "start": list(start),
+        "depth": bounds.depth,
+        "most": bounds.most,
+        "at": bounds.at or "infinity",
+        "seconds": bounds.seconds,
+    }
+    walked = await (await connection.execute(_WALK, values)).fetchall()
+    job_ids = [job for job, _ in walked]
+    truncated = any(cut for _, cut in walked)
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_EDGES, {"jobs": job_ids, **bounds.values()})
+    edges = await cursor.fetchall()
+    answer = await _nodes(connection, job_ids, edges, bounds.most, also)
+    if truncated:
+        answer["truncated"] = True
+    return answer
+
+
+async def _nodes(
+    connection: AsyncConnection[Any],
+    job_ids: Collection[UUID],
+    edges: list[Row],
+    most: int,
+    also: UUID | None = None,
+) -> Json:
+    job_rows = {row["id"]: row for row in await jobs.by_ids(connection, list(job_ids))}
+    wanted = sorted({edge["dataset_id"] for edge in edges})
+    room = max(most - len(job_rows), 0)
+    cut = len(wanted) > room
+    chosen = {*wanted[:room], *([also] if also else [])}
+    dataset_rows = {row["id"]: row for row in await datasets.by_ids(connection, list(chosen))}
+    names = {key: f"job:{r['namespace']}:{r['name']}" for key, r in job_rows.items()}
+    names |= {key: f"dataset:{r['namespace']}:{r['name']}" for key, r in dataset_rows.items()}
+    into: dict[UUID, list[Json]] = defaultdict(list)
+    out: dict[UUID, list[Json]] = defaultdict(list)
+    io: dict[UUID, list[Row]] = defaultdict(list)
+    for edge in edges:
+        job, dataset = edge["job_id"], edge["dataset_id"]
+        if job not in names or dataset not in names:
+            continue
+        origin, end = (job, dataset) if edge["output"] else (dataset, job)
+        shown = {"origin": names[origin], "destination": names[end]}
+        out[origin].append(shown)
+        into[end].append(shown)
+        io[job].append({**edge, **_name(dataset_rows[dataset])})
+    data = await _data(connection, job_rows, dataset_rows, io)
+    nodes = [
+        {
+            "id": names[key],
+            "type": "JOB" if key in job_rows else "DATASET",
+            "data": data[key],
+            "inEdges": sorted(into[key], key=_edge_order),
+            "outEdges": sorted(out[key], key=_edge_order),
+        }
+        for key in sorted(names, key=lambda key: names[key])
+    ]
+    return {"graph": nodes, **({"truncated": True} if cut else {})}
+
+
+def _edge_order(edge: Json) -> tuple[str, str]:
+    return edge["origin"], edge["destination"]
+
+
+def _name(row: Row) -> Json:
+    return {"namespace": row["namespace"], "name": row["name"]}
+
+
+async def _data(
+    connection: AsyncConnection[Any],
+    job_rows: dict[UUID, Row],
+    dataset_rows: dict[UUID, Row],
+    io: dict[UUID, list[Row]],
+) -> dict[UUID, Json]:
+    latest = await runs.latest_of_jobs(connection, list(job_rows), 1)
+    shown = await runs.shaped(connection, [run for listed in latest.values() for run in listed])
+    tags = await datasets.tags_of(connection, list(dataset_rows))
+    told = [_documentation(row) for row in dataset_rows.values()]
+    texts = await datasets.documents_of(connection, told)
+    children: dict[UUID, list[Json]] = defaultdict(list)
+    for row in job_rows.values():
+        if row["parent_id"] in job_rows:
+            children[row["parent_id"]].append(_name(row))
+    found: dict[UUID, Json] = {}
+    for key, row in job_rows.items():
+        runs_of = latest.get(key, [])
+        run = shown[runs_of[0]["id"]] if runs_of else None
+        found[key] = _job_data(row, io[key], run, children[key])
+    for key, row in dataset_rows.items():
+        facets = datasets.full_facets(key, _documentation(row)["facets"], texts)
+        found[key] = {
+            **datasets.head_json(row, tags[key]),
+            "description": datasets.description(row, facets),
+            "lastLifecycleState": row["lifecycle"],
+        }
+    return found
+
+
+def _documentation(row: Row) -> Row:
+    """Of all facets a graph shows only the description."""
+    said = [(row[key] or {}).get("documentation") for key in ("facets", "version_facets")]
+    words = [word for word in said if word]
+    return {"id": row["id"], "facets": {"documentation": max(words)} if words else {}}
+
+
+def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -> Json:
+    io = sorted(io, key=lambda each: (each["namespace"], each["name"]))
+    return {
+        **jobs.head_json(row),
+        "currentRunUuid": run["id"] if run else None,
+        "createdAt": instant(row["created_at"]),
+        "updatedAt": instant(row["updated_at"]),
+        "namespace": row["namespace"],
+        "inputs": jobs.dataset_names(io, output=False),
+        "outputs": jobs.dataset_names(io, output=True),
+        "location": jobs.location(row),
+        "description": jobs.description(row),
+        "latestRun": run,
+        **({"children": sorted(children, key=lambda c: c["name"])} if children else {}),
+    }

@@ -1,0 +1,140 @@
+"""From a record's address to the batch that wrote it, and from there to what that batch read."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.store import runs
+from headwater.catalog.store.values import Json, Row, instant
+
+# The range that begins last before the offset is the newest that can hold it; a few more are
+# looked at, because a batch that was cut off and finished may have left a shorter one in between.
+_WRITER = """
+SELECT * FROM (
+    SELECT r.*, d.namespace AS dataset_namespace
+    FROM record_ranges r JOIN datasets d ON d.id = r.dataset_id
+    WHERE r.output AND left(r.topic, 249) = left(%(topic)s, 249) AND r.topic = %(topic)s
+        AND r.partition = %(partition)s AND r.first_offset <= %(offset)s
+        AND (%(namespace)s::text IS NULL OR d.namespace = %(namespace)s)
+    ORDER BY r.first_offset DESC, r.at DESC, r.run_id LIMIT 20
+) AS near WHERE last_offset >= %(offset)s LIMIT 1
+"""
+
+_INPUTS = """
+SELECT r.*, d.namespace AS dataset_namespace
+FROM record_ranges r JOIN datasets d ON d.id = r.dataset_id
+WHERE r.run_id = %(run)s AND r.batch = %(batch)s AND NOT r.output
+ORDER BY d.namespace, r.topic, r.partition, r.first_offset LIMIT 100
+"""
+
+# Beyond it a trace says that it was cut; each step asks a few questions.
+_MOST_STEPS = 200
+
+
+async def record(
+    connection: AsyncConnection[Any],
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    namespace: str | None = None,
+    depth: int = 20,
+) -> Json | None:
+    """Who wrote a record, and the trace; None if no batch has told of it."""
+    search = _Search(connection, namespace)
+    writer = await search.writer(topic, partition, offset)
+    if writer is None:
+        return None
+    answer = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        **await search.batch_json(writer),
+        "trace": await search.trace(writer, depth, {_key(writer)}),
+    }
+    if search.steps >= _MOST_STEPS:
+        answer["truncated"] = True
+    return answer
+
+
+class _Search:
+    """One question, with a bound on its steps."""
+
+    def __init__(self, connection: AsyncConnection[Any], namespace: str | None) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._runs: dict[UUID, Row] = {}
+        self.steps = 0
+
+    async def writer(self, topic: str, partition: int, offset: int) -> Row | None:
+        values = {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "namespace": self._namespace,
+        }
+        cursor = self._connection.cursor(row_factory=dict_row)
+        await cursor.execute(_WRITER, values)
+        return await cursor.fetchone()
+
+    async def batch_json(self, row: Row) -> Json:
+        run = await self._run(row["run_id"])
+        return {
+            "namespace": row["dataset_namespace"],
+            "first": row["first_offset"],
+            "last": row["last_offset"],
+            "run": {
+                "id": str(row["run_id"]),
+                "state": runs.run_state(run) if run else None,
+                "startedAt": instant(run["started_at"] or run["running_at"]) if run else None,
+            },
+            "job": {"namespace": run["job_namespace"], "name": run["job_name"]} if run else None,
+            "jobVersion": row["job_version"],
+            "batch": row["batch"],
+            "writtenAt": instant(row["at"]),
+        }
+
+    async def trace(self, row: Row, depth: int, seen: set[tuple[Any, ...]]) -> list[Json]:
+        """What the batch read, each with the batches that wrote it."""
+        cursor = self._connection.cursor(row_factory=dict_row)
+        await cursor.execute(_INPUTS, {"run": row["run_id"], "batch": row["batch"]})
+        found: list[Json] = []
+        for read in await cursor.fetchall():
+            shown: Json = {
+                "namespace": read["dataset_namespace"],
+                "topic": read["topic"],
+                "partition": read["partition"],
+                "first": read["first_offset"],
+                "last": read["last_offset"],
+                "writtenBy": [],
+            }
+            found.append(shown)
+            for offset in sorted({read["first_offset"], read["last_offset"]}):
+                if depth <= 0 or self.steps >= _MOST_STEPS:
+                    continue
+                self.steps += 1
+                maker = await self.writer(read["topic"], read["partition"], offset)
+                if maker is None or _key(maker) in seen:
+                    continue
+                seen.add(_key(maker))
+                batch = await self.batch_json(maker)
+                shown["writtenBy"].append(
+                    {**batch, "trace": await self.trace(maker, depth - 1, seen)}
+                )
+        return found
+
+    async def _run(self, key: UUID) -> Row | None:
+        if key not in self._runs:
+            rows = await runs.rows_by_id(self._connection, [key])
+            if not rows:
+                return None
+            self._runs[key] = rows[0]
+        return self._runs[key]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["run_id"], row["batch"], row["topic"], row["partition"], row["first_offset"]

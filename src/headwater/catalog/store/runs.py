@@ -1,0 +1,181 @@
+"""Runs, in the shape of Marquez's answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from headwater.catalog.identity import dataset_version_id
+from headwater.catalog.ingest.checks import parse_time
+from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, short_instant
+
+# What every answer about a run is made of; a graph shows thousands of them.
+_SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_at, r.ended_at,
+    r.end_state, r.version, r.nominal_start, r.nominal_end, r.args, r.facets,
+    j.namespace AS job_namespace, j.name AS job_name"""
+
+_COLUMNS = f"""
+SELECT {_SHOWN}, r.job_at, r.location, r.job_facets
+FROM runs r JOIN jobs j ON j.id = r.job_id
+"""
+
+# An input whose version no event told was read as it stood then: the latest written before.
+_DATASETS = """
+SELECT rd.run_id, rd.output, rd.facets, d.id AS dataset_id, d.namespace, d.name,
+    coalesce(rd.version_id, v.id) AS version
+FROM run_datasets rd
+JOIN datasets named ON named.id = rd.dataset_id
+JOIN datasets d ON d.id = named.canonical_id
+LEFT JOIN LATERAL (
+    SELECT id FROM dataset_versions WHERE dataset_id = d.id AND created_at <= rd.at
+    ORDER BY created_at DESC, id DESC LIMIT 1
+) v ON rd.version_id IS NULL
+WHERE rd.run_id = ANY(%s)
+ORDER BY rd.run_id, rd.output, d.namespace, d.name
+"""
+
+_NO_FIELDS = UUID(int=0)
+_NOMINAL = (("nominal_start_time", "nominalStartTime"), ("nominal_end_time", "nominalEndTime"))
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
+    """Rows of runs, in no order."""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
+    return await cursor.fetchall()
+
+
+async def latest_of_jobs(
+    connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int, *, job_facets: bool = False
+) -> dict[UUID, list[Row]]:
+    """The latest runs of every job, newest first; with what they said of the job, if asked for."""
+    also = ", r.job_facets" if job_facets else ""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(
+        f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
+        "JOIN jobs j ON j.id = wanted.id "
+        "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
+        "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
+        (list(jobs), each),
+    )
+    found: dict[UUID, list[Row]] = defaultdict(list)
+    for row in await cursor.fetchall():
+        found[row["job_id"]].append(row)
+    return found
+
+
+async def page(
+    connection: AsyncConnection[Any],
+    job: UUID | None,
+    states: Sequence[str],
+    limit: int,
+    offset: int,
+) -> tuple[list[Row], int]:
+    """Runs of a job, or of all, newest first; and how many there are."""
+    where = "WHERE (%(job)s::uuid IS NULL OR r.job_id = %(job)s)"
+    if states:
+        where += f" AND {STATE} = ANY(%(states)s)"
+    values = {"job": job, "states": list(states), "limit": limit, "offset": offset}
+    cursor = connection.cursor(row_factory=dict_row)
+    order = " ORDER BY r.seen_at DESC, r.id DESC LIMIT %(limit)s OFFSET %(offset)s"
+    await cursor.execute(_COLUMNS + where + order, values)
+    rows = await cursor.fetchall()
+    await cursor.execute("SELECT count(*) AS n FROM runs r " + where, values)
+    count = await cursor.fetchone()
+    return rows, int(count["n"]) if count else 0
+
+
+STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state
+    WHEN coalesce(r.started_at, r.running_at) IS NOT NULL THEN 'RUNNING' ELSE 'NEW' END)"""
+
+
+async def datasets_of(
+    connection: AsyncConnection[Any], runs: Sequence[UUID]
+) -> dict[UUID, list[Row]]:
+    """What each run read and wrote."""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(_DATASETS, (list(runs),))
+    found: dict[UUID, list[Row]] = defaultdict(list)
+    for row in await cursor.fetchall():
+        found[row["run_id"]].append(row)
+    return found
+
+
+async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> dict[UUID, Json]:
+    """Rows as answers, by id."""
+    datasets = await datasets_of(connection, [row["id"] for row in rows])
+    return {row["id"]: run_json(row, datasets.get(row["id"], [])) for row in rows}
+
+
+def run_json(row: Row, datasets: Sequence[Row]) -> Json:
+    """One run."""
+    started = row["started_at"] or row["running_at"]
+    ended = row["ended_at"]
+    version = row["version"]
+    return {
+        "id": str(row["id"]),
+        "createdAt": instant(row["seen_at"]),
+        "updatedAt": instant(row["last_event_at"] or row["seen_at"]),
+        "nominalStartTime": instant(row["nominal_start"]),
+        "nominalEndTime": instant(row["nominal_end"]),
+        "state": run_state(row),
+        "startedAt": instant(started),
+        "endedAt": instant(ended),
+        "durationMs": (ended - started) // _MILLISECOND if started and ended else None,
+        "args": _arguments(row),
+        "jobVersion": version
+        and {
+            "namespace": row["job_namespace"],
+            "name": row["job_name"],
+            "version": str(version),
+        },
+        "inputDatasetVersions": [_version(d) for d in datasets if not d["output"]],
+        "outputDatasetVersions": [_version(d) for d in datasets if d["output"]],
+        "facets": facets_json(row["facets"]),
+    }
+
+
+def run_state(row: Row) -> str:
+    """An end is an end: what arrives late does not reopen a run."""
+    if row["end_state"]:
+        return str(row["end_state"])
+    return "RUNNING" if row["started_at"] or row["running_at"] else "NEW"
+
+
+def _version(row: Row) -> Json:
+    version = row["version"] or dataset_version_id(row["dataset_id"], _NO_FIELDS, "", None)
+    return {
+        "datasetVersionId": {
+            "namespace": row["namespace"],
+            "name": row["name"],
+            "version": str(version),
+        },
+        "facets": facets_json(row["facets"]),
+    }
+
+
+def _arguments(row: Row) -> Json:
+    found: Json = orjson.loads(row["args"]) if row["args"] else {}
+    nominal = facet(row["facets"], "nominalTime")
+    for name, key in _NOMINAL:
+        try:
+            found[name] = short_instant(parse_time(nominal[key]))
+        except (KeyError, ValueError):
+            continue
+    parent = facet(row["facets"], "parent")
+    job, run = parent.get("job"), parent.get("run")
+    if isinstance(job, dict) and isinstance(run, dict):
+        found |= {
+            "run_id": run.get("runId"),
+            "name": job.get("name"),
+            "namespace": job.get("namespace"),
+        }
+    return found

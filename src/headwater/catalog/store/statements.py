@@ -1,0 +1,273 @@
+"""The statements that merge a projection into the tables.
+
+Each takes one JSON document with all rows of its table, in the order of their keys. Statements
+always run in the same order as well, so that two writers lock rows in the same order. Every merge
+is a minimum, a maximum or the later word: the outcome does not depend on which event came first.
+"""
+
+from __future__ import annotations
+
+
+def _facets(table: str, column: str = "facets") -> str:
+    """Words said after all known ones replace them; only late words need the slow merge."""
+    return f"""
+    {column} = CASE WHEN {table}.{column}_at < excluded.{column}_from
+        THEN {table}.{column} || excluded.{column}
+        ELSE merge_facets({table}.{column}, excluded.{column}) END,
+    {column}_from = least({table}.{column}_from, excluded.{column}_from),
+    {column}_at = greatest({table}.{column}_at, excluded.{column}_at)"""
+
+
+def _later(table: str, value: str, at: str) -> str:
+    """The value that was said last; at the same moment, the greater one."""
+    return f"""
+    {value} = CASE WHEN excluded.{at} IS NOT NULL AND ({table}.{at} IS NULL
+        OR ({table}.{at}, {table}.{value}) < (excluded.{at}, excluded.{value}))
+        THEN excluded.{value} ELSE {table}.{value} END,
+    {at} = greatest({table}.{at}, excluded.{at})"""
+
+
+NAMESPACES = """
+INSERT INTO namespaces (id, name, created_at, updated_at)
+SELECT id, name, at, at FROM json_to_recordset(%s) AS x(id uuid, name text, at timestamptz)
+ON CONFLICT (id) DO UPDATE SET
+    created_at = least(namespaces.created_at, excluded.created_at),
+    updated_at = CASE WHEN namespaces.updated_at = namespaces.created_at
+        THEN least(namespaces.updated_at, excluded.updated_at) ELSE namespaces.updated_at END,
+    hidden = false
+WHERE namespaces.hidden OR excluded.created_at < namespaces.created_at
+"""
+
+SOURCES = f"""
+INSERT INTO sources (id, name, type, connection_url, url_at, created_at, updated_at)
+SELECT id, name, type, connection_url, url_at, first, last FROM json_to_recordset(%s)
+    AS x(id uuid, name text, type text, connection_url text, url_at timestamptz,
+         first timestamptz, last timestamptz)
+ON CONFLICT (id) DO UPDATE SET
+    created_at = least(sources.created_at, excluded.created_at),
+    updated_at = greatest(sources.updated_at, excluded.updated_at),
+    type = CASE WHEN (sources.url_at, sources.connection_url)
+        < (excluded.url_at, excluded.connection_url) THEN excluded.type ELSE sources.type END,
+    {_later("sources", "connection_url", "url_at")}
+"""
+
+DATASETS = f"""
+INSERT INTO datasets (id, namespace_id, namespace, name, canonical_id, source, source_at,
+    created_at, updated_at, facets, facets_from, facets_at)
+SELECT id, namespace_id, namespace, name, id, source, source_at, first, last,
+    facets, facets_from, facets_at FROM json_to_recordset(%s)
+    AS x(id uuid, namespace_id uuid, namespace text, name text, source text,
+         source_at timestamptz, first timestamptz, last timestamptz,
+         facets jsonb, facets_from bigint, facets_at bigint)
+ON CONFLICT (id) DO UPDATE SET
+    created_at = least(datasets.created_at, excluded.created_at),
+    updated_at = greatest(datasets.updated_at, excluded.updated_at),
+    hidden = false,
+    {_later("datasets", "source", "source_at")},
+    {_facets("datasets")}
+"""
+
+SYMLINKS = """
+INSERT INTO symlinks (alias_id, dataset_id, seen_at)
+SELECT alias_id, dataset_id, at FROM json_to_recordset(%s)
+    AS x(alias_id uuid, dataset_id uuid, at timestamptz)
+ON CONFLICT (alias_id, dataset_id) DO UPDATE
+    SET seen_at = least(symlinks.seen_at, excluded.seen_at)
+    WHERE symlinks.seen_at > excluded.seen_at
+RETURNING alias_id, dataset_id
+"""
+
+# Every link that hangs together with the given datasets, in either direction.
+SYMLINK_FAMILY = """
+WITH RECURSIVE family(id) AS (
+    SELECT unnest(%s::uuid[])
+    UNION
+    SELECT CASE WHEN s.alias_id = f.id THEN s.dataset_id ELSE s.alias_id END
+    FROM family f JOIN symlinks s ON s.alias_id = f.id OR s.dataset_id = f.id
+)
+SELECT s.alias_id, s.dataset_id, s.seen_at
+FROM symlinks s WHERE s.alias_id IN (SELECT id FROM family) LIMIT 10000
+"""
+
+CANONICAL = """
+UPDATE datasets SET canonical_id = x.canonical_id
+FROM json_to_recordset(%s) AS x(id uuid, canonical_id uuid)
+WHERE datasets.id = x.id AND datasets.canonical_id <> x.canonical_id
+"""
+
+DOCUMENTS = """
+INSERT INTO documents (dataset_id, hash, body)
+SELECT dataset_id, hash, body FROM json_to_recordset(%s)
+    AS x(dataset_id uuid, hash uuid, body text)
+ON CONFLICT (dataset_id, hash) DO UPDATE SET sent_at = now()
+    WHERE documents.sent_at < now() - interval '1 hour'
+"""
+
+VERSIONS = f"""
+INSERT INTO dataset_versions (id, dataset_id, run_id, created_at, last_seen, fields, lifecycle,
+    facets, facets_from, facets_at)
+SELECT id, dataset_id, run_id, first, last, fields, lifecycle, facets, facets_from, facets_at
+    FROM json_to_recordset(%s)
+    AS x(id uuid, dataset_id uuid, run_id uuid, first timestamptz, last timestamptz,
+         fields uuid, lifecycle text, facets jsonb, facets_from bigint, facets_at bigint)
+ON CONFLICT (id) DO UPDATE SET
+    created_at = least(dataset_versions.created_at, excluded.created_at),
+    last_seen = greatest(dataset_versions.last_seen, excluded.last_seen),
+    {_facets("dataset_versions")}
+"""
+
+JOBS = f"""
+INSERT INTO jobs (id, namespace_id, namespace, name, parent_id, parent_at, created_at, updated_at,
+    facets, facets_from, facets_at, own_facets, own_facets_from, own_facets_at)
+SELECT id, namespace_id, namespace, name, parent_id, parent_at, first, last, facets, facets_from,
+    facets_at, own_facets, own_facets_from, own_facets_at FROM json_to_recordset(%s)
+    AS x(id uuid, namespace_id uuid, namespace text, name text, parent_id uuid,
+         parent_at timestamptz, first timestamptz, last timestamptz,
+         facets jsonb, facets_from bigint, facets_at bigint,
+         own_facets jsonb, own_facets_from bigint, own_facets_at bigint)
+ON CONFLICT (id) DO UPDATE SET
+    created_at = least(jobs.created_at, excluded.created_at),
+    updated_at = greatest(jobs.updated_at, excluded.updated_at),
+    hidden = false,
+    {_later("jobs", "parent_id", "parent_at")},
+    {_facets("jobs")},
+    {_facets("jobs", "own_facets")}
+"""
+
+RUNS = f"""
+INSERT INTO runs (id, job_id, job_at, seen_at, last_event_at, started_at, running_at, ended_at,
+    end_state, completed, streaming, parent_run_id, facets, facets_from, facets_at,
+    job_facets, job_facets_from, job_facets_at)
+SELECT id, job_id, job_at, seen_at, last_event_at, started_at, running_at, ended_at,
+    end_state, completed, streaming, parent_run_id, facets, facets_from, facets_at,
+    job_facets, job_facets_from, job_facets_at FROM json_to_recordset(%s)
+    AS x(id uuid, job_id uuid, job_at timestamptz, seen_at timestamptz,
+         last_event_at timestamptz, started_at timestamptz, running_at timestamptz,
+         ended_at timestamptz, end_state text, completed boolean, streaming boolean,
+         parent_run_id uuid, facets jsonb, facets_from bigint, facets_at bigint,
+         job_facets jsonb, job_facets_from bigint, job_facets_at bigint)
+ON CONFLICT (id) DO UPDATE SET
+    job_id = CASE WHEN (excluded.job_at, excluded.job_id) < (runs.job_at, runs.job_id)
+        THEN excluded.job_id ELSE runs.job_id END,
+    job_at = least(runs.job_at, excluded.job_at),
+    seen_at = least(runs.seen_at, excluded.seen_at),
+    last_event_at = greatest(runs.last_event_at, excluded.last_event_at),
+    started_at = least(runs.started_at, excluded.started_at),
+    running_at = least(runs.running_at, excluded.running_at),
+    {_later("runs", "end_state", "ended_at")},
+    completed = runs.completed OR excluded.completed,
+    streaming = runs.streaming OR excluded.streaming,
+    parent_run_id = greatest(runs.parent_run_id, excluded.parent_run_id),
+    {_facets("runs")},
+    {_facets("runs", "job_facets")}
+"""
+
+RUN_DATASETS = f"""
+INSERT INTO run_datasets (run_id, dataset_id, output, at, version_id, version_at,
+    facets, facets_from, facets_at)
+SELECT run_id, dataset_id, output, at, version_id, version_at, facets, facets_from, facets_at
+    FROM json_to_recordset(%s)
+    AS x(run_id uuid, dataset_id uuid, output boolean, at timestamptz, version_id uuid,
+         version_at timestamptz, facets jsonb, facets_from bigint, facets_at bigint)
+ON CONFLICT (run_id, dataset_id, output) DO UPDATE SET
+    at = greatest(run_datasets.at, excluded.at),
+    {_later("run_datasets", "version_id", "version_at")},
+    {_facets("run_datasets")}
+"""
+
+EDGES = """
+INSERT INTO edges (job_id, dataset_id, output, first_seen, last_seen)
+SELECT job_id, dataset_id, output, first, last FROM json_to_recordset(%s)
+    AS x(job_id uuid, dataset_id uuid, output boolean, first timestamptz, last timestamptz)
+ON CONFLICT (job_id, dataset_id, output) DO UPDATE SET
+    first_seen = least(edges.first_seen, excluded.first_seen),
+    last_seen = greatest(edges.last_seen, excluded.last_seen)
+"""
+
+COLUMN_SETS = """
+INSERT INTO column_sets (dataset_id, job_id, hash, first_seen, last_seen)
+SELECT dataset_id, job_id, hash, first, last FROM json_to_recordset(%s)
+    AS x(dataset_id uuid, job_id uuid, hash uuid, first timestamptz, last timestamptz)
+ON CONFLICT (dataset_id, job_id, hash) DO UPDATE SET
+    first_seen = least(column_sets.first_seen, excluded.first_seen),
+    last_seen = greatest(column_sets.last_seen, excluded.last_seen)
+"""
+
+COLUMN_EDGES = """
+INSERT INTO column_edges (dataset_id, hash, field, input_id, input_field, transformations,
+    description, type)
+SELECT dataset_id, hash, field, input_id, input_field, transformations, description, type
+    FROM json_to_recordset(%s)
+    AS x(dataset_id uuid, hash uuid, field text, input_id uuid, input_field text,
+         transformations text, description text, type text)
+ON CONFLICT DO NOTHING
+"""
+
+RANGES = """
+INSERT INTO record_ranges (run_id, batch, output, dataset_id, topic, partition, first_offset,
+    last_offset, job_version, at)
+SELECT run_id, batch, output, dataset_id, topic, partition, first, last, job_version, at
+    FROM json_to_recordset(%s)
+    AS x(run_id uuid, batch bigint, output boolean, dataset_id uuid, topic text,
+         partition integer, first bigint, last bigint, job_version text, at timestamptz)
+ON CONFLICT (run_id, batch, output, dataset_id, partition, first_offset) DO UPDATE SET
+    last_offset = greatest(record_ranges.last_offset, excluded.last_offset),
+    at = least(record_ranges.at, excluded.at)
+"""
+
+# What the runs' outputs and the given versions change: a version counts when it was only seen, or
+# its run completed or streams. What was written goes before what was only seen.
+CURRENT_VERSIONS = """
+WITH candidates AS (
+    SELECT DISTINCT ON (v.dataset_id) v.dataset_id, v.id, v.run_id IS NOT NULL AS written,
+        v.last_seen
+    FROM dataset_versions v LEFT JOIN runs r ON r.id = v.run_id
+    WHERE (v.id = ANY(%(versions)s) OR v.run_id = ANY(%(runs)s))
+        AND (v.run_id IS NULL OR r.completed OR r.streaming)
+    ORDER BY v.dataset_id, v.run_id IS NOT NULL DESC, v.last_seen DESC, v.id DESC
+)
+UPDATE datasets d SET current_version = c.id, current_written = c.written, current_at = c.last_seen
+FROM candidates c WHERE d.id = c.dataset_id AND (d.current_at IS NULL
+    OR (d.current_written, d.current_at, d.current_version) < (c.written, c.last_seen, c.id))
+"""
+
+CURRENT_FIELDS = """
+WITH candidates AS (
+    SELECT DISTINCT ON (v.dataset_id) v.dataset_id, v.fields, v.last_seen
+    FROM dataset_versions v LEFT JOIN runs r ON r.id = v.run_id
+    WHERE (v.id = ANY(%(versions)s) OR v.run_id = ANY(%(runs)s)) AND v.fields IS NOT NULL
+        AND (v.run_id IS NULL OR r.completed OR r.streaming)
+    ORDER BY v.dataset_id, v.last_seen DESC, v.fields DESC
+)
+UPDATE datasets d SET fields = c.fields, fields_at = c.last_seen
+FROM candidates c WHERE d.id = c.dataset_id
+    AND (d.fields_at IS NULL OR (d.fields_at, d.fields) < (c.last_seen, c.fields))
+"""
+
+# What a version of a job is made of, for runs that have one: ended, or streaming.
+RUN_SHAPES = """
+SELECT r.id, j.namespace, j.name, r.version, r.location,
+    (r.job_facets->'sourceCodeLocation'->>1) AS code,
+    coalesce(json_agg(json_build_array(d.output, s.namespace, s.name))
+        FILTER (WHERE d.run_id IS NOT NULL), '[]') AS datasets
+FROM runs r JOIN jobs j ON j.id = r.job_id
+LEFT JOIN run_datasets d ON d.run_id = r.id
+LEFT JOIN datasets s0 ON s0.id = d.dataset_id
+LEFT JOIN datasets s ON s.id = s0.canonical_id
+WHERE r.id = ANY(%s) AND (r.end_state IS NOT NULL OR r.streaming)
+GROUP BY r.id, j.namespace, j.name
+"""
+
+RUN_VERSIONS = """
+UPDATE runs SET version = x.version, location = x.location
+FROM json_to_recordset(%s) AS x(id uuid, version uuid, location text)
+WHERE runs.id = x.id AND (runs.version IS DISTINCT FROM x.version
+    OR runs.location IS DISTINCT FROM x.location)
+"""
+
+EVENTS = """
+INSERT INTO events (key, kind, event_type, event_time, run_id, body)
+SELECT key, kind, event_type, at, run_id, body FROM json_to_recordset(%s)
+    AS x(key uuid, kind text, event_type text, at timestamptz, run_id uuid, body text)
+ON CONFLICT (key) DO NOTHING RETURNING key
+"""

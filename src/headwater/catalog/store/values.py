@@ -1,0 +1,45 @@
+"""How stored values look in answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+Row = dict[str, Any]
+
+
+def instant(at: datetime | None) -> str | None:
+    """`2026-11-15T10:00:01Z`, with as many digits of a second as there are."""
+    if at is None:
+        return None
+    if at.tzinfo is not UTC:
+        at = at.astimezone(UTC)
+    text = at.isoformat()[:-6]
+    if at.microsecond and text.endswith("000"):
+        text = text[:-3]
+    return text + "Z"
+
+
+def short_instant(at: datetime) -> str:
+    """The same without seconds where they are zero, as in the arguments of a run."""
+    text = instant(at) or ""
+    return text.removesuffix(":00Z") + "Z" if text.endswith(":00Z") else text
+
+
+def facets_json(facets: dict[str, list[Any]]) -> Json:
+    """Facets by name; each is put into the answer as the text that is stored."""
+    return {name: orjson.Fragment(text) for name, (_, text) in facets.items()}
+
+
+def facet(facets: dict[str, list[Any]], name: str) -> Json:
+    """One facet as a value; empty if it is missing or no object."""
+    word = facets.get(name)
+    found = orjson.loads(word[1]) if word else None
+    return found if isinstance(found, dict) else {}
+
+
+def text_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

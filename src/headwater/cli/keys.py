@@ -1,0 +1,92 @@
+"""`keys create|list|revoke`."""
+
+from __future__ import annotations
+
+import click
+
+from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.errors import InputError
+from headwater.settings import Settings
+
+
+@click.group()
+def keys() -> None:
+    """API keys of the lineage service. Only their hashes are kept."""
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["read", "write", "admin"]),
+    default="read",
+    show_default=True,
+    help="write may also send events and tag; admin may also delete.",
+)
+@click.option("--namespace", help="The only namespace that the key may touch.")
+@json_option
+@with_settings
+def create(settings: Settings, name: str, role: str, namespace: str | None, as_json: bool) -> None:
+    """Make a key and print it. It is shown this once."""
+    from headwater.catalog.store.keys import create_key
+
+    made, secret = create_key(_ready(settings), name, role, namespace)
+    if as_json:
+        print_json(
+            {"id": made.id, "name": name, "role": role, "namespace": namespace, "key": secret}
+        )
+        return
+    messages.print(
+        f"key {made.id} for {name}, role {role}: keep it, it is shown once", markup=False
+    )
+    click.echo(secret)
+
+
+@keys.command("list")
+@json_option
+@with_settings
+def list_(settings: Settings, as_json: bool) -> None:
+    """Show all keys, without their secrets."""
+    from headwater.catalog.store.keys import list_keys
+
+    found = list_keys(_ready(settings))
+    rows = [
+        {
+            "id": key.id,
+            "name": key.name,
+            "role": key.role,
+            "namespace": key.namespace,
+            "created": key.created_at.isoformat(timespec="seconds"),
+            "revoked": key.revoked_at.isoformat(timespec="seconds") if key.revoked_at else None,
+        }
+        for key in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    headings = ("id", "name", "role", "namespace", "created", "revoked")
+    print_table(headings, [[row[name] or "" for name in headings] for row in rows])
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@with_settings
+def revoke(settings: Settings, key_id: str) -> None:
+    """Make a key useless; services notice within five seconds."""
+    from headwater.catalog.store.keys import revoke_key
+
+    if not revoke_key(_ready(settings), key_id):
+        raise InputError(
+            f"no key {key_id!r} that could be revoked", hint="`headwater keys list` shows all"
+        )
+    click.echo(f"revoked: {key_id}")
+
+
+def _ready(settings: Settings) -> str:
+    from headwater.catalog.store import migrate
+    from headwater.services.catalog import check_installed, database_url
+
+    check_installed()
+    url = database_url(settings)
+    migrate(url)
+    return url

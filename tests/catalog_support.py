@@ -1,0 +1,123 @@
+"""A lineage service for tests: the real application and a database of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import requests
+import uvicorn
+from psycopg.conninfo import make_conninfo
+
+from headwater.catalog.api import create_app
+from headwater.catalog.store import migrate
+from headwater.settings import Settings
+from headwater.testing.ports import free_port
+
+PRODUCER = "https://example.com/tests"
+SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/"
+
+
+class Catalog:
+    """A running service. Paths are below `/api/v1`."""
+
+    def __init__(self, port: int, database: str) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.database = database
+        self.headers: dict[str, str] = {}
+
+    def call(self, method: str, path: str, **named: Any) -> requests.Response:
+        headers = {**self.headers, **named.pop("headers", {})}
+        timeout = named.pop("timeout", 60)
+        url = path if path.startswith("http") else f"{self.url}/api/v1{path}"
+        return requests.request(method, url, headers=headers, timeout=timeout, **named)
+
+    def get(self, path: str, **named: Any) -> Any:
+        """The JSON of an answer that must be a success."""
+        answer = self.call("GET", path, **named)
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def send(self, *events: dict[str, Any]) -> None:
+        for event in events:
+            answer = self.call("POST", "/lineage", json=event)
+            assert answer.status_code == 201, answer.text
+
+    def rows(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.database) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+
+def run_event(
+    event_type: str = "COMPLETE",
+    *,
+    job: str = "job",
+    namespace: str = "tests",
+    run: str = "",
+    at: str = "2026-01-01T00:00:00Z",
+    inputs: list[Any] | None = None,
+    outputs: list[Any] | None = None,
+    run_facets: dict[str, Any] | None = None,
+    job_facets: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """An OpenLineage run event; datasets are names in the namespace `data`, or whole objects."""
+    return {
+        "eventType": event_type,
+        "eventTime": at,
+        "run": {"runId": run or run_id(job), "facets": run_facets or {}},
+        "job": {"namespace": namespace, "name": job, "facets": job_facets or {}},
+        "inputs": [_dataset(each) for each in inputs or []],
+        "outputs": [_dataset(each) for each in outputs or []],
+        "producer": PRODUCER,
+        "schemaURL": f"{SPEC}RunEvent",
+    }
+
+
+def _dataset(each: Any) -> Any:
+    return {"namespace": "data", "name": each, "facets": {}} if isinstance(each, str) else each
+
+
+def dataset(name: str, *, fields: list[str] | None = None, **facets: Any) -> dict[str, Any]:
+    """A dataset of the namespace `data` with a schema."""
+    if fields is not None:
+        facets["schema"] = {"fields": [{"name": field, "type": "STRING"} for field in fields]}
+    return {"namespace": "data", "name": name, "facets": facets}
+
+
+def run_id(text: str) -> str:
+    """The same id for the same text."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, text))
+
+
+def fresh_database(server: str) -> str:
+    """The address of a new, empty database on the server."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return make_conninfo(server, dbname=name)
+
+
+@contextmanager
+def running(settings: Settings, database: str) -> Iterator[Catalog]:
+    """Serve from a thread of this process until the body ends."""
+    migrate(database)
+    _, app = create_app(settings, database)
+    port = free_port()
+    config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline, "the service did not start"
+        time.sleep(0.02)
+    try:
+        yield Catalog(port, database)
+    finally:
+        server.should_exit = True
+        thread.join(20)

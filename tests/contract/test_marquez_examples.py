@@ -1,0 +1,222 @@
+"""Exchanges recorded with Marquez 0.51, held against the service, in their order.
+
+Only a part of the recording is kept, so that requests in between are missing: `BEFORE` makes them
+up. What the server makes by itself (times of the recording, ids) is normalised; so is the order of
+lists, which Marquez leaves open. Where the service differs on purpose, `DIFFERENT` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.catalog_support import Catalog, run_event
+
+EXAMPLES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "marquez-0.51.jsonl").read_text().splitlines()
+]
+POSTGRES = "/namespaces/postgres%3A%2F%2Fdb.example%3A5432/datasets/shop.public.orders"
+RUN_9 = "01900000-0000-7000-8000-000000000009"
+
+# Name of an example -> requests that were made before it and are not in the recording.
+BEFORE: dict[str, list[tuple[str, str, Any]]] = {
+    "160": [("PUT", "/namespaces/rest-ns", {"ownerName": "me", "description": "d"})],
+    "166": [("PUT", "/sources/rest-src", {"type": "POSTGRESQL", "connectionUrl": "jdbc:x"})],
+    "169": [
+        (
+            "PUT",
+            "/namespaces/rest-ns/datasets/t1",
+            {"type": "DB_TABLE", "physicalName": "t1", "sourceName": "rest-src"},
+        ),
+        (
+            "PUT",
+            "/namespaces/rest-ns/jobs/j1",
+            {"type": "BATCH", "inputs": [{"namespace": "rest-ns", "name": "t1"}]},
+        ),
+        (
+            "POST",
+            "/namespaces/rest-ns/jobs/j1/runs",
+            {"id": RUN_9, "nominalStartTime": "2026-11-15T10:00:00Z", "args": {"k": "v"}},
+        ),
+    ],
+    "172": [
+        ("POST", f"/jobs/runs/{RUN_9}/start?at=2026-11-15T10:00:00Z", None),
+        ("POST", f"/jobs/runs/{RUN_9}/complete", None),
+    ],
+    "175": [("POST", f"{POSTGRES}/tags/PII", None)],
+    "181": [
+        ("POST", "/namespaces/golden/jobs/report_by_country/tags/FINANCE", None),
+        ("POST", "/namespaces/golden/jobs/report_by_country/tags/NEWTAG2", None),
+    ],
+    "184": [("DELETE", f"{POSTGRES}/tags/PII", None), ("POST", f"{POSTGRES}/tags/NEWTAG", None)],
+    "187": [("DELETE", f"{POSTGRES}/tags/NEWTAG", None)],
+    "298": [("DELETE", "/namespaces/golden/jobs/report_by_country", None)],
+    "301": [
+        (
+            "POST",
+            "/lineage",
+            run_event(
+                job="report_by_country",
+                namespace="golden",
+                run="01900000-0000-7000-8000-0000000000aa",
+                at="2026-11-15T14:00:00Z",
+                inputs=[{"namespace": "s3://lake", "name": "dw/orders_enriched"}],
+            ),
+        ),
+        ("DELETE", "/namespaces/golden/jobs/report_by_country/tags/FINANCE", None),
+    ],
+    "304": [
+        (
+            "DELETE",
+            "/namespaces/kafka%3A%2F%2Fbroker.example%3A9092/datasets/clicks_enriched",
+            None,
+        )
+    ],
+    "316": [
+        (
+            "POST",
+            "/lineage",
+            run_event(
+                job="j1",
+                namespace="rest-ns",
+                run="01900000-0000-7000-8000-0000000000ab",
+                at="2026-11-15T14:10:00Z",
+            ),
+        )
+    ],
+}
+
+# Where a bad request gets 500, it gets one of these; a good one is answered.
+BAD = (400, 404, 422)
+GOOD_DESPITE_500 = {"118"}
+
+# A reason -> examples and paths in which the answer differs.
+LATE = "a late or repeated RUNNING changes neither the state nor the start of a run"
+GRAPH = "edges and the latest run of a job are its own, and there from its first event on"
+ALIAS = "a dataset is listed once, not under each of its names"
+NO_TYPE = "an event without eventType is refused, and creates nothing"
+CHANGED = "a list shows a job as it is shown alone"
+TYPES = "column lineage tells the kinds of transformation, and the types of inputs"
+UNITS = "intervals end now, and counts are not those of another day"
+DIFFERENT: list[tuple[str, str, str]] = [
+    ("010", r"\.graph.*", GRAPH),
+    ("094|097|100|106|274", r".*\.data\.(currentRunUuid|latestRun\..*)", GRAPH),
+    (".*", r".*\.(startedAt|durationMs)", LATE),
+    ("037|046|058|061|115|295", r".*\.(state|updatedAt)", LATE),
+    ("031", "status", NO_TYPE),
+    ("046", r"\.jobs\[\d\]\.(createdAt|latestRuns?.*\.(createdAt))", NO_TYPE),
+    ("046", r"\.jobs\[\d\]\.(facets|inputs|outputs|labels).*", CHANGED),
+    ("040", r"\.(createdAt|updatedAt)", "a namespace is as old as its oldest event"),
+    ("055|181|301", r".*\.(inputs|outputs)\b.*", ALIAS),
+    ("079|082", "status", "the id of a version follows from its content"),
+    ("109", r".*\.(transformation(s|Type)|fieldType)", TYPES),
+    ("121", r"\.totalCount", "neither refused events nor repetitions are kept"),
+    ("133", r"\.(results.*|totalCount)", "% is no wildcard in a search"),
+    ("136|142|151", r"\[\d+\]\.\w+", UNITS),
+    (".*", r"\.(code|message|errors)", "one shape of errors; checked on its own"),
+    ("250|295", r"\.(totalCount|jobs.*)", "events in between are not in the recording"),
+    ("316", r"\.jobs\[0\]\.(createdAt|updatedAt|latestRun.*)", "times of the recording"),
+    ("172", r"\.(createdAt|updatedAt|endedAt)", "times of the recording"),
+]
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def normalised(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: normalised(each) for key, each in value.items()}
+    if isinstance(value, list):
+        shown = [normalised(each) for each in value]
+        return sorted(shown, key=lambda each: json.dumps(each, sort_keys=True))
+    if isinstance(value, str):
+        if UUID.fullmatch(value) and not value.startswith("01900000"):
+            return "(id)"
+        if value.startswith("2026-11-15T18:2"):
+            return "(time)"
+    return value
+
+
+def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in sorted({*wanted, *found}):
+            if key not in wanted or key not in found:
+                yield f"{path}.{key}", "missing" if key in wanted else "added"
+            else:
+                yield from differences(wanted[key], found[key], f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list):
+        if len(wanted) != len(found):
+            yield path, f"{len(wanted)} entries, not {len(found)}"
+        for i, (one, other) in enumerate(zip(wanted, found, strict=False)):
+            yield from differences(one, other, f"{path}[{i}]")
+    elif wanted != found and wanted != "(time)":
+        yield path, f"{wanted!r}, not {found!r}"
+
+
+def on_purpose(number: str, path: str) -> bool:
+    return any(
+        re.fullmatch(examples, number) and re.fullmatch(paths, path)
+        for examples, paths, _ in DIFFERENT
+    )
+
+
+def replay(catalog: Catalog, example: dict[str, Any]) -> list[str]:
+    """What differs, and is not meant to."""
+    request, wanted = example["request"], example["answer"]
+    number = example["name"].split()[0]
+    for method, path, body in BEFORE.get(number, []):
+        made = catalog.call(method, path, **({"json": body} if body is not None else {}))
+        assert made.status_code < 300, f"before {number}: {path}: {made.text}"
+    content = (
+        request.get("rawBody") or json.dumps(request["body"]) if "contentType" in request else ""
+    )
+    headers = {"Content-Type": request["contentType"]} if "contentType" in request else {}
+    answer = catalog.call(
+        request["method"], catalog.url + request["path"], data=content.encode(), headers=headers
+    )
+    if wanted["status"] == 500:
+        expected = (200,) if number in GOOD_DESPITE_500 else BAD
+        return [] if answer.status_code in expected else [f"status {answer.status_code}"]
+    if answer.status_code != wanted["status"]:
+        return (
+            [] if on_purpose(number, "status") else [f"status {answer.status_code} {answer.text}"]
+        )
+    if "body" not in wanted:
+        return []
+    every = differences(normalised(wanted["body"]), normalised(answer.json()))
+    return [f"{path}: {what}" for path, what in every if not on_purpose(number, path)]
+
+
+def test_every_recorded_exchange_is_answered_as_marquez_answers_it(catalog: Catalog) -> None:
+    wrong = {example["name"]: replay(catalog, example) for example in EXAMPLES}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "errors"),
+    [
+        ("/lineage", ["query param nodeId must not be null"]),
+        (
+            "/jobs/runs/01900000-0000-7000-8000-000000000002/facets",
+            ["query param type must not be null"],
+        ),
+        ("/runlineage/upstream", ["query param runId must not be null"]),
+        ("/namespaces?limit=-1", ["query param limit must be greater than or equal to 0"]),
+    ],
+)
+def test_an_error_names_the_field_as_marquez_does(
+    catalog: Catalog, path: str, errors: list[str]
+) -> None:
+    answer = catalog.call("GET", path)
+    assert answer.json() == {"code": 400, "message": errors[0], "errors": errors}
+
+
+def test_a_number_that_is_none_is_not_found_as_in_marquez(catalog: Catalog) -> None:
+    for limit in ("x", "99999999999"):
+        answer = catalog.call("GET", f"/namespaces?limit={limit}")
+        assert answer.status_code == 404
+        assert answer.json() == {"code": 404, "message": "HTTP 404 Not Found"}

@@ -1,0 +1,338 @@
+"""The service and its database die in the middle of writing: nothing acknowledged is lost, nothing
+is there twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
+from tests.support import environment
+
+from headwater.catalog.identity import dataset_id, job_id
+from headwater.catalog.store import migrate
+from headwater.services import down, up
+from headwater.services.catalog import CatalogService
+from headwater.services.postgres import PostgresServer
+from headwater.settings import Settings
+from headwater.testing.fixtures import local_settings
+
+WRITERS = 8
+
+
+def unwatched(group: str) -> Any:
+    return lambda done, total: None
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Settings]:
+    settings = local_settings(tmp_path / "home")
+    yield settings
+    down(settings, wipe=True)
+
+
+class Load:
+    """Writers that send numbered events, and send one again until it is acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        self._url = f"{url}/api/v1/lineage"
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._next = 0
+        self.acknowledged: list[int] = []
+        self.failures = 0
+        self.unexpected: list[str] = []
+        self._threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self) -> None:
+        session = requests.Session()
+        while not self._stop.is_set():
+            with self._lock:
+                number = self._next
+                self._next += 1
+            event = run_event(
+                job=f"job {number % 5}",
+                run=run_id(f"load {number}"),
+                inputs=["shared", f"in {number % 7}"],
+                outputs=["result"],
+            )
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                try:
+                    answer = session.post(self._url, json=event, timeout=20)
+                except requests.RequestException:
+                    status = 0
+                else:
+                    status = answer.status_code
+                if status == 201:
+                    with self._lock:
+                        self.acknowledged.append(number)
+                    break
+                with self._lock:
+                    self.failures += 1
+                    if status not in (0, 503):
+                        self.unexpected.append(f"{status}: {answer.text}")
+                time.sleep(0.1)
+
+    def wait_for(self, count: int) -> None:
+        wanted = len(self.acknowledged) + count
+        deadline = time.monotonic() + 60
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, "events are not acknowledged any more"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(70)
+
+
+def check(load: Load, database: str) -> None:
+    assert load.failures > 0, "the fault was not noticed: it proves nothing"
+    assert load.unexpected == []
+    with psycopg.connect(database) as connection:
+        runs = connection.execute("SELECT run_id FROM events").fetchall()
+        projected = connection.execute("SELECT id FROM runs").fetchall()
+    stored = [str(run) for (run,) in runs]
+    assert len(stored) == len(set(stored)), "an event is there twice"
+    missing = {run_id(f"load {number}") for number in load.acknowledged} - set(stored)
+    assert missing == set()
+    # Event and projection are one: neither without the other.
+    assert {str(run) for (run,) in projected} == set(stored)
+
+
+def test_postgres_restarted_under_load_loses_no_acknowledged_event(home: Settings) -> None:
+    list(up(["catalog"], home, unwatched))
+    server = PostgresServer(home)
+    load = Load(f"http://127.0.0.1:{home.catalog.port}")
+    try:
+        load.wait_for(50)
+        server.stop()
+        time.sleep(1)
+        server.start(unwatched)
+        load.wait_for(50)
+        process = psutil.Process(server.state().pid or 0)
+        process.kill()
+        psutil.wait_procs([process], timeout=20)
+        server.start(unwatched)
+        load.wait_for(50)
+    finally:
+        load.stop()
+    check(load, server.url)
+
+
+@pytest.mark.parametrize("point", ["before_catalog_commit", "after_catalog_commit"])
+def test_the_service_killed_around_its_commit_loses_and_doubles_nothing(
+    home: Settings, point: str
+) -> None:
+    faulty = home.model_copy(
+        update={"testing": home.testing.model_copy(update={"fault_points": f"{point}=kill@20"})}
+    )
+    list(up(["catalog"], faulty, unwatched))
+    load = Load(f"http://127.0.0.1:{home.catalog.port}")
+    try:
+        deadline = time.monotonic() + 60
+        while CatalogService(home).state().pid is not None:
+            assert time.monotonic() < deadline, "the fault did not happen"
+            time.sleep(0.1)
+        list(up(["catalog"], home, unwatched))
+        load.wait_for(50)
+    finally:
+        load.stop()
+    journal = (home.home_dir / "faults.journal").read_text()
+    assert f"{point} kill 20" in journal
+    check(load, PostgresServer(home).url)
+
+
+def test_fifty_writers_that_name_the_same_datasets_in_opposite_order_get_no_error(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    # Two services on one database: inside one, all that waits is written together.
+    database = fresh_database(postgres)
+    migrate(database)
+    names = [f"contended {i}" for i in range(20)]
+    with (
+        running(headwater_settings, database) as one,
+        running(headwater_settings, database) as other,
+    ):
+
+        def write(number: int) -> list[int]:
+            found = []
+            for step in range(6):
+                order = names if number % 2 else names[::-1]
+                event = run_event(
+                    job=f"writer {number % 10}",
+                    run=run_id(f"{number} {step}"),
+                    at=f"2026-01-01T00:00:{step:02}Z",
+                    inputs=order[:10],
+                    outputs=order[10:],
+                )
+                service: Catalog = (one, other)[number % 2]
+                found.append(service.call("POST", "/lineage", json=event).status_code)
+            return found
+
+        with ThreadPoolExecutor(50) as pool:
+            answers = [status for listed in pool.map(write, range(50)) for status in listed]
+        assert set(answers) == {201}
+        assert one.get("/jobs/runs")["totalCount"] == 300
+
+
+def test_a_huge_graph_is_answered_within_bounds(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    # Straight into the tables: a chain of 50,000 jobs and as many datasets, closed to a ring.
+    with psycopg.connect(database, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(_RING, {"start": job_id("ring", "job_7")})
+    with running(headwater_settings, database) as service:
+        began = time.monotonic()
+        answer = service.get("/lineage?nodeId=job:ring:job_7&depth=1000000000")
+        assert time.monotonic() - began < 60
+        assert answer["truncated"] is True
+        assert len(answer["graph"]) <= headwater_settings.catalog.max_nodes
+        small = service.get("/lineage?nodeId=job:ring:job_7&depth=2")
+        assert len(small["graph"]) == 11
+        assert "truncated" not in small
+        for depth in ("-1", "x", "99999999999"):
+            path = f"/lineage?nodeId=job:ring:job_7&depth={depth}"
+            assert service.call("GET", path).status_code in (400, 404)
+
+
+_RING = """
+INSERT INTO namespaces (id, name, created_at, updated_at)
+    VALUES (md5('ring')::uuid, 'ring', now(), now());
+CREATE TEMP TABLE ring AS SELECT i, md5('data ' || i)::uuid AS dataset,
+    CASE WHEN i = 7 THEN %(start)s ELSE md5('job ' || i)::uuid END AS job
+    FROM generate_series(0, 49999) AS i;
+INSERT INTO jobs (id, namespace_id, namespace, name, created_at, updated_at)
+    SELECT job, md5('ring')::uuid, 'ring', 'job_' || i, now(), now() FROM ring;
+INSERT INTO datasets (id, namespace_id, namespace, name, canonical_id, created_at, updated_at)
+    SELECT dataset, md5('ring')::uuid, 'ring', 'data_' || i, dataset, now(), now() FROM ring;
+INSERT INTO edges (job_id, dataset_id, output, first_seen, last_seen)
+    SELECT job, dataset, true, now(), now() FROM ring
+    UNION ALL SELECT job, md5('data ' || (i + 49999) %% 50000)::uuid, false, now(), now() FROM ring;
+"""
+
+
+def test_a_writer_that_loses_a_deadlock_tries_again(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    names = sorted(["first", "second"], key=lambda name: dataset_id("data", name))
+    with running(headwater_settings, database) as service:
+        service.send(run_event(job="before", inputs=names))
+        with psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
+            # The service waits first, so that it is the one that notices the deadlock.
+            other.execute("SET deadlock_timeout = '30s'")
+            touch = "UPDATE datasets SET hidden = false WHERE id = %s"
+            other.execute(touch, (dataset_id("data", names[1]),))
+            event = run_event(job="after", inputs=names, at="2026-01-02T00:00:00Z")
+            sent = pool.submit(service.call, "POST", "/lineage", json=event)
+            time.sleep(0.4)
+            other.execute(touch, (dataset_id("data", names[0]),))
+            assert not sent.done(), "the service did not wait: it proves nothing"
+            other.commit()
+            assert sent.result().status_code == 201
+        (deadlocks,) = service.rows(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
+        assert deadlocks[0] == 1
+        assert service.get("/namespaces/tests/jobs/after")["name"] == "after"
+
+
+def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    limits = {"max_queries": 1, "query_seconds": 1.0, "most_waiting_events": 1}
+    changed = headwater_settings.catalog.model_copy(update=limits)
+    settings = headwater_settings.model_copy(update={"catalog": changed})
+    with running(settings, database) as service, psycopg.connect(database) as other:
+        other.execute("LOCK TABLE jobs, events IN ACCESS EXCLUSIVE MODE")
+        with ThreadPoolExecutor(8) as pool:
+            reads = [pool.submit(service.call, "GET", "/jobs") for _ in range(3)]
+            writes = [
+                pool.submit(service.call, "POST", "/lineage", json=run_event(job=str(i)))
+                for i in range(3)
+            ]
+            assert service.call("GET", "/health").status_code == 200
+            answers = [each.result() for each in reads + writes]
+        assert {answer.status_code for answer in answers} == {429}
+        assert all("Retry-After" in answer.headers for answer in answers)
+        other.rollback()
+        service.send(run_event(job="free again"))
+        assert service.get("/jobs")["totalCount"] == 1
+
+
+def test_tls_by_settings(headwater_settings: Settings, postgres: str, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    home = local_settings(tmp_path / "tls")
+    changes = {
+        "HEADWATER_CATALOG__DATABASE_URL": fresh_database(postgres),
+        "HEADWATER_CATALOG__TLS_CERTIFICATE": str(certificate),
+        "HEADWATER_CATALOG__TLS_KEY": str(key),
+    }
+    command = [sys.executable, "-m", "headwater", "serve"]
+    with subprocess.Popen(command, env=environment(home, **changes)) as process:
+        url = f"https://localhost:{home.catalog.port}/api/v1/health"
+        try:
+            deadline = time.monotonic() + 40
+            while True:
+                try:
+                    answer = requests.get(url, timeout=5, verify=str(certificate))
+                    break
+                except requests.ConnectionError:
+                    assert time.monotonic() < deadline, "no answer over TLS"
+                    time.sleep(0.2)
+            assert answer.json()["status"] == "healthy"
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file, key_file = folder / "certificate.pem", folder / "key.pem"
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate_file, key_file

@@ -1,0 +1,279 @@
+"""What the service makes of events: right where Marquez is wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.catalog_support import Catalog, dataset, fresh_database, run_event, run_id, running
+
+from headwater.settings import Settings
+
+STREAMING = {"jobType": {"processingType": "STREAMING", "integration": "SPARK", "jobType": "JOB"}}
+
+
+def graph(catalog: Catalog, node: str, **params: Any) -> dict[str, dict[str, Any]]:
+    answer = catalog.get("/lineage", params={"nodeId": node, **params})
+    return {each["id"]: each for each in answer["graph"]}
+
+
+def test_an_empty_service_holds_what_an_empty_marquez_holds(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    with running(headwater_settings, fresh_database(postgres)) as empty:
+        assert [each["name"] for each in empty.get("/namespaces")["namespaces"]] == ["default"]
+        assert [each["name"] for each in empty.get("/tags")["tags"]] == ["PII", "SENSITIVE"]
+        assert empty.get("/jobs") == {"totalCount": 0, "jobs": []}
+        assert empty.get("/sources") == {"sources": []}
+        assert empty.get("/jobs/runs") == {"runs": [], "totalCount": 0}
+
+
+def test_a_late_running_event_does_not_reopen_a_finished_run(catalog: Catalog) -> None:
+    run = run_id("late")
+    for kind, at in (("START", "10:00"), ("COMPLETE", "10:05"), ("RUNNING", "10:01")):
+        catalog.send(run_event(kind, job="late", run=run, at=f"2026-01-01T{at}:00Z"))
+    found = catalog.get(f"/jobs/runs/{run}")
+    assert (found["state"], found["durationMs"]) == ("COMPLETED", 300_000)
+    assert found["startedAt"] == "2026-01-01T10:00:00Z"
+
+
+def test_the_same_event_twice_changes_nothing(catalog: Catalog) -> None:
+    event = run_event(job="twice", inputs=[dataset("twice_in", fields=["a"])])
+    catalog.send(event)
+    everything = "SELECT xmin, * FROM {} ORDER BY 2"
+    tables = ("events", "runs", "jobs", "datasets", "dataset_versions", "edges")
+    before = [catalog.rows(everything.format(table)) for table in tables]
+    catalog.send(event)
+    assert [catalog.rows(everything.format(table)) for table in tables] == before
+
+
+def test_the_final_state_does_not_depend_on_the_order_of_arrival(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    events = [
+        run_event("START", at="2026-01-01T10:00:00Z", inputs=["a"], run_facets={"f": {"n": 1}}),
+        run_event(
+            "RUNNING",
+            at="2026-01-01T10:01:00Z",
+            outputs=[dataset("b", fields=["x"])],
+            run_facets={"f": {"n": 2}},
+        ),
+        run_event("COMPLETE", at="2026-01-01T10:02:00Z", inputs=["a", "c"]),
+        run_event(
+            "COMPLETE",
+            run=run_id("other"),
+            at="2026-01-01T09:00:00Z",
+            outputs=[dataset("b", fields=["x", "y"])],
+        ),
+    ]
+    answers = set()
+    for order in itertools.islice(itertools.permutations(events), 0, 24, 5):
+        with running(headwater_settings, fresh_database(postgres)) as one:
+            one.send(*order)
+            found = [
+                one.get(path)
+                for path in (
+                    "/namespaces/tests/jobs",
+                    "/namespaces/data/datasets",
+                    "/namespaces/data/datasets/b/versions",
+                    "/namespaces/tests/jobs/job/versions",
+                    "/lineage?nodeId=job:tests:job",
+                )
+            ]
+            answers.add(json.dumps(found, sort_keys=True))
+    assert len(answers) == 1
+
+
+def test_a_streaming_job_is_connected_from_its_start_on(catalog: Catalog) -> None:
+    catalog.send(
+        run_event(
+            "START",
+            job="streaming",
+            inputs=[dataset("clicks", fields=["id"])],
+            outputs=[dataset("enriched", fields=["id"])],
+            job_facets=STREAMING,
+        )
+    )
+    nodes = graph(catalog, "job:tests:streaming")
+    assert set(nodes) == {"job:tests:streaming", "dataset:data:clicks", "dataset:data:enriched"}
+    assert catalog.get("/namespaces/data/datasets/enriched")["fields"][0]["name"] == "id"
+
+
+def test_the_graph_is_the_union_over_runs_and_can_be_asked_for_a_time_or_a_run(
+    catalog: Catalog,
+) -> None:
+    first, second = run_id("union 1"), run_id("union 2")
+    common: dict[str, Any] = {"job": "union", "outputs": ["union_out"]}
+    catalog.send(
+        run_event(run=first, at="2026-01-01T00:00:00Z", inputs=["union_a"], **common),
+        run_event(run=second, at="2026-01-02T00:00:00Z", inputs=["union_b"], **common),
+    )
+    inputs = {"dataset:data:union_a", "dataset:data:union_b"}
+    assert inputs < set(graph(catalog, "job:tests:union"))
+    earlier = graph(catalog, "job:tests:union", at="2026-01-01T12:00:00Z")
+    assert inputs & set(earlier) == {"dataset:data:union_a"}
+    of_run = graph(catalog, "job:tests:union", run=second)
+    assert set(of_run) == {"job:tests:union", "dataset:data:union_b", "dataset:data:union_out"}
+
+
+def test_a_parent_job_knows_its_children(catalog: Catalog) -> None:
+    parent = {
+        "run": {"runId": run_id("the dag")},
+        "job": {"namespace": "tests", "name": "the_dag"},
+    }
+    catalog.send(
+        run_event("START", job="the_dag", run=run_id("the dag")),
+        run_event(job="the_dag.task", inputs=["task_in"], run_facets={"parent": parent}),
+    )
+    child = catalog.get("/namespaces/tests/jobs/the_dag.task")
+    assert (child["parentJobName"], child["simpleName"]) == ("the_dag", "task")
+    nodes = graph(catalog, "job:tests:the_dag", depth=0)
+    assert set(nodes) == {"job:tests:the_dag", "job:tests:the_dag.task", "dataset:data:task_in"}
+    children = nodes["job:tests:the_dag"]["data"]["children"]
+    assert children == [{"namespace": "tests", "name": "the_dag.task"}]
+
+
+def test_column_lineage_goes_both_ways_and_tells_transformations(catalog: Catalog) -> None:
+    way = {"type": "DIRECT", "subtype": "AGGREGATION", "description": "", "masking": False}
+    for source, target in (("raw", "mid"), ("mid", "end")):
+        field = {"namespace": "data", "name": f"c_{source}", "field": "a", "transformations": [way]}
+        lineage = {"fields": {"a": {"inputFields": [field]}}}
+        catalog.send(
+            run_event(
+                job=f"to_{target}",
+                inputs=[dataset(f"c_{source}", fields=["a"])],
+                outputs=[dataset(f"c_{target}", fields=["a"], columnLineage=lineage)],
+            )
+        )
+    down = catalog.get(
+        "/column-lineage", params={"nodeId": "datasetField:data:c_raw:a", "withDownstream": "true"}
+    )["graph"]
+    names = [f"datasetField:data:c_{name}:a" for name in ("end", "mid", "raw")]
+    assert [node["id"] for node in down] == names
+    (made,) = [node for node in down if node["id"] == names[0]]
+    assert made["data"]["inputFields"][0]["transformations"] == [way]
+    assert made["data"]["transformationType"] == "AGGREGATION"
+    up = catalog.get("/column-lineage", params={"nodeId": "dataset:data:c_mid"})["graph"]
+    assert [node["id"] for node in up] == names[1:]
+
+
+def test_unknown_facets_are_kept_as_they_are(catalog: Catalog) -> None:
+    odd = {"deep": [{"n": 123456789012345678901, "t": "a\0b", "ü": None}], "f": 1.0}
+    catalog.send(run_event(job="odd", run_facets={"odd": odd}, outputs=[dataset("odd", odd=odd)]))
+    assert catalog.get(f"/jobs/runs/{run_id('odd')}")["facets"]["odd"] == odd
+    assert catalog.get("/namespaces/data/datasets/odd")["facets"]["odd"] == odd
+    (event,) = [
+        each
+        for each in catalog.get("/events/lineage?limit=1000")["events"]
+        if each["job"]["name"] == "odd"
+    ]
+    assert event["run"]["facets"]["odd"] == odd
+
+
+def test_a_failed_run_does_not_change_what_its_output_holds(catalog: Catalog) -> None:
+    catalog.send(run_event(job="w", run=run_id("w1"), outputs=[dataset("kept", fields=["good"])]))
+    bad = dataset("kept", fields=["bad"])
+    catalog.send(
+        run_event("FAIL", job="w", run=run_id("w2"), at="2026-01-02T00:00:00Z", outputs=[bad])
+    )
+    found = catalog.get("/namespaces/data/datasets/kept")
+    assert [field["name"] for field in found["fields"]] == ["good"]
+
+
+def test_a_dataset_is_found_under_its_other_name_in_the_jobs_namespace(catalog: Catalog) -> None:
+    symlinks = {
+        "identifiers": [
+            {"namespace": "hive://metastore", "name": "demo.news.articles_raw", "type": "TABLE"}
+        ]
+    }
+    output = dataset("/warehouse/news/articles_raw", fields=["id"], symlinks=symlinks)
+    catalog.send(run_event(job="BatchWrite", namespace="neuronews", outputs=[output]))
+    for namespace in ("neuronews", "hive%3A%2F%2Fmetastore"):
+        found = catalog.get(f"/namespaces/{namespace}/datasets/demo.news.articles_raw")
+        assert found["name"] == "/warehouse/news/articles_raw"
+    # A reader that uses the other name is connected, whichever event came first.
+    reader = {"namespace": "hive://metastore", "name": "demo.news.articles_raw"}
+    catalog.send(run_event(job="reader", namespace="neuronews", inputs=[reader]))
+    assert set(graph(catalog, "job:neuronews:reader")) >= {"job:neuronews:BatchWrite"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "a:b", "a#b", "a?b=c", "100%", "ü😀", "\u202eabc", "x" * 2000, "A", "a b"],
+)
+def test_any_name_makes_the_round_trip(catalog: Catalog, name: str) -> None:
+    catalog.send(run_event(job=name, namespace=f"ns {name}"[:2000], outputs=[f"of {name}"[:2000]]))
+    place = f"/namespaces/{quote(f'ns {name}'[:2000], safe='')}/jobs/{quote(name, safe='')}"
+    assert catalog.get(place)["name"] == name
+    output = quote(f"of {name}"[:2000], safe="")
+    assert catalog.get(f"/namespaces/data/datasets/{output}")["name"] == f"of {name}"[:2000]
+    node = f"job:{f'ns {name}'[:2000]}:{name}"
+    assert node in graph(catalog, node)
+
+
+BAD_BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"x"',
+    b"\xff\xfe",
+    b"[" * 5000,
+    b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    json.dumps({**run_event(), "eventType": None}).encode(),
+    json.dumps({**run_event(), "job": {"namespace": "", "name": ""}}).encode(),
+    json.dumps({**run_event(), "run": {"runId": "not-a-uuid"}}).encode(),
+    json.dumps({**run_event(), "inputs": [{"namespace": "\0", "name": "x"}]}).encode(),
+    json.dumps({**run_event(), "eventTime": "0001-01-01T00:00:00+14:00"}).encode(),
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
+def test_bad_input_gets_an_error_that_names_it_and_poisons_nothing(
+    catalog: Catalog, body: bytes
+) -> None:
+    answer = catalog.call(
+        "POST", "/lineage", data=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code in (400, 413, 422)
+    assert answer.json().keys() == {"code", "message", "errors"}
+    for path in (
+        "/namespaces",
+        "/jobs",
+        "/sources",
+        "/jobs/runs",
+        "/search?q=a",
+        "/events/lineage",
+    ):
+        catalog.get(path)
+
+
+def test_a_cycle_is_stored_and_shown(catalog: Catalog) -> None:
+    catalog.send(
+        run_event(job="there", inputs=["c1"], outputs=["c2"]),
+        run_event(job="back", inputs=["c2"], outputs=["c1"]),
+        run_event(job="itself", inputs=["c1"], outputs=["c1"]),
+    )
+    nodes = graph(catalog, "job:tests:there", depth=10**9)
+    assert len(nodes) == 5
+    assert len(nodes["dataset:data:c1"]["outEdges"]) == 2
+
+
+def test_a_deleted_job_comes_back_with_its_next_event(catalog: Catalog) -> None:
+    event = run_event(job="gone")
+    catalog.send(event)
+    assert catalog.call("DELETE", "/namespaces/tests/jobs/gone").status_code == 200
+    assert catalog.call("GET", "/namespaces/tests/jobs/gone").status_code == 404
+    catalog.send(event)
+    assert catalog.call("GET", "/namespaces/tests/jobs/gone").status_code == 404
+    catalog.send(run_event(job="gone", at="2026-02-01T00:00:00Z"))
+    assert catalog.get("/namespaces/tests/jobs/gone")["name"] == "gone"
+
+
+def test_search_takes_wildcards_as_they_stand(catalog: Catalog) -> None:
+    catalog.send(run_event(job="fifty_percent%"))
+    assert [r["name"] for r in catalog.get("/search?q=t%25")["results"]] == ["fifty_percent%"]
+    assert catalog.get("/search?q=fiftyxpercent")["results"] == []

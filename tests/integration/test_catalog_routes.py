@@ -1,0 +1,235 @@
+"""Routes beyond Marquez's, and what operators set."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import requests
+from tests.catalog_support import Catalog, dataset, fresh_database, run_event, run_id, running
+from tests.support import Headwater
+
+from headwater.catalog.ingest.offsets import OffsetRange
+from headwater.catalog.store import migrate
+from headwater.catalog.store.migrate import newest
+from headwater.catalog.store.pool import Pool
+from headwater.catalog.store.retention import sweep
+from headwater.errors import UnsupportedVersionError
+from headwater.settings import Settings
+from headwater.testing.fixtures import local_settings
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+SCHEMA = "headwater/catalog/facets/OffsetRangesRunFacet.json"
+
+# Every curl line of the seed, as it is written there.
+SEED = """
+curl http://localhost:5000/api/v1/health
+curl -X PUT http://localhost:5000/api/v1/namespaces/neuronews -H "Content-Type: application/json" \
+ -d '{"name": "neuronews", "description": "NeuroNews pipeline"}'
+curl http://localhost:5000/api/v1/namespaces/neuronews/jobs
+curl http://localhost:5000/api/v1/namespaces/neuronews/jobs/BatchWriteRawWithLineage
+curl http://localhost:5000/api/v1/namespaces/neuronews/datasets/demo.news.articles_raw
+curl http://localhost:5000/api/v1/namespaces/neuronews/jobs/BatchWriteRawWithLineage/runs
+curl http://localhost:5000/api/v1/namespaces
+curl http://localhost:5000/api/v1/jobs/runs
+"""
+
+
+@pytest.mark.parametrize("line", [line for line in SEED.splitlines() if line.startswith("curl")])
+def test_every_curl_line_of_the_seed_works_as_written(catalog: Catalog, line: str) -> None:
+    identifier = {"namespace": "iceberg", "name": "demo.news.articles_raw", "type": "TABLE"}
+    output = dataset("/warehouse/news", symlinks={"identifiers": [identifier]})
+    catalog.send(run_event(job="BatchWriteRawWithLineage", namespace="neuronews", outputs=[output]))
+    command = shlex.split(line.replace("http://localhost:5000", catalog.url))
+    done = subprocess.run(
+        [*command, "--silent", "--show-error", "--fail"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+def test_a_batch_stores_the_good_and_names_the_bad(catalog: Catalog) -> None:
+    events = [run_event(job="b1"), {**run_event(job="b2"), "eventType": "X"}, run_event(job="b3")]
+    for content, headers in (
+        (json.dumps(events), {"Content-Type": "application/json"}),
+        ("\n".join(map(json.dumps, events)), NDJSON),
+    ):
+        answer = catalog.call("POST", "/lineage/batch", data=content, headers=headers)
+        assert answer.status_code == 207
+        assert answer.json()["summary"]["successful"] == 2
+        (failed,) = answer.json()["failed_events"]
+        assert (failed["index"], failed["retriable"]) == (1, False)
+        assert "eventType" in failed["reason"]
+    assert catalog.get("/namespaces/tests/jobs/b3")["name"] == "b3"
+    none = catalog.call("POST", "/lineage/batch", json=[{}])
+    assert none.status_code == 422
+    every = catalog.call("POST", "/lineage/batch", json=events[:1])
+    assert every.status_code == 201
+
+
+def test_a_packed_body_is_unpacked_and_a_bomb_is_not(catalog: Catalog) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    packed = gzip.compress(json.dumps(run_event(job="packed")).encode())
+    assert catalog.call("POST", "/lineage", data=packed, headers=headers).status_code == 201
+    bomb = gzip.compress(b" " * 200 * 1024 * 1024)
+    assert catalog.call("POST", "/lineage", data=bomb, headers=headers).status_code == 413
+    assert catalog.call("POST", "/lineage", data=packed[:30], headers=headers).status_code == 400
+    large = b'{"x": "' + b"a" * 17 * 1024 * 1024 + b'"}'
+    answer = catalog.call(
+        "POST", "/lineage", data=large, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+
+
+def batch(job: str, number: int, read: tuple[int, int], written: tuple[int, int]) -> Any:
+    def part(topic: str, span: tuple[int, int]) -> dict[str, Any]:
+        place = {"namespace": "kafka://localhost:9092", "topic": topic, "partition": 0}
+        return {**place, "first": span[0], "last": span[1]}
+
+    topics = {"first": ("visits", "decorated"), "second": ("decorated", "reduced")}[job]
+    facet = {
+        "batch": number,
+        "jobVersion": "v1.0.0",
+        "inputs": [part(topics[0], read)],
+        "outputs": [part(topics[1], written)],
+    }
+    return run_event(
+        "RUNNING",
+        job=job,
+        at=f"2026-01-01T00:00:{number:02}Z",
+        inputs=[{"namespace": "kafka://localhost:9092", "name": topics[0]}],
+        outputs=[{"namespace": "kafka://localhost:9092", "name": topics[1]}],
+        run_facets={"headwater_offsets": facet},
+    )
+
+
+def test_a_record_leads_to_its_batch_and_to_what_the_batch_read(catalog: Catalog) -> None:
+    catalog.send(
+        batch("first", 0, (0, 9), (0, 9)),
+        batch("first", 1, (10, 19), (10, 19)),
+        batch("second", 0, (0, 19), (0, 19)),
+    )
+    found = catalog.get("/records/reduced/0/12")
+    assert (found["job"]["name"], found["jobVersion"], found["batch"]) == ("second", "v1.0.0", 0)
+    assert found["run"]["id"] == run_id("second")
+    (read,) = found["trace"]
+    assert (read["topic"], read["first"], read["last"]) == ("decorated", 0, 19)
+    assert [made["batch"] for made in read["writtenBy"]] == [0, 1]
+    assert read["writtenBy"][1]["trace"][0]["topic"] == "visits"
+    assert catalog.get("/records/decorated/0/12")["batch"] == 1
+    for missing in ("reduced/0/20", "reduced/1/0", "nothing/0/0", "reduced/x/0", "reduced/0/-1"):
+        assert catalog.call("GET", f"/records/{missing}").status_code == 404
+
+
+def test_the_facets_schema_ships_with_the_package_and_names_every_field() -> None:
+    from importlib import resources
+
+    text = resources.files("headwater").joinpath(*SCHEMA.split("/")[1:]).read_text()
+    schema = json.loads(text)
+    (facet,) = schema["$defs"]["OffsetRangesRunFacet"]["allOf"][1:]
+    assert set(facet["properties"]) == {"batch", "jobVersion", "inputs", "outputs"}
+    fields = set(OffsetRange.__slots__) - {"output", "batch", "job_version"}
+    assert set(schema["$defs"]["OffsetRange"]["properties"]) == fields
+
+
+@pytest.fixture
+def own(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
+    """A service with a database for one test."""
+    with running(headwater_settings, fresh_database(postgres)) as service:
+        yield service
+
+
+def test_retention_removes_old_events_and_runs_and_keeps_the_graph(own: Catalog) -> None:
+    import asyncio
+
+    for year in (2020, 2021, 2026):
+        event = run_event(
+            run=run_id(str(year)),
+            at=f"{year}-01-01T00:00:00Z",
+            inputs=[f"in_{year}"],
+            outputs=[dataset("out", fields=["a"], version={"datasetVersion": str(year)})],
+        )
+        own.send(event)
+    own.send(run_event(job="old", at="2020-01-01T00:00:00Z", inputs=["in_old"]))
+
+    async def clean() -> int:
+        pool = Pool(own.database, size=2, wait_seconds=5, query_seconds=10)
+        await pool.open()
+        removed = await sweep(pool, datetime(2025, 1, 1, tzinfo=UTC))
+        await pool.close()
+        return removed
+
+    with psycopg.connect(own.database) as connection:
+        connection.execute("UPDATE documents SET sent_at = '2020-01-01'")
+    assert asyncio.run(clean()) > 0
+    assert own.get("/events/lineage")["totalCount"] == 1
+    runs = own.get("/namespaces/tests/jobs/job/runs")["runs"]
+    assert [run["id"] for run in runs] == [run_id("2026")]
+    # The only run of a job stays, however old it is; so does every edge.
+    assert own.get("/namespaces/tests/jobs/old/runs")["totalCount"] == 1
+    graph = own.get("/lineage?nodeId=job:tests:job")["graph"]
+    assert {"dataset:data:in_2020", "dataset:data:in_2026"} < {node["id"] for node in graph}
+    found = own.get("/namespaces/data/datasets/out")
+    assert found["facets"]["version"] == {"datasetVersion": "2026"}
+    assert [field["name"] for field in found["fields"]] == ["a"]
+
+
+def test_two_migrations_at_once_end_with_one_schema_and_a_newer_one_is_refused(
+    postgres: str,
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    database = fresh_database(postgres)
+    with ThreadPoolExecutor(4) as pool:
+        before = list(pool.map(migrate, [database] * 4))
+    assert sorted(before) == [0, newest(), newest(), newest()]
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO schema_versions VALUES (999)")
+    with pytest.raises(UnsupportedVersionError, match="999"):
+        migrate(database)
+
+
+def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
+    headwater: Headwater, tmp_path: Path
+) -> None:
+    home = local_settings(tmp_path / "home")
+    try:
+        started = headwater("up", "catalog", "--json", settings=home)
+        assert started.returncode == 0, started.stderr
+        names = [each["name"] for each in json.loads(started.stdout)]
+        assert names == ["postgres", "catalog"]
+        page = requests.get(f"http://localhost:{home.catalog.page_port}/", timeout=10)
+        assert page.status_code == 200
+        assert "text/html" in page.headers["content-type"]
+        below = f"http://localhost:{home.catalog.page_port}/api/v1/namespaces"
+        assert requests.get(below, timeout=10).json()["namespaces"]
+        key = headwater("keys", "create", "me", "--role", "write", "--json", settings=home)
+        made = json.loads(key.stdout)
+        assert re.fullmatch(r"hw_[0-9a-f]{8}_\S{43}", made["key"])
+        listed = headwater("keys", "list", settings=home).stdout
+        assert made["id"] in listed
+        assert made["key"] not in listed
+        assert headwater("keys", "revoke", made["id"], settings=home).returncode == 0
+        assert headwater("keys", "revoke", made["id"], settings=home).returncode == 2
+    finally:
+        stopped = headwater("down", "--wipe", "--json", settings=home)
+    assert json.loads(stopped.stdout)["stopped"] == ["catalog", "postgres"]
+
+
+def test_serve_without_a_database_says_what_to_do(headwater: Headwater, tmp_path: Path) -> None:
+    refused = headwater("serve", settings=local_settings(tmp_path / "nothing"))
+    assert refused.returncode == 2
+    assert "headwater up catalog" in refused.stderr

@@ -1,0 +1,79 @@
+"""Requests made up from the service's own OpenAPI document: none of them may end in a 5xx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.core.result import Ok
+from tests.catalog_support import Catalog, dataset, fresh_database, run_event, running
+
+from headwater.catalog.store import migrate
+from headwater.catalog.store.keys import create_key
+from headwater.settings import Settings
+
+# A short pass in every run, the same each time.
+EXAMPLES = 6
+FEW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
+    database = fresh_database(postgres)
+    migrate(database)
+    changed = headwater_settings.catalog.model_copy(update={"require_keys": True})
+    with running(headwater_settings.model_copy(update={"catalog": changed}), database) as found:
+        _, key = create_key(database, "fuzz", "admin", None)
+        found.headers = {"Authorization": f"Bearer {key}"}
+        found.send(run_event(outputs=[dataset("x", fields=["a"])]))
+        yield found
+
+
+def operations(service: Catalog) -> Iterator[Any]:
+    schema = schemathesis.openapi.from_url(
+        f"{service.url}/api/v1/openapi.json", headers=service.headers
+    )
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok), found
+        yield found.ok()
+
+
+def test_no_request_with_a_key_ends_in_a_server_error(service: Catalog) -> None:
+    count = 0
+    for operation in operations(service):
+
+        @FEW
+        @given(case=operation.as_strategy())
+        def send(case: Any) -> None:
+            answer = case.call(headers=service.headers, timeout=30)
+            assert answer.status_code < 500, f"{case.method} {case.path}: {answer.text}"
+
+        send()
+        count += 1
+    assert count >= 50
+
+
+def test_no_request_without_a_key_gets_further_than_the_door(service: Catalog) -> None:
+    for operation in operations(service):
+
+        @FEW
+        @given(case=operation.as_strategy())
+        def send(case: Any) -> None:
+            answer = case.call(timeout=30)
+            allowed = (200,) if case.path == "/api/v1/health" else (401, 404)
+            assert answer.status_code in allowed, f"{case.method} {case.path}: {answer.text}"
+
+        send()
+
+
+def test_reads_still_answer_after_all_that(service: Catalog) -> None:
+    for path in ("/namespaces", "/jobs", "/sources", "/tags", "/jobs/runs", "/events/lineage"):
+        service.get(path)

@@ -1,0 +1,142 @@
+"""What events say does not depend on their order, nor on how often they are said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.catalog_support import dataset, run_event, run_id
+
+from headwater.catalog.graph.aliases import canonical_names
+from headwater.catalog.identity import content_id, job_version_id
+from headwater.catalog.ingest import BadEventError, Event, parse_json, project, read_event
+from headwater.catalog.ingest.json_text import canonical_bytes, json_text
+
+KINDS = st.sampled_from(["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"])
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _event(kind: str, minute: int, names: list[str], facet: int) -> Event:
+    at = (START + timedelta(minutes=minute)).isoformat()
+    column = {"inputFields": [{"namespace": "data", "name": names[0], "field": "a"}]}
+    return read_event(
+        run_event(
+            kind,
+            run=run_id(str(minute % 2)),
+            at=at,
+            inputs=[dataset(names[0], fields=["a"])],
+            outputs=[dataset(names[-1], fields=["b"], columnLineage={"fields": {"b": column}})],
+            run_facets={"seen": {"number": facet}},
+        )
+    )
+
+
+EVENTS = st.lists(
+    st.builds(
+        _event,
+        KINDS,
+        st.integers(0, 5),
+        st.lists(st.sampled_from("xyz"), min_size=1, max_size=2),
+        st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(EVENTS, st.randoms(use_true_random=False))
+def test_any_order_and_any_repetition_gives_the_same_rows(events: list[Event], dice: Any) -> None:
+    again = [*events, *events]
+    dice.shuffle(again)
+    assert project(again) == project(events)
+
+
+def _nested(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(["eventType", "eventTime", "run", "job", "inputs", "schemaURL", "x"])
+    return st.lists(values, max_size=3) | st.dictionaries(keys, values, max_size=5)
+
+
+@settings(max_examples=200)
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), _nested, max_leaves=20))
+def test_no_value_makes_reading_fail_in_another_way(value: Any) -> None:
+    with pytest.raises(BadEventError) as error:
+        read_event(value)
+    assert error.value.status in (400, 422)
+    assert error.value.errors
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"eventTime": "yesterday"}, "eventTime"),
+        ({"eventTime": "2026-01-01T00:00:00"}, "eventTime"),
+        ({"eventTime": True}, "eventTime"),
+        ({"eventTime": 1e300}, "eventTime"),
+        ({"eventType": "DONE"}, "eventType"),
+        ({"run": {"runId": "7"}}, "run.runId"),
+        ({"run": {"runId": {}}}, "run.runId"),
+        ({"job": {"namespace": " ", "name": "x"}}, "job.namespace"),
+        ({"job": {"namespace": "n", "name": "a\0b"}}, "job.name"),
+        ({"job": {"namespace": "n", "name": "a" * 3000}}, "job.name"),
+        ({"inputs": {}}, "inputs"),
+        ({"inputs": [7]}, "inputs[0]"),
+        ({"outputs": [dataset("x", fields=[""])]}, "outputs[0].facets.schema.fields[0].name"),
+        ({"schemaURL": "no url"}, "schemaURL"),
+        ({"producer": None}, "producer"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadEventError) as error:
+        read_event({**run_event(), **change})
+    assert error.value.errors[0].split(" ")[0] == named
+
+
+def test_the_same_event_has_the_same_key_however_it_is_spelled() -> None:
+    event = run_event()
+    turned = dict(reversed(event.items()))
+    assert read_event(event).key == read_event(turned).key
+    assert read_event(event).key != read_event({**event, "extra": 1}).key
+
+
+def test_whole_numbers_of_any_size_stay_what_they_are() -> None:
+    text = b'{"n": 123456789012345678901234567890, "f": 1.5}'
+    value = parse_json(text, 10)
+    assert value["n"] == 123456789012345678901234567890
+    assert "123456789012345678901234567890" in json_text(value)
+    assert content_id(canonical_bytes(value)) == content_id(canonical_bytes(value))
+
+
+@pytest.mark.parametrize("depth", [11, 5_000, 200_000])
+def test_a_deep_value_is_refused_before_it_does_harm(depth: int) -> None:
+    with pytest.raises(BadEventError) as error:
+        parse_json(b"[" * depth + b"]" * depth, 10)
+    assert error.value.status == 413
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"NaN", b'"\\ud800"', b"\xff", b'{"a":1}{'])
+def test_what_is_not_json_is_refused(text: bytes) -> None:
+    with pytest.raises(BadEventError) as error:
+        parse_json(text, 10)
+    assert error.value.status == 400
+
+
+def test_a_job_version_is_the_one_that_marquez_shows() -> None:
+    found = job_version_id("golden", "dag_orders", [], [], None)
+    assert str(found) == "8a665362-fbf0-3ebb-be91-535749c84830"
+
+
+def test_names_that_name_each_other_lead_to_one_of_them() -> None:
+    table, path, view = (content_id(name) for name in (b"table", b"path", b"view"))
+    later = START + timedelta(hours=1)
+    assert canonical_names([(table, path, START)]) == {table: path}
+    assert canonical_names([(view, table, START), (table, path, later)]) == {
+        view: path,
+        table: path,
+    }
+    both = canonical_names([(table, path, START), (path, table, later)])
+    assert set(both.values()) == {path}
+    assert both == canonical_names([(path, table, later), (table, path, START)])
