@@ -57,9 +57,11 @@ async def latest_of_jobs(
     connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int, *, job_facets: bool = False
 ) -> dict[UUID, list[Row]]:
     """The latest runs of every job, newest first; with what they said of the job, if asked for."""
+    also = ", r.job_facets" if job_facets else ""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(
-        f"SELECT {_SHOWN}{', r.job_facets' if job_facets else ''} FROM unnest(%s::uuid[]) AS wanted(id) JOIN jobs j ON j.id = wanted.id "
+        f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
+        "JOIN jobs j ON j.id = wanted.id "
         "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
         (list(jobs), each),
