@@ -140,3 +140,14 @@ def test_names_that_name_each_other_lead_to_one_of_them() -> None:
     both = canonical_names([(table, path, START), (path, table, later)])
     assert set(both.values()) == {path}
     assert both == canonical_names([(path, table, later), (table, path, START)])
+
+
+@pytest.mark.parametrize("text", [b'["]]]"]', b'{"a": "{{{{{{{{{{{{"}', b'["}{", {"[": "]["}]'])
+def test_brackets_inside_strings_are_not_depth(text: bytes) -> None:
+    assert parse_json(text, 3) is not None
+
+
+def test_as_many_levels_as_allowed_are_taken() -> None:
+    assert parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 10) is not None
+    with pytest.raises(BadEventError, match="deeper than 9"):
+        parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 9)

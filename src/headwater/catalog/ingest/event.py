@@ -212,10 +212,17 @@ def _fields(schema: Any, path: str, checks: Checks) -> list[dict[str, Any]] | No
     fields = checks.list(checks.object(schema, path).get("fields"), f"{path}.fields")
     found: dict[str, dict[str, Any]] = {}
     for i, each in enumerate(fields):
-        one = checks.object(each, f"{path}.fields[{i}]")
-        name = checks.name(one.get("name"), f"{path}.fields[{i}].name")
-        known = {"name": name, "type": one.get("type"), "description": one.get("description")}
-        found[name] = {k: v if isinstance(v, str) else None for k, v in known.items()}
+        # Most columns are good: where they stand is put into words for the others only.
+        if not isinstance(each, dict) or not checks.is_name(each.get("name")):
+            one = checks.object(each, f"{path}.fields[{i}]")
+            checks.name(one.get("name"), f"{path}.fields[{i}].name")
+            continue
+        kind, description = each.get("type"), each.get("description")
+        found[each["name"]] = {
+            "name": each["name"],
+            "type": kind if isinstance(kind, str) else None,
+            "description": description if isinstance(description, str) else None,
+        }
     return list(found.values())
 
 
