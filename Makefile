@@ -7,6 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-build-isolation --progress-bar off
+# Each worker has a broker and a Spark of its own; most tests wait more than they compute.
+WORKERS ?= 2
 PYTEST_ARGS ?=
 
 ##@ Use
@@ -22,7 +24,7 @@ setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
 
 .PHONY: test
 test: lint types arrows ## Lint, types, arrows and all tests: exactly what CI runs
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP)/dev ## Check style and spelling
