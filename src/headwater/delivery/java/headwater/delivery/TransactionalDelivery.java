@@ -138,7 +138,14 @@ final class TransactionalDelivery implements Delivery {
 
   @Override
   public void giveUp() {
-    // Without a word to Kafka: the next attempt's first call makes an open transaction void.
+    if (begun) {
+      try {
+        // An open transaction would hide what comes behind it from readers until it times out.
+        producer.abortTransaction();
+      } catch (RuntimeException unreachable) {
+        // The next attempt's first call makes it void, too.
+      }
+    }
     producer.close(Duration.ZERO);
   }
 
