@@ -20,9 +20,9 @@ from tests.support import Headwater
 
 from headwater.catalog.ingest.offsets import OffsetRange
 from headwater.catalog.store import migrate
-from headwater.catalog.store.migrate import newest
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.retention import sweep
+from headwater.catalog.store.schema import newest
 from headwater.errors import UnsupportedVersionError
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings

@@ -6,7 +6,7 @@ __all__ = ["check_database", "connection_error", "migrate", "shown_address"]
 
 
 def migrate(url: str) -> int:
-    """Bring the database up to date; see `headwater.catalog.store.migrate`.
+    """Bring the database up to date; see `headwater.catalog.store.schema`.
 
     Raises:
         DatabaseUnavailableError: nobody answers there, or the login is refused.
@@ -14,7 +14,7 @@ def migrate(url: str) -> int:
     """
     import psycopg
 
-    from headwater.catalog.store.migrate import migrate as run
+    from headwater.catalog.store.schema import migrate as run
 
     try:
         return run(url)
