@@ -3,6 +3,8 @@ out. No JVM."""
 
 from headwater.trace.ancestry import trace
 from headwater.trace.fate import Explainer, Fate, Verdict, WhyMissing
+from headwater.trace.follow import Found, OrderProof, OrderReport
+from headwater.trace.keys import Finding, KeyFindings, Violation
 from headwater.trace.missing import why_missing
 from headwater.trace.node import State, TraceNode
 from headwater.trace.proof import verify
@@ -13,12 +15,18 @@ __all__ = [
     "Coverage",
     "Explainer",
     "Fate",
+    "Finding",
+    "Found",
+    "KeyFindings",
+    "OrderProof",
+    "OrderReport",
     "Source",
     "Sources",
     "State",
     "TraceNode",
     "Verdict",
     "VerifyReport",
+    "Violation",
     "WhyMissing",
     "trace",
     "verify",
