@@ -126,6 +126,7 @@ class Individual(Mode):
             **PRODUCER,
             # Nothing comes that could share a request: any lingering is lost time.
             "kafka.linger.ms": "0",
+            "kafka.batch.size": str(16 * 1024),
             "kafka.compression.type": "none",
             "kafka.enable.idempotence": "true",
             "kafka.max.in.flight.requests.per.connection": "1",
