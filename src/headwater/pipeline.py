@@ -42,6 +42,11 @@ from headwater.spark import create_session, read_topic_stream
 OnFailure = Literal["stop", "dead-letter"]
 
 _DEFAULT_PARTITIONS = 2
+# Steps of a plan behind which a task has rows of more than one partition.
+_SHUFFLES = re.compile(
+    r"\b(Aggregate|Join|Repartition\w*|Sort|Distinct|Deduplicate\w*|Window|Coalesce|Rebalance\w*"
+    r"|\w*MapGroups\w*|TransformWithState\w*)\b"
+)
 
 
 class LineageJob:
@@ -68,6 +73,7 @@ class LineageJob:
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
         self._order = tuple(header_order)
         self._say = say
+        self._topics: list[str] = []
         self._partitions: list[int] = []
         self.spark: SparkSession = create_session(
             name, self._settings, connectors=connectors, watch=watch
@@ -76,6 +82,7 @@ class LineageJob:
     def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
         and `lineage`."""
+        self._topics.append(topic)
         if self._settings.jobs.create_topics:
             found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
             self._partitions.append(found.partitions)
@@ -121,9 +128,13 @@ class LineageJob:
             trigger or {"processingTime": "0 seconds"},
             self._order,
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
+            one_input_per_task=self._has_one_input_per_task(records),
         )
         rows = self._rows(records, topics)
         deliver(self.spark, rows, target, self._mode, self._settings, self._say)
+
+    def _has_one_input_per_task(self, records: DataFrame) -> bool:
+        return len(set(self._topics)) == len(self._topics) and not _SHUFFLES.search(_plan(records))
 
     def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
         """Good and bad records in one pass; each row names the topic that it goes to."""
@@ -158,8 +169,11 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
 
 def _topics_for_parents(records: DataFrame, topic: str) -> list[str]:
     """A topic for parents beyond those that a header lists, where rows are aggregated."""
-    plan = records._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
-    return [parents_topic(topic)] if re.search(r"\bAggregate\b", plan) else []
+    return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
+
+
+def _plan(records: DataFrame) -> str:
+    return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
 
 
 def _check_columns(records: DataFrame, topic: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -127,3 +129,18 @@ def _plain_progress(group: str) -> Callable[[int, int], None]:
             messages.print(f"fetching jars: {group}: {done} of {total}")
 
     return show
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Event]:
+    """An event that SIGINT and SIGTERM set, so that what was begun is brought to its end."""
+    event = Event()
+    kept = {
+        name: signal.signal(name, lambda number, frame: event.set())
+        for name in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield event
+    finally:
+        for name, handler in kept.items():
+            signal.signal(name, handler)

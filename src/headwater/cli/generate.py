@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from threading import Event
 
 import click
 from rich.progress import Progress
 
-from headwater.cli.frame import messages, with_settings
+from headwater.cli.frame import messages, stopped_by_signals, with_settings
 from headwater.generator import KINDS, VISITS_PER_ROUND, Blemishes, Generated, generate
 from headwater.kafka import RecordProducer, describe_topic, ensure_topic
 from headwater.settings import Settings
@@ -109,7 +107,7 @@ def _send(
     began = time.monotonic()
     chunk = pace.chunk if pace else _CHUNK
     with (
-        _stopped_by_signals() as stopped,
+        stopped_by_signals() as stopped,
         Progress(console=messages, transient=True, disable=not messages.is_terminal) as bar,
         RecordProducer(settings) as producer,
     ):
@@ -125,18 +123,3 @@ def _send(
     seconds = time.monotonic() - began
     sent = producer.delivered
     messages.print(f"sent {sent} records to {topic} in {seconds:.1f} s ({sent / seconds:.0f}/s)")
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[Event]:
-    """An event that SIGINT and SIGTERM set, so that what was handed over is still flushed."""
-    event = Event()
-    kept = {
-        name: signal.signal(name, lambda number, frame: event.set())
-        for name in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield event
-    finally:
-        for name, handler in kept.items():
-            signal.signal(name, handler)

@@ -6,18 +6,55 @@ from pathlib import Path
 
 import click
 
+from headwater.cli.follow_order import example, follow_and_exit, order_metrics
 from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.text import printable
 from headwater.settings import Settings
-from headwater.trace import VerifyReport
+from headwater.trace import VerifyReport, Violation
 from headwater.trace import verify as verify_topic
-from headwater.trace.report import Finding
+
+_SETTLE_SECONDS = 10.0
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--source", required=True, metavar="TOPIC", help="The topic it was made from.")
-@click.option("--order", is_flag=True, help="Show examples of gaps, duplicates and disorder.")
+@click.option(
+    "--order", is_flag=True, help="Show which keys have inversions, gaps or duplicates, and where."
+)
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Judge the order while the topic grows, and print what is found as it is found, until "
+    "Ctrl-C.",
+)
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --follow: end after so long.",
+)
+@click.option(
+    "--max", "limit", type=click.IntRange(min=1), help="With --follow: end after so many records."
+)
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="With --follow: a record that a later one of its key has overtaken is a gap if it has "
+    "no output so long after.  [default: 10]",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    help="With --follow: offer counters for Prometheus on this port of 127.0.0.1.",
+)
+@click.option(
+    "--metrics-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write counters for Prometheus to this file.",
+)
 @click.option(
     "--allow-filtered",
     is_flag=True,
@@ -38,6 +75,12 @@ def verify(
     topic: str,
     source: str,
     order: bool,
+    follow: bool,
+    seconds: float | None,
+    limit: int | None,
+    settle: float | None,
+    metrics_port: int | None,
+    metrics_file: Path | None,
     allow_filtered: bool,
     checkpoint: Path | None,
     as_json: bool,
@@ -47,7 +90,31 @@ def verify(
     Dead-lettered records are counted apart, not as missing, and so are filtered ones if
     --allow-filtered says that there are any. Exits 0 only if every record of the source is
     accounted for, once, in order per key; an empty source is no pass.
+
+    With --follow it exits 0 only if records were judged and all were in order. Gaps are then
+    records that a later one of the same key has overtaken; with --allow-filtered they are not
+    judged.
     """
+    if follow:
+        if checkpoint is not None:
+            raise click.UsageError("--checkpoint is not read with --follow")
+        follow_and_exit(
+            ctx,
+            settings,
+            topic,
+            source,
+            seconds=seconds,
+            limit=limit,
+            settle=_SETTLE_SECONDS if settle is None else settle,
+            gaps=not allow_filtered,
+            metrics_port=metrics_port,
+            metrics_file=metrics_file,
+            as_json=as_json,
+        )
+    given = {"--for": seconds, "--max": limit, "--settle": settle, "--metrics-port": metrics_port}
+    for option, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"{option} goes with --follow")
     if checkpoint is not None and not allow_filtered:
         raise click.UsageError("--checkpoint is read only with --allow-filtered")
     # Both topics are read whole; a million records take some twenty seconds.
@@ -55,12 +122,15 @@ def verify(
         report = verify_topic(
             topic, source, settings, allow_filtered=allow_filtered, checkpoint=checkpoint
         )
+    with order_metrics(topic, None, metrics_file) as tell:
+        tell(report.scanned, report.violations)
     if as_json:
         print_json(report.as_json())
     else:
         _show(report)
         if order:
             _show_examples(report)
+            _show_keys(report)
     ctx.exit(0 if report.passed else 1)
 
 
@@ -99,13 +169,24 @@ def _show_examples(report: VerifyReport) -> None:
         click.echo(f"missing: {gap.first}{until}")
     for kind, findings in report.examples.items():
         for finding in findings:
-            click.echo(f"{kind.replace('_', ' ')}: {_example(finding)}")
+            key = f", key {printable(finding.key)}" if finding.after is not None else ""
+            click.echo(f"{kind.replace('_', ' ')}: {example(finding)}{key}")
 
 
-def _example(finding: Finding) -> str:
-    text = str(finding.record)
-    if finding.parent is not None:
-        text += f", made from {finding.parent}"
-    if finding.after is not None:
-        text += f", comes after one made from {finding.after}, key {printable(finding.key)}"
-    return text
+def _show_keys(report: VerifyReport) -> None:
+    keys = report.keys
+    if not keys.affected:
+        click.echo("every key is in order: no inversions, gaps or duplicates")
+        return
+    rows = [
+        (
+            printable(each.key),
+            *(each.counts[kind] for kind in Violation),
+            "; ".join(f"{kind.value} {example(found[0])}" for kind, found in each.examples.items()),
+        )
+        for each in keys.first.values()
+    ]
+    click.echo(f"keys that are not in order: {keys.affected}")
+    print_table(("key", *(kind.plural for kind in Violation), "the first of each"), rows)
+    if len(rows) < keys.affected:
+        click.echo(f"and {keys.affected - len(rows)} more keys")

@@ -126,6 +126,7 @@ class Individual(Mode):
             **PRODUCER,
             # Nothing comes that could share a request: any lingering is lost time.
             "kafka.linger.ms": "0",
+            "kafka.batch.size": str(16 * 1024),
             "kafka.compression.type": "none",
             "kafka.enable.idempotence": "true",
             "kafka.max.in.flight.requests.per.connection": "1",
@@ -148,6 +149,13 @@ class Strict(Mode):
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         super().refuse_unsafe(spark, target)
+        if target.failures_topic is not None:
+            raise InputError(
+                "strict delivery can't set records aside: one that Kafka refuses ends its "
+                "transaction",
+                hint="leave --on-failure at `stop`, or lower HEADWATER_JOBS__MAX_VALUE_BYTES, so "
+                "that large values go to the dead letter before they are sent",
+            )
         # A second run of a batch must be divided into the same tasks.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
 

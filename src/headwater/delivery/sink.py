@@ -43,6 +43,8 @@ class Target:
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
     # Where records go that Kafka refuses for what they are; without it they stop the job.
     failures_topic: str | None = None
+    # Whether each task has the rows of one partition of the input, as without a shuffle.
+    one_input_per_task: bool = False
 
     @property
     def location(self) -> str:
@@ -86,6 +88,7 @@ def start(
         "parentsTopic": parents_topic(target.topics[0]),
         "checkpointLocation": target.location,
         "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "lanesOfInput": str(target.one_input_per_task).lower(),
         **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),
         **options,
         # A batch above the topic's limit would be refused with all that is in it.

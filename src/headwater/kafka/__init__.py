@@ -2,6 +2,7 @@
 
 from headwater.kafka.consumer import Position, Watch, read_topic, unwatched
 from headwater.kafka.fetch import Absence, RecordReader
+from headwater.kafka.follower import TopicFollower
 from headwater.kafka.producer import RecordProducer
 from headwater.kafka.topics import (
     Topic,
@@ -24,6 +25,7 @@ __all__ = [
     "RecordProducer",
     "RecordReader",
     "Topic",
+    "TopicFollower",
     "TopicPartitionState",
     "Watch",
     "create_topic",

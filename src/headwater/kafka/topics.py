@@ -14,7 +14,12 @@ from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
 from headwater.model import is_topic_name
 from headwater.settings import Settings
 
-_NO_LEADER_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+_NO_LEADER_YET = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    # A partition of which the cluster has said more than its leader has heard.
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ def lineage_identity(lineage: Column, job_name: str, ordinal: Column) -> Column:
     The sink writes the header; this is for finding its records again.
     """
     parents = F.coalesce(parents_text(lineage), F.lit("-"))
-    text = F.when(lineage["unlisted"] == 0, parents).otherwise(
+    listed = F.coalesce(lineage["unlisted"], F.lit(0)) == 0
+    text = F.when(listed, parents).otherwise(
         F.concat(parents, F.lit(",+"), lineage["unlisted"].cast("string"))
     )
     ordinal = F.coalesce(ordinal, F.lit(0))

@@ -4,6 +4,8 @@ and whether all that went in came out. No JVM."""
 from headwater.trace.ancestry import trace
 from headwater.trace.descendants import Impact, ImpactNode, JobOutput, impact
 from headwater.trace.fate import Explainer, Fate, Verdict, WhyMissing
+from headwater.trace.follow import Found, OrderProof, OrderReport
+from headwater.trace.keys import Finding, KeyFindings, Violation
 from headwater.trace.missing import why_missing
 from headwater.trace.node import State, TraceNode
 from headwater.trace.proof import verify
@@ -14,15 +16,21 @@ __all__ = [
     "Coverage",
     "Explainer",
     "Fate",
+    "Finding",
+    "Found",
     "Impact",
     "ImpactNode",
     "JobOutput",
+    "KeyFindings",
+    "OrderProof",
+    "OrderReport",
     "Source",
     "Sources",
     "State",
     "TraceNode",
     "Verdict",
     "VerifyReport",
+    "Violation",
     "WhyMissing",
     "impact",
     "trace",

@@ -8,15 +8,17 @@ from pathlib import Path
 
 from headwater.checkpoint import Reading
 from headwater.deadletter import dead_letter_topic
-from headwater.errors import InputError, TopicNotFoundError
+from headwater.errors import InputError
 from headwater.kafka import end_offsets, partition_states, read_topic
-from headwater.model import Address, Record, is_topic_name
+from headwater.model import Address, Record
 from headwater.rowlineage.headers import origin_of, parents_topic
 from headwater.settings import Settings
+from headwater.trace.keys import Finding, Violation
 from headwater.trace.offsets import OffsetSet
 from headwater.trace.report import Gap, VerifyReport
 from headwater.trace.route import Readings
 from headwater.trace.tally import EXAMPLES_KEPT, NamedParents, TopicTally, Window
+from headwater.trace.topics import ends_if_there
 
 
 def verify(
@@ -53,7 +55,7 @@ def verify(
     # the one that bounds it, so that what is on its way is not taken for forged.
     states = partition_states(source, settings)
     topic_ends = end_offsets(topic, settings)
-    dead_ends = _ends_if_there(dead_letter, settings)
+    dead_ends = ends_if_there(dead_letter, settings)
     source_ends = end_offsets(source, settings)
     bounds = {state.partition: (state.first, state.end) for state in states}
     windows = {p: Window(*bounds.get(p, (end, end)), end) for p, end in source_ends.items()}
@@ -63,7 +65,7 @@ def verify(
         tally.take(record)
     if tally.rest:
         rest = parents_topic(topic)
-        for record in _read(rest, _ends_if_there(rest, settings), settings):
+        for record in _read(rest, ends_if_there(rest, settings), settings):
             tally.take_rest(record)
     dead = NamedParents(source, windows)
     for record in _read(dead_letter, dead_ends, settings):
@@ -72,7 +74,8 @@ def verify(
             dead.take(lineage)
             report.unlisted_parents += lineage.unlisted
     _refuse_other_sources(report, tally.parents, dead)
-    expected = _offsets_of(source, windows, settings)
+    unaccounted = _Unaccounted(report, tally.parents, dead, reading)
+    expected = _offsets_of(source, windows, settings, unaccounted)
     _compare(report, expected, tally.parents, dead, reading)
     return report
 
@@ -94,22 +97,40 @@ def _read(topic: str, ends: Mapping[int, int], settings: Settings) -> Iterator[R
     return read_topic(topic, settings, until=ends) if ends else iter(())
 
 
-def _ends_if_there(topic: str, settings: Settings) -> dict[int, int]:
-    try:
-        return end_offsets(topic, settings) if is_topic_name(topic) else {}
-    except TopicNotFoundError:
-        return {}
-
-
 def _offsets_of(
-    topic: str, windows: Mapping[int, Window], settings: Settings
+    topic: str, windows: Mapping[int, Window], settings: Settings, unaccounted: _Unaccounted
 ) -> dict[int, OffsetSet]:
     """Which offsets hold a record: compaction and transactions leave holes."""
     offsets = {partition: OffsetSet() for partition in windows}
     ends = {partition: window.end for partition, window in windows.items()}
     for record in read_topic(topic, settings, until=ends):
         offsets[record.address.partition].add(record.address.offset)
+        unaccounted.take(record)
     return offsets
+
+
+class _Unaccounted:
+    """Notes the keys of records of the source that have no output, while these come by."""
+
+    def __init__(
+        self,
+        report: VerifyReport,
+        parents: NamedParents,
+        dead: NamedParents,
+        reading: Reading | None,
+    ) -> None:
+        self._keys = report.keys
+        self._named = (parents.offsets, dead.offsets)
+        self._began = reading.started.get(report.source, {}) if reading else {}
+        self._read = reading.committed.get(report.source, {}) if reading else {}
+
+    def take(self, record: Record) -> None:
+        partition, offset = record.address.partition, record.address.offset
+        if any(offset in offsets[partition] for offsets in self._named):
+            return
+        if self._began.get(partition, 0) <= offset < self._read.get(partition, 0):
+            return  # filtered
+        self._keys.take(Violation.GAP, record.key, Finding(record.address))
 
 
 def _compare(

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from headwater.model import Address
-from headwater.trace.jsonable import bytes_as_json
+from headwater.trace.keys import Finding, KeyFindings, Violation
 
 
 class Coverage(Enum):
@@ -30,24 +30,6 @@ class Gap:
     last: Address
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A record of the topic, its parent, and the parent that came `after` which it should not."""
-
-    record: Address
-    parent: Address | None = None
-    after: Address | None = None
-    key: bytes | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"record": str(self.record)}
-        if self.parent is not None:
-            content["parent"] = str(self.parent)
-        if self.after is not None:
-            content |= {"after": str(self.after), "key": bytes_as_json(self.key)}
-        return content
-
-
 @dataclass
 class VerifyReport:
     """A topic held against its source.
@@ -66,6 +48,8 @@ class VerifyReport:
     those with a parent that the source never held; `gone_parents`, parents that are no longer in
     the source; `unlisted_parents`, parents that headers count and do not list: so many of the
     missing may have an output. `other_sources` are further topics that parents lie in.
+
+    `keys` says which keys are not in order: whose records came twice, too late, or not at all.
     """
 
     topic: str
@@ -88,11 +72,21 @@ class VerifyReport:
     other_sources: list[str] = field(default_factory=list)
     gap_examples: list[Gap] = field(default_factory=list)
     examples: dict[str, list[Finding]] = field(default_factory=dict)
+    keys: KeyFindings = field(default_factory=KeyFindings)
 
     @property
     def coverage(self) -> float:
         """The share of the source that is accounted for; 0 where there is nothing to cover."""
         return (self.expected - self.missing) / self.expected if self.expected else 0.0
+
+    @property
+    def violations(self) -> dict[Violation, int]:
+        """How often the order of a key is broken, by kind."""
+        return {
+            Violation.INVERSION: self.out_of_order,
+            Violation.GAP: self.missing,
+            Violation.DUPLICATE: self.duplicates,
+        }
 
     @property
     def surely_missing(self) -> int:
@@ -121,7 +115,7 @@ class VerifyReport:
         content = {
             name: value
             for name, value in vars(self).items()
-            if name not in {"examples", "gap_examples"}
+            if name not in {"examples", "gap_examples", "keys"}
         }
         content["surely_missing"] = self.surely_missing
         content |= {"coverage": self.coverage, "state": self.state.value, "passed": self.passed}
@@ -130,4 +124,4 @@ class VerifyReport:
             for kind, findings in self.examples.items()
         }
         gaps = [{"first": str(gap.first), "last": str(gap.last)} for gap in self.gap_examples]
-        return {**content, "examples": {**examples, "gaps": gaps}}
+        return {**content, "examples": {**examples, "gaps": gaps}, **self.keys.as_json()}

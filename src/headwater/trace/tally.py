@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.model import Address, Lineage, Record
 from headwater.rowlineage.headers import origin_of
-from headwater.trace.offsets import HashTable, OffsetSet
-from headwater.trace.report import Finding, VerifyReport
+from headwater.trace.keys import Finding, Violation
+from headwater.trace.offsets import OffsetSet
+from headwater.trace.order import Copies, NewestParents
+from headwater.trace.report import VerifyReport
 
 EXAMPLES_KEPT = 10
 _TOPICS_KEPT = 20
-# Job names come from headers: a bitmap for each of a million names would fill the memory.
-_JOBS_WITH_BITMAPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,8 @@ class TopicTally:
         self.parents = NamedParents(source, windows)
         self._source = source
         self._report = report
-        self._copies = _Copies(source, windows)
-        self._newest: dict[tuple[int, int], HashTable] = defaultdict(HashTable)
+        self._copies = Copies(source, {p: window.first for p, window in windows.items()})
+        self._newest = NewestParents()
         # Records that list further parents of those that came by.
         self.rest: set[Address] = set()
 
@@ -96,6 +95,7 @@ class TopicTally:
         elif self._copies.take(lineage, origin.job_name or ""):
             report.duplicates += 1
             self._note("duplicates", Finding(record.address, first))
+            report.keys.take(Violation.DUPLICATE, record.key, Finding(record.address, first))
         elif first is not None and first.topic == self._source:
             # With several parents there is no one order that the outputs have to keep.
             if lineage.parent_count == 1:
@@ -113,47 +113,14 @@ class TopicTally:
         if record.key is None:
             self._report.without_key += 1
             return
-        newest = self._newest[record.address.partition, parent.partition]
-        before = newest.raise_to(hash(record.key), parent.offset)
-        if before is not None and parent.offset < before:
+        after = self._newest.take(record, parent)
+        if after is not None:
             self._report.out_of_order += 1
-            after = Address(parent.topic, parent.partition, before)
-            self._note("out_of_order", Finding(record.address, parent, after, record.key))
+            finding = Finding(record.address, parent, after, record.key)
+            self._note("out_of_order", finding)
+            self._report.keys.take(Violation.INVERSION, record.key, finding)
 
     def _note(self, kind: str, finding: Finding) -> None:
         examples = self._report.examples.setdefault(kind, [])
         if len(examples) < EXAMPLES_KEPT:
             examples.append(finding)
-
-
-class _Copies:
-    """Tells whether a record id came before.
-
-    An output of one record of the source needs a bit, any other some dozens of bytes.
-    """
-
-    def __init__(self, source: str, windows: Mapping[int, Window]) -> None:
-        self._source = source
-        self._windows = windows
-        self._bitmaps: dict[str, dict[int, OffsetSet]] = {}
-        self._ids = HashTable()
-
-    def take(self, lineage: Lineage, job_name: str) -> bool:
-        seen = self._bitmap(lineage, job_name)
-        if seen is not None:
-            return not seen.add(lineage.parents[0].offset)
-        # Hashed with a key of this process: ids in headers can be chosen to collide.
-        return self._ids.raise_to(hash(lineage.identity(job_name)), 0) is not None
-
-    def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
-        if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:
-            return None
-        parent = lineage.parents[0]
-        if parent.topic != self._source or parent.offset < self._windows[parent.partition].first:
-            return None
-        bitmaps = self._bitmaps.get(job_name)
-        if bitmaps is None:
-            if len(self._bitmaps) == _JOBS_WITH_BITMAPS:
-                return None
-            bitmaps = self._bitmaps[job_name] = {p: OffsetSet() for p in self._windows}
-        return bitmaps[parent.partition]

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from headwater.deadletter import dead_letter_topic
 from headwater.kafka import Absence
 from headwater.model import Address, Record
 from headwater.rowlineage.headers import Origin, origin_of, parents_topic
@@ -120,7 +121,8 @@ def _with_rest(step: Step, record: Record, sources: Sources) -> Step:
 
 
 def _listed_by(address: Address, child: TraceNode, sources: Sources) -> tuple[Address, ...]:
-    if address.topic != parents_topic(child.address.topic):
+    output = child.address.topic.removesuffix(dead_letter_topic(""))
+    if address.topic != parents_topic(output):
         return ()
     for _, source in sources:
         found = source.fetch(address)

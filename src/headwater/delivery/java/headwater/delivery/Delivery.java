@@ -26,7 +26,7 @@ interface Delivery {
     return switch (options.mode()) {
       case "pipelined" -> new PipelinedDelivery(options);
       case "individual" -> new IndividualDelivery(options, place);
-      case "transactional" -> TransactionalDelivery.begin(options, place);
+      case "transactional" -> new TransactionalDelivery(options, place);
       default -> throw new IllegalArgumentException("unknown mode: " + options.mode());
     };
   }

@@ -3,7 +3,6 @@ package headwater.delivery;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.header.Header;
 
 /** Kafka did not take a record; the text names the input that it was made from. */
 final class DeliveryFailedException extends IOException {
@@ -13,13 +12,24 @@ final class DeliveryFailedException extends IOException {
     super(what + ": " + why.getClass().getSimpleName() + ": " + why.getMessage(), why);
   }
 
-  DeliveryFailedException(ProducerRecord<byte[], byte[]> record, Throwable why) {
-    this("the record for topic " + record.topic() + " made from " + parentsOf(record), why);
+  DeliveryFailedException(String topic, byte[] lineage, Throwable why) {
+    this("the record for topic " + topic + " made from " + parentsIn(lineage), why);
   }
 
-  /** The third word of the record's own lineage: read back only when there is a need. */
+  DeliveryFailedException(ProducerRecord<byte[], byte[]> record, Throwable why) {
+    this(record.topic(), lineageOf(record), why);
+  }
+
+  static byte[] lineageOf(ProducerRecord<byte[], byte[]> record) {
+    return record.headers().headers("lineage").iterator().next().value();
+  }
+
   static String parentsOf(ProducerRecord<byte[], byte[]> record) {
-    Header lineage = record.headers().headers("lineage").iterator().next();
-    return new String(lineage.value(), StandardCharsets.UTF_8).split(" ")[2];
+    return parentsIn(lineageOf(record));
+  }
+
+  /** The third word of a record's own lineage: read back only when there is a need. */
+  private static String parentsIn(byte[] lineage) {
+    return new String(lineage, StandardCharsets.UTF_8).split(" ")[2];
   }
 }

@@ -1,18 +1,37 @@
 package headwater.delivery;
 
 import java.io.IOException;
-import java.util.concurrent.ExecutionException;
+import java.util.ArrayDeque;
+import java.util.Queue;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
-/** A record is sent when the one before it has been acknowledged. */
+/**
+ * A record is sent when the one before it has been acknowledged.
+ *
+ * <p>While it is on its way, the task prepares the next ones. The producer's own thread, which
+ * hears the answer, sends the next at once: waking the task for each record would take longer than
+ * sending it. After a failure it sends nothing more; what then happens is up to the task.
+ */
 final class IndividualDelivery implements Delivery {
+  private static final int MOST_PREPARED = 64;
+  // Larger ones may have to wait for room, which the producer's thread must not: it makes the room.
+  private static final int MOST_BYTES = 64 * 1024;
+
+  private record Failed(ProducerRecord<byte[], byte[]> record, Exception error) {}
+
   private final SinkOptions options;
   private final Producers.Key key;
   private final KafkaProducer<byte[], byte[]> producer;
   private final SetAside refused;
+  // All below are touched with the lock of this object only. Without a failure, records are
+  // prepared only while one is on its way.
+  private final Queue<ProducerRecord<byte[], byte[]>> prepared = new ArrayDeque<>(MOST_PREPARED);
+  private ProducerRecord<byte[], byte[]> onItsWay;
+  private Failed failed;
+  private String lastTopic;
 
   IndividualDelivery(SinkOptions options, TaskOfBatch place) {
     this.options = options;
@@ -23,28 +42,32 @@ final class IndividualDelivery implements Delivery {
   }
 
   @Override
-  public void send(ProducerRecord<byte[], byte[]> record) throws IOException {
-    try {
-      // Bounded: the producer gives up after its delivery.timeout.ms.
-      producer.send(record).get();
-      if (options.pauseMillis() > 0) {
-        Thread.sleep(options.pauseMillis());
+  public synchronized void send(ProducerRecord<byte[], byte[]> record) throws IOException {
+    if (canFollow(record)) {
+      settleFailure();
+      while (prepared.size() == MOST_PREPARED) {
+        awaitAnswer();
       }
-    } catch (ExecutionException failed) {
-      if (!(failed.getCause() instanceof Exception error) || !refused.takes(error)) {
-        throw new DeliveryFailedException(record, failed.getCause());
-      }
-      refused.send(producer, record, error);
-    } catch (InterruptedException stopped) {
-      Thread.currentThread().interrupt();
-      throw new DeliveryFailedException(record, stopped);
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } else {
+      awaitAll();
+    }
+    if (onItsWay == null) {
+      dispatch(record);
+    } else {
+      prepared.add(record);
+    }
+    lastTopic = record.topic();
+    if (options.pauseMillis() > 0) {
+      awaitAll();
+      pause(record);
     }
   }
 
   @Override
-  public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
+  public synchronized Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record)
+      throws IOException {
+    // Behind all that was sent: these, too, go one after the other.
+    awaitAll();
     try {
       return producer.send(record);
     } catch (RuntimeException notTaken) {
@@ -58,10 +81,90 @@ final class IndividualDelivery implements Delivery {
   }
 
   @Override
-  public void finish() {}
+  public synchronized void finish() throws IOException {
+    awaitAll();
+    Producers.release(key);
+  }
 
   @Override
   public void giveUp() {
-    Producers.discard(key);
+    synchronized (this) {
+      prepared.clear();
+    }
+    Producers.discard(key, producer);
+  }
+
+  /** Of a topic that the producer knows, and small: then its thread never waits to send it. */
+  private boolean canFollow(ProducerRecord<byte[], byte[]> record) {
+    int size = record.value() == null ? 0 : record.value().length;
+    return record.topic().equals(lastTopic) && size <= MOST_BYTES;
+  }
+
+  private void dispatch(ProducerRecord<byte[], byte[]> record) {
+    onItsWay = record;
+    try {
+      producer.send(record, (metadata, error) -> answered(record, error));
+    } catch (RuntimeException notTaken) {
+      answered(record, notTaken);
+    }
+  }
+
+  /** On the producer's thread, or within `send` if the record was not taken. */
+  private synchronized void answered(ProducerRecord<byte[], byte[]> record, Exception error) {
+    onItsWay = null;
+    if (error != null) {
+      failed = new Failed(record, error);
+    } else if (!prepared.isEmpty()) {
+      dispatch(prepared.remove());
+    }
+    // The task is woken when there is enough to do for it.
+    if (onItsWay == null || prepared.size() <= MOST_PREPARED / 2) {
+      notifyAll();
+    }
+  }
+
+  /** Returns when nothing is on its way. */
+  private void awaitAll() throws IOException {
+    settleFailure();
+    while (onItsWay != null) {
+      awaitAnswer();
+    }
+  }
+
+  private void awaitAnswer() throws IOException {
+    ProducerRecord<byte[], byte[]> record = onItsWay;
+    try {
+      // Bounded: the producer gives up after its delivery.timeout.ms, and says so.
+      wait();
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new DeliveryFailedException(record, stopped);
+    }
+    settleFailure();
+  }
+
+  /** Sets a refused record aside and goes on with the next; any other failure ends the task. */
+  private void settleFailure() throws IOException {
+    while (failed != null) {
+      Failed one = failed;
+      if (!refused.takes(one.error())) {
+        throw new DeliveryFailedException(one.record(), one.error());
+      }
+      failed = null;
+      refused.send(producer, one.record(), one.error());
+      if (!prepared.isEmpty()) {
+        dispatch(prepared.remove());
+      }
+    }
+  }
+
+  private void pause(ProducerRecord<byte[], byte[]> record) throws IOException {
+    try {
+      // Behind each record, also the last: the next may come in a batch that follows at once.
+      Thread.sleep(options.pauseMillis());
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new DeliveryFailedException(record, stopped);
+    }
   }
 }

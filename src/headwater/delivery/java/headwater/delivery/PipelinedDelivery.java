@@ -1,6 +1,7 @@
 package headwater.delivery;
 
 import java.io.IOException;
+import java.time.Duration;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -18,7 +19,8 @@ final class PipelinedDelivery implements Delivery {
   PipelinedDelivery(SinkOptions options) {
     this.key = new Producers.Key(options.queryId(), 0, options.producer());
     this.producer = Producers.get(key);
-    this.reports = new Reports(new SetAside(options));
+    // What comes behind a failed record must not be sent.
+    this.reports = new Reports(new SetAside(options), () -> producer.close(Duration.ZERO));
   }
 
   @Override
@@ -49,10 +51,11 @@ final class PipelinedDelivery implements Delivery {
   public void finish() throws IOException {
     producer.flush();
     reports.check(producer);
+    Producers.release(key);
   }
 
   @Override
   public void giveUp() {
-    Producers.discard(key);
+    Producers.discard(key, producer);
   }
 }

@@ -18,6 +18,7 @@ public final class Producers {
 
   private static final class Kept {
     final KafkaProducer<byte[], byte[]> producer;
+    int users;
     long used;
 
     Kept(KafkaProducer<byte[], byte[]> producer) {
@@ -33,19 +34,28 @@ public final class Producers {
       kept = new Kept(new KafkaProducer<>(key.properties()));
       KEPT.put(key, kept);
     }
-    kept.used = System.nanoTime();
+    kept.users++;
     return kept.producer;
   }
 
-  /** Ends a producer at once: what it holds is not sent. */
-  static void discard(Key key) {
-    Kept kept;
-    synchronized (Producers.class) {
-      kept = KEPT.remove(key);
-    }
+  /** A task has no more use for its producer, which stays for the next one. */
+  static synchronized void release(Key key) {
+    Kept kept = KEPT.get(key);
     if (kept != null) {
-      kept.producer.close(Duration.ZERO);
+      kept.users--;
+      kept.used = System.nanoTime();
     }
+  }
+
+  /** Ends a producer at once: what it holds is not sent. One that has replaced it stays. */
+  static void discard(Key key, KafkaProducer<byte[], byte[]> producer) {
+    synchronized (Producers.class) {
+      Kept kept = KEPT.get(key);
+      if (kept != null && kept.producer == producer) {
+        KEPT.remove(key);
+      }
+    }
+    producer.close(Duration.ZERO);
   }
 
   /** At the end of a query. */
@@ -65,7 +75,7 @@ public final class Producers {
     long now = System.nanoTime();
     for (Iterator<Kept> all = KEPT.values().iterator(); all.hasNext(); ) {
       Kept kept = all.next();
-      if (now - kept.used > IDLE_NANOS) {
+      if (kept.users == 0 && now - kept.used > IDLE_NANOS) {
         all.remove();
         kept.producer.close(Duration.ZERO);
       }

@@ -33,12 +33,14 @@ record Progress(long batch, int tasks) {
               .listConsumerGroupOffsets(group, new ListConsumerGroupOffsetsOptions().requireStable(true))
               .partitionsToOffsetAndMetadata()
               .get(ASK_SECONDS, TimeUnit.SECONDS);
+      Progress newest = NONE;
+      // One entry, unless the job's output was renamed.
       for (OffsetAndMetadata one : found.values()) {
-        if (one != null) {
-          return new Progress(one.offset(), Integer.parseInt(one.metadata()));
+        if (one != null && one.offset() > newest.batch()) {
+          newest = new Progress(one.offset(), Integer.parseInt(one.metadata()));
         }
       }
-      return NONE;
+      return newest;
     } catch (ExecutionException failed) {
       if (failed.getCause() instanceof GroupIdNotFoundException) {
         return NONE;
@@ -53,15 +55,21 @@ record Progress(long batch, int tasks) {
     }
   }
 
-  /** Whether the task has been committed; fails if its batch was divided in another way then. */
-  boolean covers(TaskOfBatch place) {
-    if (batch == place.batch() && tasks != place.tasks()) {
+  /** Whether the task has been committed; fails if that can't be told. */
+  boolean covers(TaskOfBatch place, boolean lanesOfInput) {
+    if (batch > place.batch()) {
+      throw new KafkaException(
+          "batch " + place.batch() + " is run, but Kafka holds batch " + batch + " already: the "
+              + "checkpoint is older than the output; choose another --checkpoint and "
+              + "--starting-offsets");
+    }
+    if (batch == place.batch() && !lanesOfInput && tasks != place.tasks()) {
       throw new KafkaException(
           "batch " + batch + " was begun with " + tasks + " tasks and is run again with "
               + place.tasks() + ": what is written already can't be told; set the number of "
               + "partitions back");
     }
-    return batch >= place.batch();
+    return batch == place.batch();
   }
 
   private static Map<String, Object> clientProperties(SinkOptions options) {

@@ -27,8 +27,12 @@ final class SetAside {
     this.options = options;
   }
 
+  boolean isOn() {
+    return options.failuresTopic() != null;
+  }
+
   boolean takes(Throwable error) {
-    return options.failuresTopic() != null
+    return isOn()
         && (error instanceof RecordTooLargeException || error instanceof InvalidRecordException);
   }
 

@@ -24,6 +24,8 @@ record SinkOptions(
     // Null: a record that Kafka refuses stops the job.
     String failuresTopic,
     long pauseMillis,
+    // Whether a task has the rows of one partition of the input, all of them and no others.
+    boolean lanesOfInput,
     HashMap<String, Object> producer)
     implements Serializable {
 
@@ -43,6 +45,7 @@ record SinkOptions(
         given.get("parentsTopic"),
         given.get("failuresTopic"),
         given.getLong("pauseMillis", 0),
+        given.getBoolean("lanesOfInput", false),
         producer(given));
   }
 

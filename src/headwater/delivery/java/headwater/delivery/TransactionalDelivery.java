@@ -19,71 +19,68 @@ import org.apache.kafka.common.TopicPartition;
  * One transaction for a task's records, with the batch's number in it: a task that runs again, here
  * or elsewhere, finds that number and writes nothing.
  *
- * <p>The transactional id names query and task, so that a second attempt fences the first, and
- * whatever that had written without committing is void. Producers are kept for the next batch; one
- * that has been fenced meanwhile fails its task, and the next attempt begins with a new producer.
+ * <p>The transactional id names query and lane, so that a second attempt fences the first, and
+ * whatever that had written without committing is void. A lane is a partition of the input, because
+ * Spark may number the tasks of a batch otherwise when it runs again; behind a shuffle it is the
+ * task, whose number then says which rows it has. Producers are kept for the next batch; one that
+ * has been fenced meanwhile fails its task, and the next attempt begins with a new producer.
  */
 final class TransactionalDelivery implements Delivery {
+  private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
   private static final Map<String, Kept> KEPT = new ConcurrentHashMap<>();
 
   /** A producer between two batches; {@code batch} is the last one that it has committed. */
-  private record Kept(KafkaProducer<byte[], byte[]> producer, long batch) {}
+  private record Kept(KafkaProducer<byte[], byte[]> producer, long batch, long since) {}
 
   private final SinkOptions options;
   private final TaskOfBatch place;
-  private final String id;
-  private final KafkaProducer<byte[], byte[]> producer;
-  private final boolean done;
   private final Reports reports;
+  private String id;
+  // Null until the first record, which tells the lane.
+  private KafkaProducer<byte[], byte[]> producer;
+  private boolean done;
   private boolean begun;
 
-  private TransactionalDelivery(
-      SinkOptions options,
-      TaskOfBatch place,
-      String id,
-      KafkaProducer<byte[], byte[]> producer,
-      boolean done) {
+  TransactionalDelivery(SinkOptions options, TaskOfBatch place) {
     this.options = options;
     this.place = place;
-    this.id = id;
-    this.producer = producer;
-    this.done = done;
-    this.reports = new Reports(new SetAside(options));
+    this.reports = new Reports(new SetAside(options), () -> {});
   }
 
-  static TransactionalDelivery begin(SinkOptions options, TaskOfBatch place) {
-    String id = prefix(options.queryId()) + place.task();
+  private void open(ProducerRecord<byte[], byte[]> first) {
+    closeIdle();
+    id = prefix(options.queryId()) + (options.lanesOfInput() ? inputOf(first) : place.task());
     Kept kept = KEPT.remove(id);
     if (kept != null && place.attempt() == 0) {
-      boolean done = kept.batch() >= place.batch();
-      return new TransactionalDelivery(options, place, id, kept.producer(), done);
+      producer = kept.producer();
+      done = kept.batch() >= place.batch();
+      return;
     }
     if (kept != null) {
       kept.producer().close(Duration.ZERO);
     }
     HashMap<String, Object> properties = new HashMap<>(options.producer());
     properties.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, id);
-    KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties);
-    try {
-      // In this order: once earlier attempts are fenced, what is committed stays as it is.
-      producer.initTransactions();
-      boolean done = Progress.of(options, id).covers(place);
-      return new TransactionalDelivery(options, place, id, producer, done);
-    } catch (RuntimeException failed) {
-      producer.close(Duration.ZERO);
-      throw failed;
-    }
+    producer = new KafkaProducer<>(properties);
+    // In this order: once earlier attempts are fenced, what is committed stays as it is.
+    producer.initTransactions();
+    done = Progress.of(options, id).covers(place, options.lanesOfInput());
+  }
+
+  /** Topic and partition of the first parent. */
+  private static String inputOf(ProducerRecord<byte[], byte[]> record) {
+    String parents = DeliveryFailedException.parentsOf(record);
+    return parents.substring(0, parents.indexOf('@')).replace('/', '-');
   }
 
   @Override
   public void send(ProducerRecord<byte[], byte[]> record) throws IOException {
-    if (done) {
-      return;
-    }
-    reports.check(producer);
     try {
-      beginOnce();
-      producer.send(record, reports.of(record));
+      if (!isDone(record)) {
+        reports.check(producer);
+        beginOnce();
+        producer.send(record, reports.of(record));
+      }
     } catch (RuntimeException notTaken) {
       throw new DeliveryFailedException(record, notTaken);
     }
@@ -91,17 +88,24 @@ final class TransactionalDelivery implements Delivery {
 
   @Override
   public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
-    if (done) {
-      // Whoever asks for the address will not send what it is for.
-      TopicPartition nowhere = new TopicPartition(record.topic(), 0);
-      return CompletableFuture.completedFuture(new RecordMetadata(nowhere, 0, 0, 0, 0, 0));
-    }
     try {
+      if (isDone(record)) {
+        // Whoever asks for the address will not send what it is for.
+        TopicPartition nowhere = new TopicPartition(record.topic(), 0);
+        return CompletableFuture.completedFuture(new RecordMetadata(nowhere, 0, 0, 0, 0, 0));
+      }
       beginOnce();
       return producer.send(record);
     } catch (RuntimeException notTaken) {
       throw new DeliveryFailedException(record, notTaken);
     }
+  }
+
+  private boolean isDone(ProducerRecord<byte[], byte[]> record) {
+    if (producer == null) {
+      open(record);
+    }
+    return done;
   }
 
   @Override
@@ -118,6 +122,9 @@ final class TransactionalDelivery implements Delivery {
 
   @Override
   public void finish() throws IOException {
+    if (producer == null) {
+      return;
+    }
     try {
       if (begun) {
         producer.flush();
@@ -132,8 +139,10 @@ final class TransactionalDelivery implements Delivery {
       throw new DeliveryFailedException(
           "task " + place.task() + " of batch " + place.batch() + " was not committed", failed);
     }
-    long last = begun || done ? place.batch() : place.batch() - 1;
-    KEPT.put(id, new Kept(producer, last));
+    Kept displaced = KEPT.put(id, new Kept(producer, place.batch(), System.nanoTime()));
+    if (displaced != null) {
+      displaced.producer().close(Duration.ZERO);
+    }
   }
 
   @Override
@@ -146,7 +155,19 @@ final class TransactionalDelivery implements Delivery {
         // The next attempt's first call makes it void, too.
       }
     }
-    producer.close(Duration.ZERO);
+    if (producer != null) {
+      producer.close(Duration.ZERO);
+    }
+  }
+
+  private static void closeIdle() {
+    long now = System.nanoTime();
+    for (Map.Entry<String, Kept> one : KEPT.entrySet()) {
+      Kept kept = one.getValue();
+      if (now - kept.since() > IDLE_NANOS && KEPT.remove(one.getKey(), kept)) {
+        kept.producer().close(Duration.ZERO);
+      }
+    }
   }
 
   static void close(String queryId, Duration bound) {

@@ -1,0 +1,97 @@
+"""Following a topic a few records at a time, with a say in how far each partition is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
+from headwater.kafka.consumer import record_of
+from headwater.model import Record
+from headwater.settings import Settings
+
+_BATCH = 1000
+
+
+class TopicFollower:
+    """Gives what arrives in a topic, each partition in order; waits out a broker that is away.
+
+    `positions` are the offsets up to which the partitions have been given, transaction markers
+    at their ends included. No consumer group is left behind.
+    """
+
+    def __init__(self, topic: str, begins: Mapping[int, int], settings: Settings) -> None:
+        self.positions = dict(begins)
+        self._topic = topic
+        self._settings = settings
+        self._paused: set[int] = set()
+        config = client_config(
+            settings,
+            **{
+                # A group id has to be there; nothing is ever committed under it.
+                "group.id": "headwater-follower",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+            },
+        )
+        try:
+            self._consumer = Consumer(config)
+            self._consumer.assign([self._place(part, begin) for part, begin in begins.items()])
+        except KafkaException as error:
+            raise from_kafka_error(error.args[0], settings, f"following {topic!r}") from error
+
+    def poll(self, seconds: float) -> list[Record]:
+        """What has arrived, at most a thousand records; waits up to `seconds` for the first."""
+        records = []
+        for message in self._consumer.consume(_BATCH, seconds):
+            error, partition = message.error(), message.partition() or 0
+            offset = message.offset() or 0
+            if error is None:
+                records.append(record_of(message))
+                self.positions[partition] = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self.positions[partition] = max(self.positions[partition], offset)
+            elif error.code() not in UNREACHABLE:
+                raise from_kafka_error(error, self._settings, f"following {self._topic!r}")
+        return records
+
+    def add(self, partition: int, begin: int) -> None:
+        """Follow a partition that was made since."""
+        self.positions[partition] = begin
+        self._consumer.incremental_assign([self._place(partition, begin)])
+
+    def hold(self, partition: int) -> None:
+        """Give nothing more of a partition until it is let go."""
+        if partition not in self._paused:
+            self._paused.add(partition)
+            self._consumer.pause([self._place(partition)])
+
+    def let_go(self, partition: int) -> None:
+        """Go on with a partition that was held."""
+        if partition in self._paused:
+            self._paused.remove(partition)
+            self._consumer.resume([self._place(partition)])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _place(self, partition: int, offset: int | None = None) -> TopicPartition:
+        if offset is None:
+            return TopicPartition(self._topic, partition)
+        return TopicPartition(self._topic, partition, offset)

@@ -1,0 +1,110 @@
+"""The driver killed with -9 in the middle of a batch, in each mode but exactly once, which has
+tests of its own: what the table in the docs promises, no less."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.support import environment
+
+from headwater import LineageJob
+from headwater.checkpoint import Reading, read_progress, read_reading
+from headwater.kafka import end_offsets, read_topic
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+from headwater.testing import Ledger
+from headwater.testing.fixtures import TopicMaker
+from headwater.trace import verify
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+JOB = "fifo_orderer_bulk_send"
+
+
+def finish(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
+    """Run the job in this process until it has caught up."""
+    job = LineageJob(JOB, settings=settings, checkpoint=checkpoint, delivery=mode)
+    rows = job.read(source).select("key", "value", "lineage")
+    job.write(rows, target, trigger={"availableNow": True})
+
+
+def run_and_kill(
+    mode: str, source: str, target: str, settings: Settings, checkpoint: Path, log: Path
+) -> None:
+    """Run the job in a process of its own; as soon as a batch is being written, kill it all."""
+    before = sum(end_offsets(target, settings).values())
+    command = [sys.executable, "-m", "headwater", "run", f"{JOB}_job", "--delivery", mode]
+    command += ["--input-topic", source, "--output-topic", target]
+    command += ["--checkpoint", str(checkpoint)]
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            command, stdout=output, stderr=output, start_new_session=True, env=environment(settings)
+        )
+    try:
+        deadline = time.monotonic() + 90
+        while sum(end_offsets(target, settings).values()) == before:
+            assert job.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.005)
+    finally:
+        for victim in [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]:
+            victim.kill()
+        job.wait(10)
+
+
+def copies_outside(reading: Reading, source: str, target: str, settings: Settings) -> list[str]:
+    """Records that are there twice, and were not in the batch that was cut off."""
+    seen, wrong = set(), []
+    for record in read_topic(target, settings):
+        lineage = origin_of(record).lineage
+        assert lineage is not None
+        (parent,) = lineage.parents
+        first = reading.committed[source].get(parent.partition, 0)
+        end = reading.begun[source].get(parent.partition, 0)
+        if parent in seen and not first <= parent.offset < end:
+            wrong.append(str(record.address))
+        seen.add(parent)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("mode", "records"),
+    [("strict", 40_000), ("idempotent", 40_000), ("batched", 40_000), ("individual", 25_000)],
+)
+def test_a_driver_killed_in_the_middle_of_a_batch_loses_nothing_and_keeps_the_order(
+    broker: Settings,
+    spark: object,
+    make_topic: TopicMaker,
+    tmp_path: Path,
+    mode: str,
+    records: int,
+) -> None:
+    source, target = make_topic("in"), make_topic("out")
+    checkpoint = tmp_path / "checkpoint"
+    ledger = Ledger(source, broker)
+    ledger.write(records // 5)
+    finish(mode, source, target, broker, checkpoint)
+    ledger.write(records - ledger.total)
+    run_and_kill(mode, source, target, broker, checkpoint, tmp_path / "job.log")
+    # The fault is proved: a batch was begun, had written something, and was not committed.
+    assert read_progress(checkpoint).cut_off == 1
+    cut_off = read_reading(checkpoint)
+    assert cut_off is not None
+    finish(mode, source, target, broker, checkpoint)
+    report = ledger.check(target)
+    assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
+    proof = verify(target, source, broker)
+    assert (proof.missing, proof.out_of_order) == (0, 0)
+    assert proof.duplicates == report.duplicates
+    if mode == "strict":
+        assert report.perfect
+        assert proof.passed
+    else:
+        # The batch was run again as a whole, and only that batch.
+        assert 0 < report.duplicates < records - records // 5
+        assert copies_outside(cut_off, source, target, broker) == []
