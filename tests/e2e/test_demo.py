@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from click.testing import CliRunner
 from tests.support import Headwater
@@ -17,12 +19,15 @@ from headwater.settings import Settings
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
-    for _ in range(2):
-        done = headwater("demo")
+    for names in ([], ["fifo", "tracker"]):
+        done = headwater("demo", *names)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "All 8 checks passed" in done.stdout
+        assert "All 15 checks passed" in done.stdout
         assert "job_name:visits_reducer" in done.stdout
         assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
+        for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
+            assert re.search(rf"\d+ records in `{output}`", done.stdout)
+        assert len(re.findall(r"CreateTime:\d{13}  Partition:[01]  ", done.stdout)) == 12
         # What was there before belongs to somebody: it must not disturb the next telling.
         with RecordProducer(broker) as producer:
             producer.send("visits", b"a stranger", b"x")

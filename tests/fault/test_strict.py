@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.support import environment
+from tests.support import alive, environment
 
 from headwater.kafka import end_offsets
 from headwater.settings import Settings
@@ -96,7 +96,7 @@ def executors_of(job: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process(job.pid).children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        if alive(process) and "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
     ]
 
 

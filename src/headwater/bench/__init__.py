@@ -5,6 +5,7 @@ from collections.abc import Mapping
 # Name -> module with `measure(settings) -> BenchResult`; imported when it is run.
 BENCHES: Mapping[str, str] = {
     "catalog": "headwater.bench.catalog",
+    "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
     "lineage": "headwater.bench.lineage",
     "trace": "headwater.bench.trace",

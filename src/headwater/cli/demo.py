@@ -12,6 +12,17 @@ from headwater.demo import STORIES, Story
 from headwater.services.processes import noted
 from headwater.settings import Settings
 
+_SEE_MORE = {
+    "tracker": (
+        "headwater consume visits-reduced --from-beginning --headers",
+        "headwater trace visits-reduced/0@0",
+    ),
+    "fifo": (
+        "headwater consume visits-individual-send --from-beginning --timestamps --partitions",
+        "headwater verify visits-individual-send --source visits --order --follow",
+    ),
+}
+
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(STORIES)))
@@ -34,8 +45,7 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
         console.print(f"{len(story.failed)} of {story.passed + len(story.failed)} checks failed.")
         ctx.exit(1)
     console.print(f"All {story.passed} checks passed in {seconds:.0f} s.")
-    console.print(
-        "The services keep running: `headwater consume visits-reduced --from-beginning --headers` "
-        "shows more, `headwater trace visits-reduced/0@0` asks, `headwater down` stops them.",
-        soft_wrap=True,
-    )
+    console.print("The services keep running; `headwater down` stops them. To see more:")
+    for name in names or STORIES:
+        for command in _SEE_MORE.get(name, ()):
+            console.print(f"  {command}", soft_wrap=True)

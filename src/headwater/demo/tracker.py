@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from types import ModuleType
 
+from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
 from headwater.generator import KINDS, generate
 from headwater.jobs import visits_decorator_job, visits_reducer_job
-from headwater.jvm.jars import ensure_jars
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
 from headwater.rowlineage.headers import LINEAGE, PARENT_LINEAGE
-from headwater.services import up
 from headwater.settings import Settings
 from headwater.trace import TraceNode, trace, verify
 
@@ -31,12 +30,7 @@ def tell(story: Story) -> None:
     """The seed's scenario, on the local broker or the user's own."""
     settings = story.settings
     story.title("Tracker: every record says which job, version and micro-batch made it, from what")
-    with story.step("Make sure that the pinned jars are there") as step:
-        jars = ensure_jars(("broker", "kafka"), settings, story.watch)
-        step.result = f"{len(jars)} in {settings.jars_dir}"
-    with story.step("Start a Kafka broker") as step:
-        for state in up(["kafka"], settings, story.watch):
-            step.result = f"{state.state} at {state.address}"
+    start_broker(story)
     partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings).partitions
     sent = _generate(story, partitions)
     decorated = _run(story, visits_decorator_job, _DECORATED, partitions)

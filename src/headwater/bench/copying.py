@@ -1,0 +1,148 @@
+"""Copying a topic with Spark, timed: what the measurements of jobs have in common.
+
+Contenders copy the same topic in turn, in one session, so that the machine's noise hits all of
+them alike. Each copy is timed from the start of its query to its end.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from headwater.bench.result import Figure
+from headwater.delivery import DEFAULT_MODE
+from headwater.kafka import create_topic, delete_topics, end_offsets, list_topics
+from headwater.pipeline import LineageJob
+from headwater.settings import Settings
+
+# Takes a place for its checkpoint; returns when everything is copied.
+Copy = Callable[[Path], None]
+
+
+@dataclass
+class Timing:
+    """Of one contender: records per second, and CPU seconds of driver and JVM, by round."""
+
+    rates: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    # What the copy takes on the broker's disk, if that was asked for.
+    size: int = 0
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(self.rates)
+
+    def figures(self, name: str, records: int) -> list[Figure]:
+        seconds = statistics.median(self.cpu) * 1_000_000 / records
+        return [
+            Figure(name, round(self.rate), "records/s"),
+            Figure(f"{name}: CPU", round(seconds, 2), "s per million records"),
+        ]
+
+
+def plain_copy(
+    spark: SparkSession,
+    settings: Settings,
+    source: str,
+    target: str,
+    *,
+    reading: Mapping[str, str] | None = None,
+    writing: Mapping[str, str] | None = None,
+) -> Copy:
+    """Spark's own source and sink: key and value, no headers."""
+
+    def copy(place: Path) -> None:
+        brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
+        stream = (
+            spark.readStream.format("kafka")
+            .options(**brokers, subscribe=source, startingOffsets="earliest", **(reading or {}))
+            .load()
+        )
+        query = (
+            stream.select("key", "value")
+            .writeStream.format("kafka")
+            .options(**brokers, topic=target, checkpointLocation=str(place), **(writing or {}))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    return copy
+
+
+def headwater_copy(
+    settings: Settings, source: str, target: str, delivery: str = DEFAULT_MODE
+) -> Copy:
+    """A job of Headwater's: key, value, headers and lineage."""
+
+    def copy(place: Path) -> None:
+        job = LineageJob("bench_copy", settings=settings, checkpoint=place, delivery=delivery)
+        records = job.read(source).select("key", "value", "lineage")
+        job.write(records, target, trigger={"availableNow": True})
+
+    return copy
+
+
+def time_copies(
+    contenders: Mapping[str, Copy],
+    target: str,
+    records: int,
+    settings: Settings,
+    *,
+    partitions: int,
+    repeats: int,
+    size: Callable[[], int] = lambda: 0,
+) -> dict[str, Timing]:
+    """All contenders in turn, `repeats` times; a round before them warms the JVM up."""
+    timings = {name: Timing() for name in contenders}
+    for round_ in range(repeats + 1):
+        for name, copy in contenders.items():
+            with new_topic(target, partitions, settings), tempfile.TemporaryDirectory() as place:
+                cpu, began = cpu_seconds(), time.monotonic()
+                copy(Path(place) / "checkpoint")
+                seconds, used = time.monotonic() - began, cpu_seconds() - cpu
+                check_copied(target, records, settings)
+                timings[name].size = size()
+            if round_:
+                timings[name].rates.append(records / seconds)
+                timings[name].cpu.append(used)
+    return timings
+
+
+def check_copied(target: str, records: int, settings: Settings) -> None:
+    written = sum(end_offsets(target, settings).values())
+    if written < records:
+        raise RuntimeError(f"{written} of {records} records were copied")
+
+
+def cpu_seconds() -> float:
+    """Of this process and its JVM; the broker's is not counted."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
+
+
+@contextmanager
+def new_topic(name: str, partitions: int, settings: Settings) -> Iterator[None]:
+    """A topic that is gone afterwards."""
+    create_topic(name, partitions, settings)
+    try:
+        yield
+    finally:
+        delete_topics([name], settings)
+        _wait_until_gone(name, settings)
+
+
+def _wait_until_gone(name: str, settings: Settings) -> None:
+    for _ in range(200):
+        if name not in {topic.name for topic in list_topics(settings)}:
+            return
+        time.sleep(0.05)
