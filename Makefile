@@ -24,6 +24,7 @@ setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
 
 .PHONY: test
 test: lint types arrows ## Lint, types, arrows and all tests: exactly what CI runs
+	@$(BIN)/headwater jars fetch  # once, not by each worker
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: lint
