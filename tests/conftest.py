@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from tests.catalog_support import Catalog, fresh_database, running
 from tests.support import Headwater, environment
 
@@ -15,6 +16,11 @@ from headwater.services.postgres import PostgresServer
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
+
+# The same examples in every run, so that a change and not chance turns it red;
+# `--hypothesis-profile=default` looks for new ones.
+hypothesis_settings.register_profile("repeatable", derandomize=True)
+hypothesis_settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ RECORDS = 100_000
 
 # A user's own job with a Python function; the first worker that has come half-way kills itself.
 DYING_WORKER = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from headwater import LineageJob
 
@@ -34,6 +34,7 @@ def half_way(batches):
         seen += batch.num_rows
         if seen > 20_000 and not Path(marker).exists():
             Path(marker).touch()
+            time.sleep(3)  # until what came before is on its way to Kafka
             os.kill(os.getpid(), signal.SIGKILL)
         yield batch
 

@@ -176,7 +176,8 @@ class _Shown:
         return len(self._found.children) >= self._max_records or self._depth >= self._max_depth
 
     def _cut(self, place: Place, parents: Numbers, begin: Numbers, end: Numbers) -> None:
-        """Mark the parents from `begin` to `end`, which have children that are not shown."""
+        """Mark the parents from `begin` to `end`: they have edges that were not looked at, which
+        nearly always lead to children that are not shown."""
         steps = np.zeros(len(parents) + 1, dtype=np.int64)
         np.add.at(steps, begin, 1)
         np.add.at(steps, end, -1)
