@@ -79,8 +79,14 @@ def test_a_point_does_nothing_when_nothing_is_armed() -> None:
     assert fired() == {}
 
 
-def test_an_unarmed_process_does_not_even_look_at_the_name() -> None:
+def test_an_unarmed_process_does_not_even_look_at_the_name(tmp_path: Path) -> None:
     reach("no_such_point")
+    assert fired() == {}
+    # Armed, with whatever, the same call is a mistake.
+    arm(f"{BEFORE}=raise", tmp_path / "journal")
+    with pytest.raises(InternalError):
+        reach("no_such_point")
+    disarm()
 
 
 def test_empty_text_disarms() -> None:

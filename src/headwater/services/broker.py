@@ -19,9 +19,8 @@ from headwater.services.processes import (
     find_process,
     run_to_end,
     start_detached,
-    stop_process,
 )
-from headwater.services.service import ServiceState, State, wait_until_it_answers
+from headwater.services.service import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.settings import Settings
 
 _PROPERTIES = """\
@@ -67,17 +66,15 @@ rootLogger.appenderRef.file.ref=file
 """
 
 
-class KafkaBroker:
+class KafkaBroker(LocalService):
     """The broker of one Headwater home."""
 
     name = "kafka"
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings, f"-Dheadwater.home={settings.home_dir}")
         self._folder = settings.home_dir / "kafka"
         self._data = self._folder / "data"
-        self._log = settings.home_dir / "logs" / "kafka.log"
-        self._marker = f"-Dheadwater.home={settings.home_dir}"
 
     def start(self, watch: Watcher) -> ServiceState:
         settings = self._settings
@@ -101,25 +98,12 @@ class KafkaBroker:
         wait_until_it_answers(self.name, process, self._answers, self._newest_log(), settings)
         return self._state(State.RUNNING, process.pid)
 
-    def state(self) -> ServiceState:
-        process = find_process(self._marker)
-        if process is None:
-            return self._state(State.STOPPED)
-        return self._state(State.RUNNING if self._answers() else State.SILENT, process.pid)
-
-    def stop(self) -> bool:
-        process = find_process(self._marker)
-        if process is None:
-            return False
-        stop_process(process, self._settings.services.stop_timeout_seconds)
-        return True
-
     def wipe(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _state(self, state: State, pid: int | None = None) -> ServiceState:
-        address = f"localhost:{self._settings.kafka.port}"
-        return ServiceState(self.name, state, address, pid, str(self._log))
+    @property
+    def _address(self) -> str:
+        return f"localhost:{self._settings.kafka.port}"
 
     def _newest_log(self) -> Path:
         # Until its logging is set up the JVM writes to standard output only.

@@ -16,8 +16,8 @@ from headwater.errors import HeadwaterError, InputError, MissingPartError
 from headwater.jvm.jars import Watcher
 from headwater.services.postgres import PostgresServer
 from headwater.services.preflight import check_free_space, check_port_free
-from headwater.services.processes import find_process, start_detached, stop_process
-from headwater.services.service import ServiceState, State, wait_until_it_answers
+from headwater.services.processes import find_process, start_detached
+from headwater.services.service import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.settings import Settings, exported
 
 _NEEDED = ("fastapi", "httptools", "jwt", "orjson", "psycopg_pool", "uvicorn", "uvloop")
@@ -52,15 +52,13 @@ def check_installed() -> None:
         )
 
 
-class CatalogService:
+class CatalogService(LocalService):
     """The lineage service of one Headwater home."""
 
     name = "catalog"
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._log = settings.home_dir / "logs" / "catalog.log"
-        self._marker = f"headwater.catalog={settings.home_dir}"
+        super().__init__(settings, f"headwater.catalog={settings.home_dir}")
 
     def start(self, watch: Watcher) -> ServiceState:
         settings = self._settings
@@ -77,27 +75,14 @@ class CatalogService:
         wait_until_it_answers(self.name, process, self._answers, self._log, settings)
         return self._state(State.RUNNING, process.pid)
 
-    def state(self) -> ServiceState:
-        process = find_process(self._marker)
-        if process is None:
-            return self._state(State.STOPPED)
-        return self._state(State.RUNNING if self._answers() else State.SILENT, process.pid)
-
-    def stop(self) -> bool:
-        process = find_process(self._marker)
-        if process is None:
-            return False
-        stop_process(process, self._settings.services.stop_timeout_seconds)
-        return True
-
     def wipe(self) -> None:
         """Its data lies in the database."""
 
-    def _state(self, state: State, pid: int | None = None) -> ServiceState:
+    @property
+    def _address(self) -> str:
         catalog = self._settings.catalog
         scheme = "https" if catalog.tls_certificate else "http"
-        address = f"{scheme}://{_reachable(catalog.host)}:{catalog.port}"
-        return ServiceState(self.name, state, address, pid, str(self._log))
+        return f"{scheme}://{_reachable(catalog.host)}:{catalog.port}"
 
     def _answers(self) -> bool:
         try:

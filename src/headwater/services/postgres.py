@@ -17,7 +17,7 @@ from headwater.errors import MissingPartError, ServiceStartError, UnsupportedVer
 from headwater.jvm.jars import Watcher
 from headwater.services.preflight import check_free_space, check_port_free
 from headwater.services.processes import find_process, run_to_end, start_detached, stop_process
-from headwater.services.service import ServiceState, State, wait_until_it_answers
+from headwater.services.service import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.settings import Settings
 
 _USER = "headwater"
@@ -39,19 +39,17 @@ _AS_NOBODY = (
 )
 
 
-class PostgresServer:
+class PostgresServer(LocalService):
     """The PostgreSQL of one Headwater home."""
 
     name = "postgres"
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._folder = settings.home_dir / "postgres"
-        self._data = self._folder / "data"
-        self._log = settings.home_dir / "logs" / "postgres.log"
         # A setting that PostgreSQL takes and does not know: the bare path of the data may also be
         # an argument of `du` or of a backup, which are not ours to stop.
-        self._marker = f"headwater.home={settings.home_dir}"
+        super().__init__(settings, f"headwater.home={settings.home_dir}")
+        self._folder = settings.home_dir / "postgres"
+        self._data = self._folder / "data"
 
     @property
     def url(self) -> str:
@@ -62,7 +60,7 @@ class PostgresServer:
 
     def start(self, watch: Watcher) -> ServiceState:
         settings = self._settings
-        process = self._process()
+        process = find_process(self._marker)
         if process is None:
             check_free_space(self._folder, settings)
             check_port_free(settings.postgres.port, "HEADWATER_POSTGRES__PORT")
@@ -78,31 +76,18 @@ class PostgresServer:
         wait_until_it_answers(self.name, process, self._answers, self._log, settings)
         return self._state(State.RUNNING, process.pid)
 
-    def state(self) -> ServiceState:
-        process = self._process()
-        if process is None:
-            return self._state(State.STOPPED)
-        return self._state(State.RUNNING if self._answers() else State.SILENT, process.pid)
-
-    def stop(self) -> bool:
-        process = self._process()
-        if process is None:
-            return False
+    def _end(self, process: psutil.Process) -> None:
         # SIGINT is PostgreSQL's fast stop: it ends sessions instead of waiting for them.
         process.send_signal(2)
         psutil.wait_procs([process], timeout=self._settings.services.stop_timeout_seconds)
         stop_process(process, timeout_seconds=1)
-        return True
 
     def wipe(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _process(self) -> psutil.Process | None:
-        return find_process(self._marker)
-
-    def _state(self, state: State, pid: int | None = None) -> ServiceState:
-        address = f"postgresql://{_USER}@127.0.0.1:{self._settings.postgres.port}/{_DATABASE}"
-        return ServiceState(self.name, state, address, pid, str(self._log))
+    @property
+    def _address(self) -> str:
+        return f"postgresql://{_USER}@127.0.0.1:{self._settings.postgres.port}/{_DATABASE}"
 
     def _answers(self) -> bool:
         port = str(self._settings.postgres.port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -13,7 +14,7 @@ import psutil
 
 from headwater.errors import ServiceStartError
 from headwater.jvm.jars import Watcher
-from headwater.services.processes import end_of_log
+from headwater.services.processes import end_of_log, find_process, stop_process
 from headwater.settings import Settings
 
 _POLL_SECONDS = 0.1
@@ -61,6 +62,44 @@ class Service(Protocol):
 
     def wipe(self) -> None:
         """Remove all of its data."""
+
+
+class LocalService(ABC):
+    """A service that is one process, started from a home and found by its command line."""
+
+    name: str
+
+    def __init__(self, settings: Settings, marker: str) -> None:
+        self._settings = settings
+        self._marker = marker
+        self._log = settings.home_dir / "logs" / f"{self.name}.log"
+
+    def state(self) -> ServiceState:
+        process = find_process(self._marker)
+        if process is None:
+            return self._state(State.STOPPED)
+        return self._state(State.RUNNING if self._answers() else State.SILENT, process.pid)
+
+    def stop(self) -> bool:
+        process = find_process(self._marker)
+        if process is not None:
+            self._end(process)
+        return process is not None
+
+    def _end(self, process: psutil.Process) -> None:
+        stop_process(process, self._settings.services.stop_timeout_seconds)
+
+    def _state(self, state: State, pid: int | None = None) -> ServiceState:
+        return ServiceState(self.name, state, self._address, pid, str(self._log))
+
+    @property
+    @abstractmethod
+    def _address(self) -> str:
+        """Where it is reached, without secrets."""
+
+    @abstractmethod
+    def _answers(self) -> bool:
+        """Whether it serves; asked often, and bounded."""
 
 
 def wait_until_it_answers(

@@ -67,8 +67,9 @@ def test_a_value_is_never_taken_as_markup(monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_variable_that_is_listed_is_one_that_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for row in setting_rows(load()):
+    rows = list(setting_rows(load()))
+    for row in rows:
         for variable in row.variable.split(" or "):
             # An empty path, word or port is refused or ignored; an unknown name is always refused.
             monkeypatch.setenv(variable, row.value or row.default or "{}")
-    load()
+    assert [row.name for row in setting_rows(load())] == [row.name for row in rows]

@@ -275,8 +275,10 @@ def test_down_stops_the_noted_process_of_this_home_and_no_other(
     assert down(load(home=mine)) == []
 
 
-def test_a_helper_that_succeeds_gets_its_input_and_environment() -> None:
-    code = "import os, sys; sys.exit(sys.stdin.read() != 'in' or os.environ['TEST_GIVEN'] != 'x')"
+def test_a_helper_that_succeeds_gets_its_input_and_environment(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    write = f"open({str(got)!r}, 'w').write(sys.stdin.read() + os.environ['TEST_GIVEN'])"
+    code = f"import os, sys; {write}"
     run_to_end(
         [sys.executable, "-c", code],
         "the helper",
@@ -284,6 +286,7 @@ def test_a_helper_that_succeeds_gets_its_input_and_environment() -> None:
         stdin="in",
         environment={"TEST_GIVEN": "x"},
     )
+    assert got.read_text() == "inx"
 
 
 def test_a_helper_that_fails_is_told_with_the_end_of_its_output() -> None:

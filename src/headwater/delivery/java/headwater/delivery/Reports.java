@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Headers;
 
 /** What Kafka says of the records of a task. Every report is looked at; the first failure stays. */
 final class Reports {
@@ -23,22 +24,22 @@ final class Reports {
         if (error != null && refused.takes(error)) {
           refused.add(record, error);
         } else if (error != null) {
-          fail(record.topic(), DeliveryFailedException.lineageOf(record), error);
+          fail(record.topic(), record.headers(), error);
         }
       };
     }
-    // Until it is answered the record itself is not kept: its copy in the producer's buffer is.
+    // Key and value are in the producer's buffer: only what an error tells is kept beside it.
     String topic = record.topic();
-    byte[] lineage = DeliveryFailedException.lineageOf(record);
+    Headers headers = record.headers();
     return (metadata, error) -> {
       if (error != null) {
-        fail(topic, lineage, error);
+        fail(topic, headers, error);
       }
     };
   }
 
-  private void fail(String topic, byte[] lineage, Exception error) {
-    if (failure.compareAndSet(null, new DeliveryFailedException(topic, lineage, error))) {
+  private void fail(String topic, Headers headers, Exception error) {
+    if (failure.compareAndSet(null, new DeliveryFailedException(topic, headers, error))) {
       onFailure.run();
     }
   }

@@ -50,7 +50,7 @@ final class SetAside {
   void send(
       KafkaProducer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, Exception error)
       throws IOException {
-    String address = DeliveryFailedException.parentsOf(record);
+    String address = DeliveryFailedException.parentsIn(record.headers());
     ProducerRecord<byte[], byte[]> reference =
         new ProducerRecord<>(
             options.failuresTopic(), null, record.key(), reference(address, record.value()));

@@ -69,7 +69,7 @@ final class TransactionalDelivery implements Delivery {
 
   /** Topic and partition of the first parent. */
   private static String inputOf(ProducerRecord<byte[], byte[]> record) {
-    String parents = DeliveryFailedException.parentsOf(record);
+    String parents = DeliveryFailedException.parentsIn(record.headers());
     return parents.substring(0, parents.indexOf('@')).replace('/', '-');
   }
 
