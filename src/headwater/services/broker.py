@@ -44,6 +44,9 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
+# Kafka's own 128 MiB for compaction is half of the heap here, in one piece, which the heap does
+# not always have; this is enough for half a million keys at a time.
+log.cleaner.dedupe.buffer.size=16777216
 """
 
 _LOGGING = """\
