@@ -12,6 +12,7 @@
     │   ├── CheckpointError        damaged, or of another query
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
+    │   ├── StateLimitError        a query keeps more than it may
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -95,6 +96,10 @@ class CheckpointInUseError(CheckpointError):
 
 class LineageIndexError(InputError):
     """The index of edges is missing, damaged, or not what it should be."""
+
+
+class StateLimitError(InputError):
+    """The state of a query has reached the limit that it was given."""
 
 
 class UnsafeDeliveryError(InputError):

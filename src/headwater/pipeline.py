@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
+from headwater.deadletter.letter import LATE
 from headwater.delivery import DEFAULT_MODE, delivery_mode
 from headwater.delivery.dead_letter import (
     ERROR_COLUMN,
@@ -37,7 +38,8 @@ from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
-from headwater.spark import create_session, read_topic_stream
+from headwater.spark import OnBatch, create_session, read_topic_stream
+from headwater.trace.fate import LATE_SUFFIX
 
 OnFailure = Literal["stop", "dead-letter"]
 
@@ -79,18 +81,31 @@ class LineageJob:
             name, self._settings, connectors=connectors, watch=watch
         )
 
-    def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
+    def read(
+        self,
+        topic: str,
+        *,
+        starting_offsets: str = "earliest",
+        beside: Sequence[str] = (),
+        max_records_per_batch: int | None = None,
+    ) -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`."""
+        and `lineage`.
+
+        Args:
+            beside: further topics in the same stream, which have to be there.
+        """
         self._topics.append(topic)
         if self._settings.jobs.create_topics:
             found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
             self._partitions.append(found.partitions)
+        limit = {"maxOffsetsPerTrigger": str(max_records_per_batch)}
         stream = read_topic_stream(
             self.spark,
-            topic,
+            ",".join((topic, *beside)),
             self._settings,
             starting_offsets=starting_offsets,
+            **(limit if max_records_per_batch else {}),
         )
         return with_lineage(stream)
 
@@ -101,11 +116,19 @@ class LineageJob:
         *,
         trigger: Mapping[str, Any] | None = None,
         on_failure: OnFailure = "stop",
+        late_output: bool = False,
+        one_per_first_parent: bool = False,
+        on_batch: OnBatch | None = None,
     ) -> None:
         """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
         ends or is stopped.
 
         Args:
+            late_output: rows whose error is of the kind `LATE` go to `<topic>-late`.
+            one_per_first_parent: of a join that keeps one match for each record of its first
+                input, and may choose another one when a batch is run again.
+            on_batch: gets what Spark tells of each micro-batch; an error that it raises ends
+                the query.
             on_failure: what to do with a record that Kafka refuses for what it is, such as its
                 size: stop with its address in the error, or set it aside in the dead letter.
 
@@ -115,7 +138,8 @@ class LineageJob:
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
         _check_columns(records, topic)
-        topics = (topic, dead_letter_topic(topic))
+        late = (topic + LATE_SUFFIX,) if late_output else ()
+        topics = (topic, dead_letter_topic(topic), *late)
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
             for name in (*topics, *_topics_for_parents(records, topic)):
@@ -129,14 +153,15 @@ class LineageJob:
             self._order,
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
             one_input_per_task=self._has_one_input_per_task(records),
+            one_per_first_parent=one_per_first_parent,
         )
         rows = self._rows(records, topics)
-        deliver(self.spark, rows, target, self._mode, self._settings, self._say)
+        deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch)
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
         return len(set(self._topics)) == len(self._topics) and not _SHUFFLES.search(_plan(records))
 
-    def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
+    def _rows(self, records: DataFrame, topics: tuple[str, ...]) -> DataFrame:
         """Good and bad records in one pass; each row names the topic that it goes to."""
         limit = self._settings.jobs.max_value_bytes
         rows = _with_errors(records, limit)
@@ -144,6 +169,8 @@ class LineageJob:
         failed = error.isNotNull()
         value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
         topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+        for late in topics[2:]:
+            topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
         return sink_rows(rows.withColumn("value", value), topic)
 
 

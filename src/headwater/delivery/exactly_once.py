@@ -72,17 +72,20 @@ class ExactlyOnce(Idempotent):
         faultpoints.reach("before_recovery")
         rows = run.rows
         if written:
-            there = run.spark.createDataFrame([(identity,) for identity in written], [_IDENTITY])
             identity = lineage_identity(
                 F.col(LINEAGE_COLUMN), run.target.job_name, F.col(ORDINAL_COLUMN)
             )
+            if run.target.one_per_first_parent:
+                written = {each.partition(",")[0] for each in written}
+                identity = F.substring_index(identity, ",", 1)
+            there = run.spark.createDataFrame([(each,) for each in written], [_IDENTITY])
             named = rows.withColumn(_IDENTITY, identity)
             rows = named.join(F.broadcast(there), _IDENTITY, "left_anti")
         # `once` runs just the batch that the checkpoint asks for, then ends.
         once = {"once": True}
         query = start(rows, run.target, run.id, self.options(), run.settings, trigger=once)
         try:
-            run_until_stopped(query, stop, run.settings, run.say)
+            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
         finally:
             close_producers(run.spark, query)
         faultpoints.reach("after_recovery")
