@@ -100,6 +100,13 @@ class RunningJoin:
         new, self._seen = values[self._seen :], len(values)
         return sorted(new)
 
+    def wait_for_records(self, count: int) -> None:
+        deadline = time.monotonic() + 90
+        while len(self.records()) < count:
+            assert not self._error, self._error
+            assert time.monotonic() < deadline, f"less than {count} records came out"
+            time.sleep(0.2)
+
     def visit_at(self, offset: int) -> Address:
         return Address(self.visits, 0, offset)
 
@@ -111,6 +118,12 @@ def watermark(query: StreamingQuery) -> str:
     """The newest watermark, as a time of day."""
     progress: Any = query.lastProgress
     return str(progress["eventTime"]["watermark"])[11:19]
+
+
+def state_rows(query: StreamingQuery) -> int:
+    """Rows that wait in the join's state."""
+    progress: Any = query.lastProgress
+    return int(progress["stateOperators"][0]["numRowsTotal"])
 
 
 def dropped(query: StreamingQuery) -> int:
@@ -132,4 +145,6 @@ def ad(page: str, time: str, campaign: str) -> str:
 
 
 def _instant(time: str) -> str:
+    if ":" not in time:
+        return time
     return f"2024-01-01T{time}{'.000' if '.' not in time else ''}+00:00"

@@ -20,10 +20,11 @@ from headwater.settings import Settings
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
-    for names in ([], ["fifo", "tracker"]):
+    # Joins have topics of their own in each telling: the second time would show nothing new.
+    for names, checks in (([], 27), (["fifo", "tracker"], 15)):
         done = headwater("demo", *names)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "All 15 checks passed" in done.stdout
+        assert f"All {checks} checks passed" in done.stdout
         assert "job_name:visits_reducer" in done.stdout
         assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
         for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):

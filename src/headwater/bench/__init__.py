@@ -7,6 +7,7 @@ BENCHES: Mapping[str, str] = {
     "catalog": "headwater.bench.catalog",
     "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
+    "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
     "trace": "headwater.bench.trace",
 }

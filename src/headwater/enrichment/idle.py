@@ -114,8 +114,8 @@ class Heartbeats:
         """Note what a micro-batch has read of both sides."""
         with self._lock:
             for side, _ in self._pairs:
-                counted = progress["observedMetrics"].get(side.counted)
-                newest = None if counted is None else counted["newest_ms"]
+                counted = progress.get("observedMetrics", {}).get(side.counted)
+                newest = None if counted is None else counted.get("newest_ms")
                 if newest is not None:
                     side.newest_ms = max(newest, side.newest_ms or newest)
                 for source in progress["sources"]:

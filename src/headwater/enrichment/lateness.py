@@ -24,19 +24,10 @@ RULE_OF_LATENESS = {"spark.sql.streaming.statefulOperator.allowMultiple": "true"
 
 
 def register_functions(spark: SparkSession, checkpoint: str) -> None:
-    """Make the functions known to the session, for queries with this checkpoint.
-
-    They are not deterministic to Spark: the optimizer must not take them for constants.
-    """
+    """Make the functions known to the session, for a query with this checkpoint."""
     jvm: Any = spark._jvm  # noqa: SLF001
     session: Any = spark._jsparkSession  # noqa: SLF001
-    number = jvm.org.apache.spark.sql.types.DataTypes.LongType
-    for name, function in (
-        (_WATERMARK, jvm.headwater.enrichment.LateWatermark(checkpoint)),
-        (_BATCH, jvm.headwater.enrichment.BatchNumber()),
-    ):
-        udf = jvm.org.apache.spark.sql.functions.udf(function, number).asNondeterministic()
-        session.udf().register(name, udf)
+    jvm.headwater.enrichment.BatchFunctions.register(session, checkpoint, _WATERMARK, _BATCH)
 
 
 def watermark_micros() -> Column:

@@ -36,7 +36,7 @@ STATE_STORES: Mapping[str, Mapping[str, str]] = {
         "spark.sql.streaming.stateStore.providerClass": f"{_STORES}.HDFSBackedStateStoreProvider",
     },
 }
-_PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def run_join(
     configuration = {
         **STATE_STORES[join.state_store],
         **RULE_OF_LATENESS,
-        _PARTITIONS: str(partitions),
+        PARTITIONS_SETTING: str(partitions),
     }
     with ExitStack() as stack:
         on_batch: OnBatch = watch.take

@@ -67,13 +67,14 @@ class StateWatch:
         if dropped:
             # Late rows are taken out before the join: this would be a fault of Headwater's own.
             self._say(
-                f"batch {progress['batchId']}: Spark dropped {dropped} rows; please report it"
+                f"batch {progress['batchId']}: Spark dropped {dropped} rows as late by itself; "
+                "please report it"
             )
         if self._metrics is not None:
             self._metrics.state(size.rows, size.bytes)
             self._metrics.dropped(dropped)
             for side in (VISITS, ADS):
-                counted = progress["observedMetrics"].get(side)
+                counted = progress.get("observedMetrics", {}).get(side)
                 if counted is not None:
                     self._metrics.read(
                         side, counted["records"], counted["late"], counted["malformed"]

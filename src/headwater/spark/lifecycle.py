@@ -6,6 +6,7 @@ signal handler would break py4j, so the handler only notes the request.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
@@ -18,10 +19,10 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.errors import HeadwaterError, QueryFailedError
+from headwater.errors import QueryFailedError
 from headwater.settings import Settings
 
-# Takes what Spark tells of a micro-batch that is done, as in its progress events.
+# Takes what Spark tells of a micro-batch that is done: the JSON of its progress event.
 OnBatch = Callable[[Mapping[str, Any]], None]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -96,7 +97,7 @@ def run_until_stopped(
             hint="a new start goes on where it stopped; `headwater run --restarts N` does that",
             query=query.name,
         ) from error
-    except HeadwaterError:
+    except Exception:
         _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
         raise
 
@@ -114,8 +115,10 @@ class _Batches:
         last = query.lastProgress
         if last is None or last["batchId"] <= self._newest:
             return
-        # Several may be done since the last look; Spark remembers a hundred.
-        for progress in query.recentProgress:
+        # Several may be done since the last look; Spark remembers a hundred. As JSON: pyspark makes
+        # text of the offsets in it.
+        java: Any = query._jsq  # noqa: SLF001
+        for progress in (json.loads(each.json()) for each in java.recentProgress()):
             # A query that waits tells of itself, too, under the number of the batch to come.
             done = "addBatch" in progress["durationMs"]
             if done and progress["batchId"] > self._newest:
