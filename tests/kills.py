@@ -38,7 +38,7 @@ def wait_for_growth(
 ) -> None:
     """Return as soon as a batch is being written."""
     before = records_in(topic, settings)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while records_in(topic, settings) == before:
         assert job.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()

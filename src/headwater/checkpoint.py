@@ -90,14 +90,24 @@ def read_reading(checkpoint: Path) -> Reading | None:
     progress = read_progress(checkpoint)
     if progress.begun == NO_BATCH:
         return None
-    # A version and a line of metadata come before the sources; in their own files, a version.
-    begun = _merged(_lines(checkpoint / "offsets" / str(progress.begun))[2:])
+    # In the files of sources a version comes before the offsets.
+    begun = read_offsets(checkpoint, progress.begun)
     committed: Offsets = {}
     if progress.committed != NO_BATCH:
-        committed = _merged(_lines(checkpoint / "offsets" / str(progress.committed))[2:])
+        committed = read_offsets(checkpoint, progress.committed)
     sources = sorted((checkpoint / "sources").glob("*/0"))
     started = _merged(line for file in sources for line in _lines(file)[1:])
     return Reading(checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint))
+
+
+def read_offsets(checkpoint: Path, batch: int) -> Offsets:
+    """Up to where a batch reads, of all topics.
+
+    Raises:
+        CheckpointError: Spark has removed the file.
+    """
+    # A version and a line of metadata come before the sources.
+    return _merged(_lines(checkpoint / "offsets" / str(batch))[2:])
 
 
 def read_watermark(checkpoint: Path) -> datetime:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 from tests.kills import kill, start_job, wait_for_growth
@@ -55,6 +57,14 @@ def fill(visits: str, ads: str, settings: Settings) -> dict[bytes, tuple[int, in
     return expected
 
 
+def wait_for_commit(batch: int, checkpoint: Path, job: Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 150
+    while read_progress(checkpoint).committed < batch:
+        assert job.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+
+
 def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
@@ -63,16 +73,17 @@ def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
     expected = fill(visits, ads, broker)
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "job.log"
     options = ["--visits-topic", visits, "--ads-topic", ads, "--output-topic", output]
-    options += ["--checkpoint", str(checkpoint), "--max-records-per-batch", str(VISITS // 4)]
+    options += ["--checkpoint", str(checkpoint), "--max-records-per-batch", str(VISITS // 6)]
     cut_off = 0
-    for _ in range(KILLS):
+    for batch in range(KILLS):
         job = start_job(broker, options, log, JOB)
+        # The next one has the state of the batches before it.
+        wait_for_commit(batch, checkpoint, job, log)
         wait_for_growth(output, broker, job, log)
         kill(job, whole=True)
         cut_off += read_progress(checkpoint).cut_off is not None
     last = headwater("run", JOB, *options, "--available-now")
     assert last.returncode == 0, last.stderr
-    assert read_progress(checkpoint).committed > 3
 
     found = Counter(record.key for record in read_topic(output, broker))
     assert found == Counter(expected.keys())

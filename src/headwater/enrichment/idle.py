@@ -1,14 +1,17 @@
-"""A quiet input must not hold back the other one for ever.
+"""Heartbeats: records that tell a side of a join the time, when its own records do not.
 
-Spark's watermark is the lower one of both sides: when a topic goes quiet, it stands still, and no
-unmatched visit comes out. With an idle timeout a thread watches both topics. When one has had no
-record for so long, and all it has is read, a *heartbeat* goes to a topic of its own which the side
-reads, too. It says how far the other side is, and moves the quiet side's watermark there, no
-further. A heartbeat is no record: it matches nothing and is kept nowhere.
+Spark's watermark is the earlier one of both sides, and a side's time is that of its newest record.
+It stands still in two cases, and in both a *heartbeat* helps: a record in a topic of its own, which
+both sides read beside their own and which says to one of them how late it is. A heartbeat is no
+data: it matches nothing and is kept nowhere.
 
-What can be late by that: a record of the quiet side that is older than the newest record of the
-other side by more than the quiet side's delay. The watermark of the quiet side never passes
-that of the other side's newest record less this delay, nor the wall clock less it.
+- A query that starts again does not know how far its sides had come. Each is told its own newest
+  time.
+- A topic may be quiet, and then holds back the other for ever. With an idle timeout it is told the
+  newest time of the other side, once it has had no record for so long and all it has is read.
+
+What can be late by the second: a record of the quiet side that is older than the newest record
+of the other side by more than its own delay. Such a heartbeat never passes the wall clock.
 """
 
 from __future__ import annotations
@@ -16,14 +19,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.enrichment.rule import ADS, VISITS, JoinRule, span_text
-from headwater.errors import HeadwaterError, TopicNotFoundError
-from headwater.kafka import RecordProducer, describe_topic, end_offsets
+from headwater.enrichment.times import SideTime, Times
+from headwater.errors import HeadwaterError
+from headwater.kafka import RecordProducer, end_offsets
 from headwater.settings import Settings
 
 _SUFFIX = "-heartbeat"
@@ -36,69 +38,62 @@ def heartbeat_topic(output: str) -> str:
     return output + _SUFFIX
 
 
-def heartbeats_exist(topic: str, settings: Settings) -> bool:
-    try:
-        describe_topic(topic, settings)
-    except TopicNotFoundError:
-        return False
-    return True
+class _Quiet:
+    """Whether a topic is quiet: no new record for a time, and none that is not read."""
 
+    def __init__(self) -> None:
+        self.read: Mapping[str, int] = {}
+        self._ends: Mapping[int, int] = {}
+        self._since = 0.0
 
-@dataclass
-class _Side:
-    """What is known of one input, in times of records (milliseconds) and of this machine."""
+    def saw(self, ends: Mapping[int, int], now: float) -> bool:
+        """Take the ends of the topic as they are now; whether they are others than before."""
+        if ends == self._ends:
+            return False
+        self._ends, self._since = ends, now
+        return True
 
-    topic: str
-    counted: str
-    newest_ms: int | None = None
-    read: Mapping[str, int] = field(default_factory=dict)
-    ends: Mapping[int, int] = field(default_factory=dict)
-    changed_at: float = 0.0
-    # Up to where heartbeats have told it to go.
-    told_ms: int | None = None
-
-    def saw(self, ends: Mapping[int, int], now: float) -> None:
-        """Take the ends of the topic as they are now."""
-        if ends != self.ends:
-            self.ends, self.changed_at, self.told_ms = ends, now, None
-
-    def is_quiet(self, now: float, timeout: timedelta) -> bool:
-        """No new record for so long, and none that is not read."""
-        unread = any(self.read.get(str(p), 0) < end for p, end in self.ends.items())
-        return not unread and now - self.changed_at >= timeout.total_seconds()
+    def for_seconds(self, now: float) -> float:
+        unread = any(self.read.get(str(p), 0) < end for p, end in self._ends.items())
+        return 0.0 if unread else now - self._since
 
 
 class Heartbeats:
-    """Sends heartbeats from a thread while the body runs.
+    """Sends heartbeats while the body runs; with a timeout, from a thread as well.
 
-    What goes wrong in the thread is told and tried again: it never ends the job.
+    What goes wrong is told and tried again: it never ends the job.
     """
 
     def __init__(
         self,
-        rule: JoinRule,
+        times: Times,
         topic: str,
-        timeout: timedelta,
+        timeout: timedelta | None,
         settings: Settings,
         say: Callable[[str], None] = lambda line: None,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._times = times
         self._topic = topic
         self._timeout = timeout
         self._settings = settings
         self._say = say
         self._clock = clock
         self._monotonic = monotonic
-        visits, ads = _Side(rule.visits, VISITS), _Side(rule.ads, ADS)
-        self._pairs = ((visits, ads), (ads, visits))
+        self._quiet = {side.topic: _Quiet() for side in times.sides}
+        self._told: dict[str, int] = {}
+        self._said: set[str] = set()
+        self._run: str | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="heartbeats", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._send(self.own_times())
+        if self._timeout is not None:
+            self._thread.start()
         return self
 
     def __exit__(
@@ -108,62 +103,82 @@ class Heartbeats:
         trace: TracebackType | None,
     ) -> None:
         self._stop.set()
-        self._thread.join(5)
+        if self._timeout is not None:
+            self._thread.join(5)
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """Note what a micro-batch has read of both sides."""
+        """Note what a micro-batch has read; behind the first of a query, tell the sides."""
         with self._lock:
-            for side, _ in self._pairs:
-                counted = progress.get("observedMetrics", {}).get(side.counted)
-                newest = None if counted is None else counted.get("newest_ms")
-                if newest is not None:
-                    side.newest_ms = max(newest, side.newest_ms or newest)
-                for source in progress["sources"]:
-                    side.read = (source["endOffset"] or {}).get(side.topic, side.read)
+            self._times.take(progress)
+            for source in progress["sources"]:
+                for topic, offsets in (source["endOffset"] or {}).items():
+                    if topic in self._quiet:
+                        self._quiet[topic].read = offsets
+            first, self._run = progress["runId"] != self._run, progress["runId"]
+        if first:
+            # A batch that was cut off is finished by a query of its own, and forgotten with it.
+            self._send(self.own_times())
 
-    def due(self, ends: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
-        """Quiet topics, and the time in milliseconds up to which each must not hold back."""
-        now, clock = self._monotonic(), int(self._clock().timestamp() * 1000)
-        found = {}
+    def own_times(self) -> dict[str, int]:
+        """What each side has to be told of itself."""
         with self._lock:
-            for side, other in self._pairs:
-                side.saw(ends[side.topic], now)
-                if other.newest_ms is None or not side.is_quiet(now, self._timeout):
-                    continue
-                upto = min(other.newest_ms, clock)
-                if upto > max(side.newest_ms or 0, side.told_ms or 0):
+            return {
+                side.topic: side.newest_ms
+                for side in self._times.sides
+                if side.newest_ms is not None and side.newest_ms > self._told.get(side.topic, 0)
+            }
+
+    def times_of_quiet(self, ends: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+        """What quiet sides have to be told of the other one, given the ends of both topics."""
+        visits, ads = self._times.sides
+        with self._lock:
+            found = {}
+            for side, other in ((visits, ads), (ads, visits)):
+                upto = self._upto(side, other, ends[side.topic])
+                if upto is not None:
                     found[side.topic] = upto
         return found
 
-    def sent(self, topic: str, upto: int) -> bool:
-        """Note a heartbeat; whether it is the first since the topic went quiet."""
-        with self._lock:
-            (side,) = (side for side, _ in self._pairs if side.topic == topic)
-            first = side.told_ms is None
-            side.told_ms = upto
-        return first
+    def _upto(self, side: SideTime, other: SideTime, ends: Mapping[int, int]) -> int | None:
+        now, quiet = self._monotonic(), self._quiet[side.topic]
+        if quiet.saw(ends, now):
+            self._said.discard(side.topic)
+        if self._timeout is None or quiet.for_seconds(now) < self._timeout.total_seconds():
+            return None
+        if other.newest_ms is None:
+            return None
+        upto = min(other.newest_ms, int(self._clock().timestamp() * 1000))
+        known = max(side.newest_ms or 0, self._told.get(side.topic, 0))
+        return upto if upto > known else None
 
-    def _run(self) -> None:
-        topics = [side.topic for side, _ in self._pairs]
+    def _work(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_SECONDS):
             try:
-                due = self.due({topic: end_offsets(topic, self._settings) for topic in topics})
-                self._send(due)
+                ends = {topic: end_offsets(topic, self._settings) for topic in self._quiet}
             except HeadwaterError as error:
-                self._say(f"no heartbeat was sent: {error}")
+                self._say(f"quiet topics can't be told: {error}")
                 continue
-            for topic, upto in due.items():
-                if self.sent(topic, upto):
-                    self._say(
-                        f"{topic} has been quiet for {span_text(self._timeout)}; it no longer "
-                        "holds back the other topic"
-                    )
+            due = self.times_of_quiet(ends)
+            for topic in self._send(due) - self._said:
+                self._said.add(topic)
+                self._say(f"{topic} is quiet, it no longer holds back the other topic")
 
-    def _send(self, due: Mapping[str, int]) -> None:
+    def _send(self, due: Mapping[str, int]) -> set[str]:
+        """Send heartbeats; gives the topics that were told."""
         if not due:
-            return
-        with RecordProducer(self._settings) as producer:
-            for topic, upto in due.items():
-                at = datetime.fromtimestamp(upto / 1000, UTC)
-                value = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-                producer.send(self._topic, value.encode(), topic.encode())
+            return set()
+        try:
+            with RecordProducer(self._settings) as producer:
+                for topic, upto in due.items():
+                    producer.send(self._topic, _text(upto).encode(), topic.encode())
+        except HeadwaterError as error:
+            self._say(f"no heartbeat was sent: {error}")
+            return set()
+        with self._lock:
+            self._told.update(due)
+        return set(due)
+
+
+def _text(millis: int) -> str:
+    at = datetime.fromtimestamp(millis / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

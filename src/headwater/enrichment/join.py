@@ -18,10 +18,8 @@ from headwater.deadletter.letter import LATE
 from headwater.delivery.dead_letter import ERROR_COLUMN, RAW_VALUE_COLUMN, parse_json
 from headwater.enrichment.lateness import late_error, watermark_micros
 from headwater.enrichment.rule import ADS, VISITS, JoinRule, millis
+from headwater.enrichment.times import AD_FIELDS, VISIT_FIELDS
 from headwater.rowlineage.columns import LINEAGE_COLUMN, join_lineage, parent_lineage
-
-VISIT_FIELDS = {"visit_id": "string", "event_time": "timestamp", "page": "string"}
-AD_FIELDS = {"page": "string", "display_time": "timestamp", "campaign_name": "string"}
 
 _ABOUT = ("_of_visit", "_partition", "_offset", "_time")
 # Spark knows an event time by this note on the column.
@@ -51,16 +49,14 @@ class _Side:
         )
 
 
-def enrich(
-    visits: DataFrame, ads: DataFrame, rule: JoinRule, *, heartbeats: str | None = None
-) -> DataFrame:
+def enrich(visits: DataFrame, ads: DataFrame, rule: JoinRule, *, heartbeats: str) -> DataFrame:
     """Visits with their ads, and all that is set aside, as rows for `LineageJob.write`.
 
     Both inputs are records as `LineageJob.read` gives them; `register_functions` was called with
     the checkpoint of the query.
 
     Args:
-        heartbeats: a topic that both inputs have beside their own; see `idle`.
+        heartbeats: the topic that both inputs have beside their own; see `idle`.
     """
     visit = _Side(rule.visits, VISIT_FIELDS, "event_time", "visit_", millis(rule.visits_delay))
     ad = _Side(rule.ads, AD_FIELDS, "display_time", "ad_", millis(rule.ads_delay))
@@ -80,23 +76,19 @@ def enrich(
     return kept.select(*output)
 
 
-def _prepared(records: DataFrame, side: _Side, counted: str, heartbeats: str | None) -> DataFrame:
+def _prepared(records: DataFrame, side: _Side, counted: str, heartbeats: str) -> DataFrame:
     """The columns that the state keeps: fields, address, and what a record needs that is set aside,
     which is null for all others."""
-    is_record = F.lit(True)
-    if heartbeats is not None:
-        is_record = F.col("topic") != heartbeats
-        records = records.where(is_record | (F.col("key") == F.lit(side.topic.encode())))
-    rows = parse_json(records, side.fields, required=tuple(side.fields)).withColumn(
+    is_record = F.col("topic") != heartbeats
+    mine = records.where(is_record | (F.col("key") == F.lit(side.topic.encode())))
+    rows = parse_json(mine, side.fields, required=tuple(side.fields)).withColumn(
         "_watermark", watermark_micros()
     )
     time, watermark = F.col("data")[side.time], F.col("_watermark")
     error = F.coalesce(F.col(ERROR_COLUMN), late_error(time, side.time, watermark))
     rows = rows.withColumn("_error", error)
     fit = is_record & F.col("_error").isNull() & F.col("value").isNotNull()
-    at = F.when(fit, time)
-    if heartbeats is not None:
-        at = F.when(~is_record, _heartbeat_time(watermark)).otherwise(at)
+    at = F.when(fit, time).when(~is_record, _heartbeat_time(watermark))
     others = [name for name in side.fields if name != side.time]
     prepared = rows.select(
         at.alias(f"{side.prefix}at"),
@@ -124,7 +116,7 @@ def _aside(watermark: Column) -> Column:
 
 
 def _heartbeat_time(watermark: Column) -> Column:
-    """When the other side is; null if the watermark is there already."""
+    """What a heartbeat says; null if the watermark is there already."""
     time = F.col("value").cast("string").try_cast("timestamp")
     return F.when(F.unix_micros(time) > watermark, time)
 

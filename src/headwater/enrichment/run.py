@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -12,17 +12,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headwater.enrichment.idle import Heartbeats, heartbeat_topic, heartbeats_exist
+from headwater.enrichment.idle import Heartbeats, heartbeat_topic
 from headwater.enrichment.join import enrich
 from headwater.enrichment.lateness import RULE_OF_LATENESS, register_functions
 from headwater.enrichment.notes import keep_rule
 from headwater.enrichment.rule import JoinRule
 from headwater.enrichment.state import StateLimits, StateWatch
+from headwater.enrichment.times import Times
+from headwater.errors import InputError
 from headwater.kafka import describe_topic, ensure_topic
 from headwater.metrics import JoinMetrics
 from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
-from headwater.spark import OnBatch
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
 # On disk and off the heap, so that a long wait costs no garbage collection; with a log of changes,
@@ -80,24 +81,24 @@ def run_join(
         QueryFailedError: the query failed.
     """
     rule = join.rule
+    times = Times(rule, join.checkpoint)
     if isinstance(join.checkpoint, Path):
         keep_rule(join.checkpoint, rule)
+        times.restore(join.checkpoint, settings)
     beats = heartbeat_topic(join.output)
-    if join.idle_timeout is not None:
+    if settings.jobs.create_topics:
         ensure_topic(beats, 1, settings)
-    # Once read, always read: Spark takes a topic that is missing for lost data.
-    beside = (beats,) if heartbeats_exist(beats, settings) else ()
     register_functions(job.spark, join.location)
     inputs = {
         topic: job.read(
             topic,
-            starting_offsets=starting_offsets_of((topic, *beside), join.starting_offsets),
-            beside=beside,
+            starting_offsets=starting_offsets_of(topic, beats, join.starting_offsets),
+            beside=(beats,),
             max_records_per_batch=join.max_records_per_batch,
         )
         for topic in (rule.visits, rule.ads)
     }
-    rows = enrich(inputs[rule.visits], inputs[rule.ads], rule, heartbeats=beats if beside else None)
+    rows = enrich(inputs[rule.visits], inputs[rule.ads], rule, heartbeats=beats)
     watch = StateWatch(join.limits, say, metrics)
     partitions = join.state_partitions or max(
         describe_topic(topic, settings).partitions for topic in inputs
@@ -107,13 +108,13 @@ def run_join(
         **RULE_OF_LATENESS,
         PARTITIONS_SETTING: str(partitions),
     }
-    with ExitStack() as stack:
-        on_batch: OnBatch = watch.take
-        if join.idle_timeout is not None:
-            heartbeats = Heartbeats(rule, beats, join.idle_timeout, settings, say)
-            stack.enter_context(heartbeats)
-            on_batch = _both(heartbeats.take, watch.take)
-        stack.enter_context(configured(job.spark, configuration))
+    heartbeats = Heartbeats(times, beats, join.idle_timeout, settings, say)
+
+    def on_batch(progress: Mapping[str, Any]) -> None:
+        heartbeats.take(progress)
+        watch.take(progress)
+
+    with configured(job.spark, configuration), heartbeats:
         job.write(
             rows,
             join.output,
@@ -125,20 +126,14 @@ def run_join(
         )
 
 
-def _both(first: OnBatch, second: OnBatch) -> OnBatch:
-    def take(progress: Mapping[str, Any]) -> None:
-        first(progress)
-        second(progress)
-
-    return take
-
-
-def starting_offsets_of(topics: tuple[str, ...], text: str) -> str:
+def starting_offsets_of(topic: str, heartbeats: str, text: str) -> str:
     """Spark wants the offsets of the topics of a source, of all and of no others."""
     if text in ("earliest", "latest"):
         return text
     given = json.loads(text)
-    return json.dumps({topic: given.get(topic, {"0": -2}) for topic in topics})
+    if topic not in given:
+        raise InputError(f"--starting-offsets does not name the topic {topic!r}: {text}")
+    return json.dumps({topic: given[topic], heartbeats: {"0": -2}})
 
 
 @contextmanager

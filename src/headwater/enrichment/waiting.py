@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from headwater.checkpoint import Reading, read_watermark
 from headwater.enrichment.notes import read_rule
-from headwater.enrichment.rule import JoinRule
+from headwater.enrichment.times import AD_FIELDS, VISIT_FIELDS, event_time
 from headwater.kafka import RecordReader
 from headwater.model import Address, Record
 from headwater.rowlineage.headers import origin_of
@@ -31,14 +30,14 @@ class JoinExplainer:
         rule = None if reading is None else read_rule(reading.checkpoint)
         if reading is None or rule is None or record.topic not in (rule.visits, rule.ads):
             return None
-        fields = self._fields(record)
-        at = None if fields is None else _time(fields, rule, record)
-        if fields is None or at is None:
+        is_visit = record.topic == rule.visits
+        value = self._value(record)
+        at = event_time(value, VISIT_FIELDS if is_visit else AD_FIELDS)
+        if value is None or at is None:
             return None
         watermark = read_watermark(reading.checkpoint)
-        is_visit = record.topic == rule.visits
         due = rule.visit_waits_until(at) if is_visit else rule.ad_waits_until(at)
-        page = fields.get("page")
+        page = json.loads(value)["page"]
         if watermark <= due:
             other = rule.ads if is_visit else rule.visits
             sentence = (
@@ -69,26 +68,10 @@ class JoinExplainer:
             return None
         return f"unmatched: no ad came for it within {rule.bounds_text}"
 
-    def _fields(self, record: Address) -> dict[str, Any] | None:
+    def _value(self, record: Address) -> bytes | None:
         with RecordReader(self._settings) as reader:
             found = reader.fetch(record)
-        if not isinstance(found, Record) or found.value is None:
-            return None
-        try:
-            content = json.loads(found.value)
-        except ValueError:
-            return None
-        return content if isinstance(content, dict) else None
-
-
-def _time(fields: dict[str, Any], rule: JoinRule, record: Address) -> datetime | None:
-    text = fields.get("event_time" if record.topic == rule.visits else "display_time")
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    # Spark takes a time without a zone for one of the session's, which is UTC.
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return found.value if isinstance(found, Record) else None
 
 
 def _text(moment: datetime) -> str:
