@@ -12,6 +12,7 @@
     │   ├── CheckpointError        damaged, or of another query
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
+    │   ├── LineageTableError      a table whose rows can't be followed, or not written
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -95,6 +96,10 @@ class CheckpointInUseError(CheckpointError):
 
 class LineageIndexError(InputError):
     """The index of edges is missing, damaged, or not what it should be."""
+
+
+class LineageTableError(InputError):
+    """A table can't be read, or has other columns than the rows that are to be written."""
 
 
 class UnsafeDeliveryError(InputError):

@@ -35,6 +35,8 @@ STATE = (
     "postgres",
     "redrive",
     "run",
+    "tables",
+    "warehouse",
 )
 
 
