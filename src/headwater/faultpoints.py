@@ -43,6 +43,9 @@ POINTS: frozenset[str] = frozenset(
         "before_index_commit",
         "after_index_commit",
         "before_index_compaction",
+        "before_archive_commit",
+        "after_archive_commit",
+        "before_archive_compaction",
         "before_catalog_commit",
         "after_catalog_commit",
     }
