@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater import faultpoints
 from headwater.archive.contract import archive_folder
 from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.records import as_line, as_object
@@ -86,6 +87,7 @@ def compact(
     """
     from headwater.archive import compaction
 
+    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
     results = []
     for each in _archives(settings, topics, table):
         with _joining(each.topic) as watch:
