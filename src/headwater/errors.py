@@ -13,6 +13,8 @@
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
     │   ├── LineageTableError      a table whose rows can't be followed, or not written
+    │   ├── ArchiveError           missing, damaged, another table, or of another topic
+    │   │   └── ArchiveGapError    records are gone that were not archived yet
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -100,6 +102,14 @@ class LineageIndexError(InputError):
 
 class LineageTableError(InputError):
     """A table can't be read, or has other columns than the rows that are to be written."""
+
+
+class ArchiveError(InputError):
+    """An archive is missing, damaged, or not what it should be."""
+
+
+class ArchiveGapError(ArchiveError):
+    """Records are gone from the topic before they were archived."""
 
 
 class UnsafeDeliveryError(InputError):

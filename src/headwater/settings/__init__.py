@@ -25,6 +25,7 @@ from pydantic_settings import (
 
 from headwater.errors import SettingError
 from headwater.settings.sections import (
+    ArchiveSettings,
     CatalogSettings,
     IcebergSettings,
     IndexSettings,
@@ -72,6 +73,7 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

@@ -207,6 +207,22 @@ class IcebergSettings(Section):
     )
 
 
+class ArchiveSettings(Section):
+    """Topics that are kept in Delta tables."""
+
+    folder: Path | None = Field(
+        None,
+        description="Folder of the archives, one Delta table for each topic. "
+        "Default: `archive` in `home`.",
+    )
+    compact_at_files: int = Field(
+        100, ge=2, description="Small files at which `data_synchronization_job` joins them."
+    )
+    small_file_mb: float = Field(
+        16.0, gt=0, description="Size, in MiB, from which on a file is not joined with others."
+    )
+
+
 class TestingSettings(Section):
     """For tests only."""
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headwater.deltafiles.intervals import Intervals, Numbers
 from headwater.edges.files import Place
-from headwater.edges.intervals import Intervals, Numbers
 from headwater.model import JobOutput
 
 Rows = NDArray[np.bool_]

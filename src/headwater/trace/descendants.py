@@ -15,13 +15,14 @@ from headwater.errors import InputError
 from headwater.kafka import RecordReader
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
+from headwater.trace.archived import sources_of
 from headwater.trace.circles import bottom_up
 from headwater.trace.node import MAX_DEPTH, State, TraceNode, flat_json, nested_json
 from headwater.trace.walk import IN_A_CIRCLE, Sources, read_step
 
 if TYPE_CHECKING:
+    from headwater.deltafiles.intervals import Intervals
     from headwater.edges.files import Place
-    from headwater.edges.intervals import Intervals
     from headwater.edges.reader import LineageIndex
     from headwater.trace.in_tables import RowsInTables, Tables
     from headwater.trace.spread import Spread
@@ -168,7 +169,7 @@ def impact(
     index.refresh()
     roots = _roots(asked, index)
     found = spread(index, roots, max_records=max_records, max_depth=max_depth)
-    nodes = _nodes(found, index, [(State.FOUND, reader)])
+    nodes = _nodes(found, index, sources_of(reader, settings))
     rows = (tables or Tables(settings)).find(found.reached, asked)
     if not roots and not rows.made:
         raise InputError(
@@ -180,7 +181,7 @@ def impact(
 
 
 def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[Place, Intervals]:
-    from headwater.edges.intervals import Intervals
+    from headwater.deltafiles.intervals import Intervals
 
     if isinstance(asked, Address):
         return {(asked.topic, asked.partition): Intervals.of((asked.offset, asked.offset))}

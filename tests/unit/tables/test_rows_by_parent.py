@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.edges.intervals import Intervals
+from headwater.deltafiles.intervals import Intervals
 from headwater.errors import LineageTableError
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
