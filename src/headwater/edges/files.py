@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.edges.intervals import Intervals, Numbers
+from headwater.edges.intervals import Intervals, Numbers, clip
 
 # Topic and partition.
 Place = tuple[str, int]
@@ -86,6 +86,16 @@ class TableFile:
                 and _may_hold(bounds[partition][group], place[1])
                 and _meets(bounds[first][group], bounds[last][group], offsets)
             ):
+                yield group
+
+    def groups_to(self, place: Place, last: int) -> Iterator[int]:
+        """The row groups of edges that may lead to offsets up to `last` of a partition."""
+        for group, (topic, partition, first) in enumerate(
+            zip(*(self._bounds[name] for name in ("topic", "partition", "first")), strict=True)
+        ):
+            # How long a range of children is, statistics do not tell: any before may reach it.
+            begins = first is None or first[0] <= last
+            if begins and _may_hold(topic, place[0]) and _may_hold(partition, place[1]):
                 yield group
 
     def read(self, group: int, columns: Sequence[str]) -> pa.Table:
@@ -177,6 +187,22 @@ class EdgeRows:
             found = (column[to] for column in (self.parent_first, self.parent_last, self.first))
             blocks.append(EdgeBlock((self.topics[code], number), *found))
         return blocks
+
+    def parents(self, place: Place, children: Intervals) -> Iterator[tuple[Place, Intervals]]:
+        """The records that these were made from, by their partition."""
+        if place[0] not in self.topics:
+            return
+        rows = np.flatnonzero(
+            (self.topic == self.topics.index(place[0])) & (self.partition == place[1])
+        )
+        shift = self.first[rows] - self.parent_first[rows]
+        which, first, last = clip(self.first[rows], self.parent_last[rows] + shift, children)
+        of, back = rows[which], shift[which]
+        topic, partition = self.parent_topic[of], self.parent_partition[of]
+        for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
+            at = (topic == code) & (partition == number)
+            offsets = Intervals.union([(first[at] - back[at], last[at] - back[at])])
+            yield (self.parent_topics[code], number), offsets
 
 
 def _numbers(column: Any) -> Numbers:

@@ -33,6 +33,7 @@ final class LineageHeaders {
 
   private final String jobName;
   private final Header[] stamp = new Header[STAMP];
+  private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] lead;
   private final Set<UTF8String> notHandedOn;
 
@@ -51,6 +52,11 @@ final class LineageHeaders {
     lead = (FORM + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
     notHandedOn = new HashSet<>(OWN_NAMES);
     notHandedOn.addAll(utf8(options.droppedHeaders()));
+    for (int place = 0; place < options.ownHeaders().size(); place += 2) {
+      ownHeaders.add(
+          header(options.ownHeaders().get(place), options.ownHeaders().get(place + 1)));
+      notHandedOn.add(UTF8String.fromString(options.ownHeaders().get(place)));
+    }
   }
 
   List<Header> of(Parents parents, long ordinal) {
@@ -65,6 +71,7 @@ final class LineageHeaders {
     }
     List<Header> all = new ArrayList<>(List.of(stamp));
     all.add(new RecordHeader(LINEAGE, own.toArray()));
+    all.addAll(ownHeaders);
     return all;
   }
 
@@ -92,7 +99,7 @@ final class LineageHeaders {
   private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
     ArrayData of = parents.headers();
     int known = of == null ? 0 : of.numElements();
-    List<Header> all = new ArrayList<>(STAMP + 2 + errors.size() + known);
+    List<Header> all = new ArrayList<>(STAMP + 2 + ownHeaders.size() + errors.size() + known);
     for (Header one : stamp) {
       all.add(one);
     }
@@ -101,6 +108,7 @@ final class LineageHeaders {
       all.add(new RecordHeader(PARENT_LINEAGE, parentStamp));
     }
     all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
+    all.addAll(ownHeaders);
     all.addAll(errors);
     for (int place = 0; place < known; place++) {
       InternalRow one = of.getStruct(place, 2);
