@@ -12,6 +12,8 @@
     │   ├── CheckpointError        damaged, or of another query
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
+    │   ├── ArchiveError           missing, damaged, another table, or of another topic
+    │   │   └── ArchiveGapError    records are gone that were not archived yet
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -95,6 +97,14 @@ class CheckpointInUseError(CheckpointError):
 
 class LineageIndexError(InputError):
     """The index of edges is missing, damaged, or not what it should be."""
+
+
+class ArchiveError(InputError):
+    """An archive is missing, damaged, or not what it should be."""
+
+
+class ArchiveGapError(ArchiveError):
+    """Records are gone from the topic before they were archived."""
 
 
 class UnsafeDeliveryError(InputError):

@@ -222,6 +222,16 @@ class IndexSettings(Section):
     )
 
 
+class ArchiveSettings(Section):
+    """Topics that are kept in Delta tables."""
+
+    folder: Path | None = Field(
+        None,
+        description="Folder of the archives, one Delta table for each topic. "
+        "Default: `archive` in `home`.",
+    )
+
+
 class TestingSettings(Section):
     """For tests only."""
 
@@ -252,6 +262,7 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.edges.intervals import Intervals, Numbers, clip
+from headwater.deltafiles.intervals import Intervals, Numbers, clip
 
 # Topic and partition.
 Place = tuple[str, int]

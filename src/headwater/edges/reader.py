@@ -30,8 +30,8 @@ except ImportError as error:
         package=error.name,
     ) from None
 
+from headwater.deltafiles.intervals import Intervals
 from headwater.edges.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, Place, TableFile
-from headwater.edges.intervals import Intervals
 
 # Row groups that are kept decoded, at 0.4 MB each. A group at the border of two partitions may
 # hold any offset of both, so that its statistics rule it out for neither: it is asked often.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.edges.intervals import Intervals
+from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.replay.offsets import NOTHING, Range, intersection, pairs

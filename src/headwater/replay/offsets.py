@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from headwater.edges.intervals import Intervals, clip
+from headwater.deltafiles.intervals import Intervals, clip
 
 # Both ends included.
 Range: TypeAlias = tuple[int, int]

@@ -20,8 +20,8 @@ from headwater.trace.node import MAX_DEPTH, State, TraceNode, flat_json, nested_
 from headwater.trace.walk import IN_A_CIRCLE, Sources, read_step
 
 if TYPE_CHECKING:
+    from headwater.deltafiles.intervals import Intervals
     from headwater.edges.files import Place
-    from headwater.edges.intervals import Intervals
     from headwater.edges.reader import LineageIndex
     from headwater.trace.spread import Spread
 
@@ -170,7 +170,7 @@ def impact(
 
 
 def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[Place, Intervals]:
-    from headwater.edges.intervals import Intervals
+    from headwater.deltafiles.intervals import Intervals
 
     if isinstance(asked, Address):
         return {(asked.topic, asked.partition): Intervals.of((asked.offset, asked.offset))}
