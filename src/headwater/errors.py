@@ -14,6 +14,8 @@
     │   ├── LineageIndexError      missing, damaged, or another table
     │   ├── ArchiveError           missing, damaged, another table, or of another topic
     │   │   └── ArchiveGapError    records are gone that were not archived yet
+    │   ├── ReplayRefusedError     a replay that would not be what was asked for, or never end
+    │   ├── UnknownReplayError     no replay has that id
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -105,6 +107,14 @@ class ArchiveError(InputError):
 
 class ArchiveGapError(ArchiveError):
     """Records are gone from the topic before they were archived."""
+
+
+class ReplayRefusedError(InputError):
+    """A replay of records that are not all there, or back into where they came from."""
+
+
+class UnknownReplayError(InputError):
+    """No replay has that id."""
 
 
 class UnsafeDeliveryError(InputError):

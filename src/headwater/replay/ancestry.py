@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headwater.edges.files import Place
 from headwater.deltafiles.intervals import Intervals
+from headwater.edges.files import Place
 from headwater.edges.reader import LineageIndex
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import RecordReader, end_offsets
