@@ -46,6 +46,8 @@ POINTS: frozenset[str] = frozenset(
         "before_index_commit",
         "after_index_commit",
         "before_index_compaction",
+        "before_table_commit",
+        "after_table_commit",
         "before_catalog_commit",
         "after_catalog_commit",
     }

@@ -29,15 +29,20 @@ from headwater.delivery.dead_letter import (
     dead_letter_value,
     size_error,
 )
-from headwater.delivery.modes import Mode, deliver
-from headwater.delivery.sink import Target, sink_rows
+from headwater.delivery.lease import lease_if_local
+from headwater.delivery.modes import Mode, deliver, new_run_id
+from headwater.delivery.sink import Target, location_of, sink_rows
 from headwater.errors import InputError
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
-from headwater.spark import create_session, read_topic_stream
+from headwater.spark import StopSignal, create_session, read_topic_stream, run_until_stopped
+from headwater.tables.column import Maker
+from headwater.tables.contract import TableFormat
+from headwater.tables.registry import register
+from headwater.tables.writer import check_columns, stored, table_of, writer_of
 
 OnFailure = Literal["stop", "dead-letter"]
 
@@ -120,7 +125,7 @@ class LineageJob:
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
-        check_columns(records, topic)
+        check_topic_columns(records, topic)
         topics = (topic, dead_letter_topic(topic))
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
@@ -138,6 +143,45 @@ class LineageJob:
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
         deliver(self.spark, rows, target, self._mode, self._settings, self._say)
+
+    def write_table(
+        self,
+        rows: DataFrame,
+        table: str | Path,
+        *,
+        table_format: TableFormat = "delta",
+        trigger: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append rows to a table, each once; returns when the query ends or is stopped.
+
+        The column `lineage` becomes a struct with the addresses of the parents, which `impact`
+        reads; a missing table is made.
+
+        Args:
+            table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
+
+        Raises:
+            InputError: a column is missing.
+            LineageTableError: the table has other columns.
+            QueryFailedError: the query failed; the next start goes on where it stopped.
+        """
+        _check_table_columns(rows, table)
+        target = table_of(self.spark, table, table_format)
+        maker = Maker(self._name, self._version, new_run_id())
+        kept = stored(rows, maker, 0)
+        target.ensure(kept.schema)
+        check_columns(target, kept)
+        register(target.known(), self._settings)
+        stop = StopSignal()
+        with lease_if_local(self._checkpoint, self.spark), stop.on_signals():
+            query = (
+                rows.writeStream.foreachBatch(writer_of(target, maker))
+                .option("checkpointLocation", location_of(self._checkpoint))
+                .queryName(self._name)
+                .trigger(**(trigger or {"processingTime": "0 seconds"}))
+                .start()
+            )
+            run_until_stopped(query, stop, self._settings, self._say)
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
         return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
@@ -192,14 +236,29 @@ def _plan(records: DataFrame) -> str:
     return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
 
 
-def check_columns(records: DataFrame, topic: str) -> None:
+_LINEAGE_NEEDED = (LINEAGE_COLUMN, "made by `read`; keep it in every select")
+
+
+def check_topic_columns(records: DataFrame, topic: str) -> None:
     """Refuse rows that can't be written with their lineage."""
-    for needed, why in (
-        ("value", "the record's value, text or binary"),
-        (LINEAGE_COLUMN, "made by `read`; keep it in every select"),
-    ):
-        if needed not in records.columns:
+    value = ("value", "the record's value, text or binary")
+    _check_needed(records, f"topic {topic!r}", (value, _LINEAGE_NEEDED))
+
+
+def _check_table_columns(rows: DataFrame, table: str | Path) -> None:
+    _check_needed(rows, f"table {str(table)!r}", (_LINEAGE_NEEDED,))
+    if ERROR_COLUMN in rows.columns:
+        raise InputError(
+            f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "
+            "dead letter",
+            hint="write bad records to a topic in a job of their own, and drop the column here",
+        )
+
+
+def _check_needed(rows: DataFrame, target: str, columns: Sequence[tuple[str, str]]) -> None:
+    for needed, why in columns:
+        if needed not in rows.columns:
             raise InputError(
-                f"rows for topic {topic!r} have no column {needed!r}: {', '.join(records.columns)}",
+                f"rows for {target} have no column {needed!r}: {', '.join(rows.columns)}",
                 hint=f"`{needed}` is {why}",
             )

@@ -54,10 +54,11 @@ def impact(
     max_records: int,
     as_json: bool,
 ) -> None:
-    """Show what was made from a record, or from all that a job made, and count it by topic.
+    """Show what was made from a record, or from all that a job made, and count it.
 
     ADDRESS is TOPIC/PARTITION@OFFSET, such as `visits/0@17`. Asks the index that
-    `headwater run lineage_index_job` keeps, and says how far that has come.
+    `headwater run lineage_index_job` keeps, and says how far that has come; rows of tables are
+    counted in the tables themselves.
     """
     asked = _asked(address, job, job_version, batches)
     found = impact_of(asked, settings, max_records=max_records, max_depth=max_depth)
@@ -119,8 +120,12 @@ def _show(found: Impact, content: dict[str, Any], lag: IndexLag) -> None:
             for topic, number in found.counts.items()
         ]
         print_table(("topic", "records", ""), rows)
-    else:
+    elif not found.tables:
         click.echo("nothing that is indexed was made from it")
+    if found.tables:
+        print_table(("table", "rows"), [(t, str(rows)) for t, rows in found.tables.items()])
+    for reason in found.unread_tables.values():
+        click.echo(printable(f"not counted: {reason}".encode()))
     if found.cut:
         click.echo(f"there may be more: {found.cut}")
     for topic, number in found.unlisted.items():

@@ -14,13 +14,11 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.lease import lease
+from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
@@ -182,8 +180,7 @@ def deliver(
         QueryFailedError: the query failed.
     """
     mode.refuse_unsafe(spark, target)
-    local = isinstance(target.checkpoint, Path)
-    with lease(target.checkpoint, spark) if local else nullcontext():  # type: ignore[arg-type]
+    with lease_if_local(target.checkpoint, spark):
         stop = StopSignal()
         with stop.on_signals():
             mode.run(Run(spark, rows, target, settings, say, new_run_id()), stop)

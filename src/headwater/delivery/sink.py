@@ -48,10 +48,15 @@ class Target:
 
     @property
     def location(self) -> str:
-        """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
-        if isinstance(self.checkpoint, Path):
-            return f"file://{self.checkpoint.absolute()}"
-        return self.checkpoint
+        """The checkpoint, for Spark."""
+        return location_of(self.checkpoint)
+
+
+def location_of(checkpoint: Path | str) -> str:
+    """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
+    if isinstance(checkpoint, Path):
+        return f"file://{checkpoint.absolute()}"
+    return checkpoint
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:

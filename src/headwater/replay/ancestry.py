@@ -12,8 +12,7 @@ from headwater.edges.files import Place
 from headwater.edges.reader import LineageIndex
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import RecordReader, end_offsets
-from headwater.model import Address
-from headwater.replay.selection import MadeBy
+from headwater.model import Address, JobOutput
 from headwater.settings import Settings
 from headwater.trace import TraceNode, trace
 
@@ -62,7 +61,7 @@ def _ancestors(root: TraceNode, topic: str) -> set[Address]:
 
 
 def inputs_made_by(
-    made_by: MadeBy, topic: str, settings: Settings, *, allow_gaps: bool = False
+    made_by: JobOutput, topic: str, settings: Settings, *, allow_gaps: bool = False
 ) -> dict[int, Intervals]:
     """The records of a topic that all which a job made comes from, by partition.
 
@@ -76,14 +75,14 @@ def inputs_made_by(
         _add(outputs, made.place, Intervals.of((made.first, made.last)))
     if not outputs:
         raise InputError(
-            f"the index knows nothing that {_described(made_by)} made",
+            f"the index knows nothing that {made_by} made",
             hint="`headwater run lineage_index_job --available-now` brings it up to date",
         )
     if not allow_gaps:
         _refuse_unknown(outputs, index, settings)
     found = _climb(outputs, topic, index)
     if not found:
-        raise InputError(f"nothing that {_described(made_by)} made comes from topic {topic!r}")
+        raise InputError(f"nothing that {made_by} made comes from topic {topic!r}")
     return found
 
 
@@ -138,9 +137,3 @@ def _refuse_unknown(
                     "does not list",
                     hint="choose the records with --offsets, or go on with --allow-gaps",
                 )
-
-
-def _described(made_by: MadeBy) -> str:
-    version = f" {made_by.job_version}" if made_by.job_version else ""
-    batches = f" in batches {made_by.batches[0]}..{made_by.batches[1]}" if made_by.batches else ""
-    return f"{made_by.job_name}{version}{batches}"

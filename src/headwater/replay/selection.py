@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import InputError
-from headwater.model import Address, is_topic_name
+from headwater.model import Address, JobOutput, is_topic_name
 from headwater.replay.offsets import Range
 
 # Kafka's own numbers for the two ends.
@@ -16,15 +16,6 @@ EARLIEST, LATEST = -2, -1
 
 _FORM = '{"visits":{"0":[0,2],"1":[[5,9],[20,-1]]}}: both ends included, -2 earliest, -1 latest'
 _MAX_OFFSET = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class MadeBy:
-    """What a job made; of one version, in some batches (both ends included)."""
-
-    job_name: str
-    job_version: str | None = None
-    batches: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +30,7 @@ class Selection:
     key: str | None = None
     where: str | None = None
     inputs_of: tuple[Address, ...] = ()
-    made_by: MadeBy | None = None
+    made_by: JobOutput | None = None
 
     def __post_init__(self) -> None:
         if not is_topic_name(self.topic):

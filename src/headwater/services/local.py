@@ -37,6 +37,8 @@ STATE = (
     "redrive",
     "replays",
     "run",
+    "tables",
+    "warehouse",
 )
 
 
