@@ -25,13 +25,13 @@ def record_hash(identity: Column, key: Column, value: Column) -> Column:
 
 
 def checksum_metrics(hashed: Column) -> list[Column]:
-    """Metrics for `observe`: how many rows, and the exclusive or of their hashes."""
+    """Metrics for `observe`: how many hashes, and the exclusive or of them; nulls are left out."""
 
     def lane(number: int) -> Column:
         digits = F.substring(hashed, 1 + number * LANE_DIGITS, LANE_DIGITS)
         return F.bit_xor(F.conv(digits, 16, 10).cast("bigint")).alias(f"lane_{number}")
 
-    return [F.count("*").alias("records"), *(lane(number) for number in range(LANES))]
+    return [F.count(hashed).alias("records"), *(lane(number) for number in range(LANES))]
 
 
 def checksum_of(metrics: Mapping[str, Any]) -> Checksum:

@@ -62,6 +62,15 @@ class ReplayFolder:
         """The newest step that was begun, and the newest that was committed."""
         return read_progress(self.path)
 
+    def note_ends(self, name: str, ends: Mapping[str, Mapping[str, int]]) -> None:
+        """Note where the target ends, unless that was done by an earlier start."""
+        path = self.path / f"ends-{name}.json"
+        if not path.is_file():
+            write_durably(path, json.dumps(ends))
+
+    def noted_ends(self, name: str) -> dict[str, Any]:
+        return _json(self.path / f"ends-{name}.json") or {}
+
     def begin_step(self, number: int, offsets: Mapping[int, Intervals], topic: str) -> None:
         self._write_step("offsets", number, {}, {topic: ranges_as_json(offsets)})
 

@@ -68,6 +68,9 @@ class Plan:
     def again(self, attempt: int) -> Plan:
         return replace(self, attempt=attempt)
 
+    def counted(self, replay_count: int) -> Plan:
+        return replace(self, replay_count=replay_count)
+
     def step(self, number: int) -> dict[int, Intervals]:
         """The offsets of a step; each takes its share of every partition, in order."""
         parts = {p: slices(of, self.steps)[number] for p, of in self.offsets.items()}

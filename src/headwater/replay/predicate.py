@@ -7,7 +7,9 @@ depends on the clock or on chance, because a replay that is resumed must choose 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -16,12 +18,11 @@ from pyspark.sql import functions as F
 
 from headwater.errors import InputError
 
-_CATALYST = "org.apache.spark.sql.catalyst.expressions."
-_SUBQUERY = _CATALYST + "PlanExpression"
+_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
+# Refused by name: to look at their arguments, Spark loads the class that they call.
+_INTO_JAVA = {"reflect", "java_method", "try_reflect"}
 # By the names of Spark's own classes.
 _REFUSED = {
-    "CallMethodViaReflection": "calls into Java",
-    "TryReflect": "calls into Java",
     "ScalaUDF": "is not one of Spark's own functions",
     "PythonUDF": "is not one of Spark's own functions",
     "CurrentDate": "asks the clock",
@@ -41,30 +42,34 @@ def checked_predicate(rows: DataFrame, text: str) -> Column:
     """
     if len(text) > _MAX_LENGTH:
         raise _refused(f"longer than {_MAX_LENGTH} characters", rows)
-    spark = rows.sparkSession
     try:
-        parsed = _parser(spark).parseExpression(text)
-        _refuse_subqueries(parsed, rows)
-        condition = F.expr(text)
-        analysed = rows.where(condition)._jdf.queryExecution().analyzed()  # noqa: SLF001
+        with _without_log():
+            _refuse_unresolved(_parser(rows).parseExpression(text), rows)
+            condition = F.expr(text)
+            analysed = rows.where(condition)._jdf.queryExecution().analyzed()  # noqa: SLF001
     except (ParseException, AnalysisException) as error:
         raise _refused(_first_line(str(error)), rows) from None
-    _refuse_functions(analysed.condition(), rows)
+    _refuse_resolved(analysed.condition(), rows)
     return condition
 
 
-def _parser(spark: Any) -> Any:
-    return spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
+def _parser(rows: DataFrame) -> Any:
+    return rows.sparkSession._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
 
 
-def _refuse_subqueries(expression: Any, rows: DataFrame) -> None:
+def _refuse_unresolved(expression: Any, rows: DataFrame) -> None:
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001
     subquery = jvm.java.lang.Class.forName(_SUBQUERY)
-    if any(subquery.isInstance(one) for one in _walk(expression)):
-        raise _refused("it holds a subquery", rows)
+    for one in _walk(expression):
+        if subquery.isInstance(one):
+            raise _refused("it holds a subquery", rows)
+        if one.getClass().getSimpleName() == "UnresolvedFunction":
+            name = one.nameParts().last().lower()
+            if name in _INTO_JAVA:
+                raise _refused(f"`{name}` calls into Java", rows)
 
 
-def _refuse_functions(condition: Any, rows: DataFrame) -> None:
+def _refuse_resolved(condition: Any, rows: DataFrame) -> None:
     for one in _walk(condition):
         reason = _REFUSED.get(one.getClass().getSimpleName())
         if reason is not None:
@@ -80,6 +85,18 @@ def _walk(expression: Any) -> Iterator[Any]:
         yield one
         children = one.children()
         waiting.extend(children.apply(place) for place in range(children.size()))
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """A predicate that is refused is told in a line; pyspark would log a page of JSON as well."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    kept = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = kept
 
 
 def _refused(what: str, rows: DataFrame) -> InputError:

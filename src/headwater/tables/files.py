@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.edges.files import Place
 from headwater.deltafiles.intervals import Intervals
+from headwater.edges.files import Place
 from headwater.tables.contract import COLUMN
 
 PARENT_FIELDS = ("topic", "partition", "offset", "parents")

@@ -30,8 +30,8 @@ except ImportError as error:
         package=error.name,
     ) from None
 
-from headwater.edges.files import Place
 from headwater.deltafiles.intervals import Intervals
+from headwater.edges.files import Place
 from headwater.model import JobOutput
 from headwater.tables.files import MAKER_FIELDS, PARENT_FIELDS, LineageFile, flat
 from headwater.tables.rows import made_by, made_from

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headwater.edges.files import Place
 from headwater.deltafiles.intervals import Intervals, Numbers
+from headwater.edges.files import Place
 from headwater.model import JobOutput
 
 Rows = NDArray[np.bool_]

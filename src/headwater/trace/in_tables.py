@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headwater.edges.files import Place
 from headwater.deltafiles.intervals import Intervals
+from headwater.edges.files import Place
 from headwater.errors import LineageTableError
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
