@@ -48,6 +48,9 @@ POINTS: frozenset[str] = frozenset(
         "before_index_compaction",
         "before_table_commit",
         "after_table_commit",
+        "before_archive_commit",
+        "after_archive_commit",
+        "before_archive_compaction",
         "before_catalog_commit",
         "after_catalog_commit",
     }

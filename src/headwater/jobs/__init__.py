@@ -10,6 +10,7 @@ JOBS: Mapping[str, str] = {
     "fifo_orderer_bulk_send_job": "headwater.jobs.fifo_orderer_bulk_send_job",
     "fifo_orderer_bulk_idempotent_job": "headwater.jobs.fifo_orderer_bulk_idempotent_job",
     "visits_reducer_job": "headwater.jobs.visits_reducer_job",
+    "data_synchronization_job": "headwater.jobs.data_synchronization_job",
     "lineage_index_job": "headwater.jobs.lineage_index_job",
 }
 

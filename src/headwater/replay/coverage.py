@@ -13,7 +13,7 @@ from typing import Any
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError
 from headwater.model import Address
-from headwater.replay.offsets import NOTHING, Range, intersection, pairs
+from headwater.replay.offsets import NOTHING, Range
 from headwater.replay.selection import EARLIEST, LATEST, Selection
 
 # A plan is kept as JSON.
@@ -109,7 +109,7 @@ def resolve(
             continue
         missing = wanted - extent.archived
         gaps += _gaps(selection.topic, partition, missing, extent)
-        there = intersection(wanted, extent.archived)
+        there = wanted & extent.archived
         if there:
             offsets[partition] = there
     if sum(len(found.first) for found in offsets.values()) > MAX_RANGES:
@@ -135,7 +135,7 @@ def _wanted(
         return NOTHING
     ranges = [_absolute(one, extent) for one in selection.offsets[partition]]
     asked = Intervals.of(*(one for one in ranges if one[0] <= one[1]))
-    return asked if chosen is None else intersection(asked, chosen[partition])
+    return asked if chosen is None else asked & chosen[partition]
 
 
 def _all_archived(extent: Extent) -> Intervals:
@@ -163,4 +163,4 @@ def _gaps(topic: str, partition: int, missing: Intervals, extent: Extent) -> lis
             return NOT_YET
         return BEFORE if first is not None and begin < first else LOST
 
-    return [Gap(topic, partition, a, b, reason(a)) for a, b in pairs(missing)]
+    return [Gap(topic, partition, a, b, reason(a)) for a, b in missing.ranges()]

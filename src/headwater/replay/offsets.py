@@ -6,21 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from headwater.deltafiles.intervals import Intervals, clip
+from headwater.deltafiles.intervals import Intervals
 
 # Both ends included.
 Range: TypeAlias = tuple[int, int]
-
-
-def intersection(one: Intervals, other: Intervals) -> Intervals:
-    """The offsets that are in both."""
-    _, first, last = clip(one.first, one.last, other)
-    return Intervals.union([(first, last)])
-
-
-def pairs(offsets: Intervals) -> list[Range]:
-    """First and last of each range."""
-    return list(zip(offsets.first.tolist(), offsets.last.tolist(), strict=True))
 
 
 def slices(offsets: Intervals, number: int) -> list[Intervals]:
@@ -34,7 +23,7 @@ def _part(offsets: Intervals, begin: int, end: int) -> Intervals:
     """From the place `begin` of the set up to, not with, the place `end`."""
     found: list[Range] = []
     passed = 0
-    for first, last in pairs(offsets):
+    for first, last in offsets.ranges():
         length = last - first + 1
         low, high = max(begin - passed, 0), min(end - passed, length)
         if low < high:
@@ -44,7 +33,7 @@ def _part(offsets: Intervals, begin: int, end: int) -> Intervals:
 
 
 def ranges_as_json(offsets: Mapping[int, Intervals]) -> dict[str, list[list[int]]]:
-    return {str(p): [list(pair) for pair in pairs(of)] for p, of in sorted(offsets.items())}
+    return {str(p): [list(pair) for pair in of.ranges()] for p, of in sorted(offsets.items())}
 
 
 def ranges_from_json(content: Mapping[str, Sequence[Sequence[int]]]) -> dict[int, Intervals]:

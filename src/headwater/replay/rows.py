@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from headwater.archive.contract import VALUE_SQL
 from headwater.delivery.dead_letter import parse_json
 from headwater.deltafiles.intervals import Intervals
-from headwater.replay.offsets import pairs
 from headwater.replay.predicate import checked_predicate
 
 # As Spark's Kafka source names them.
@@ -129,7 +128,7 @@ def decode(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
 
 def _at(rows: DataFrame, offsets: Intervals) -> DataFrame:
     offset = F.col("offset")
-    ranges = pairs(offsets)
+    ranges = offsets.ranges()
     rows = rows.where(offset.between(ranges[0][0], ranges[-1][1]))
     if len(ranges) <= _MAX_COMPARISONS:
         return rows.where(reduce(Column.__or__, (offset.between(*one) for one in ranges)))

@@ -215,6 +215,12 @@ class ArchiveSettings(Section):
         description="Folder of the archives, one Delta table for each topic. "
         "Default: `archive` in `home`.",
     )
+    compact_at_files: int = Field(
+        100, ge=2, description="Small files at which `data_synchronization_job` joins them."
+    )
+    small_file_mb: float = Field(
+        16.0, gt=0, description="Size, in MiB, from which on a file is not joined with others."
+    )
 
 
 class ReplaySettings(Section):
