@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "verify": ("verify:verify", "Hold a topic against the source it was made from."),
     "why-missing": ("why_missing:why_missing", "Tell what became of a record."),
     "dead-letter": ("dead_letter:dead_letter", "List records set aside, and send them back."),
+    "replay": ("replay:replay", "Run archived records through a job's logic again."),
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),

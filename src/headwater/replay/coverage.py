@@ -27,25 +27,35 @@ BEFORE = "from before the archive began"
 class Extent:
     """What there is of a partition: what the archive holds, and what the topic still does.
 
-    `first` and `end` are the topic's; None if it is gone or Kafka was not asked.
+    `archived` are the offsets that were read and are there, records or not; `lost` those whose
+    file is gone. `first` and `end` are the topic's; None if it is gone, or Kafka was not asked.
     """
 
     archived: Intervals
+    lost: Intervals = NOTHING
     first: int | None = None
     end: int | None = None
 
     @property
+    def first_archived(self) -> int | None:
+        return int(self._known.first[0]) if self._known else None
+
+    @property
     def last_archived(self) -> int | None:
-        return int(self.archived.last[-1]) if self.archived else None
+        return int(self._known.last[-1]) if self._known else None
 
     @property
     def behind(self) -> int:
-        """Records of the topic that the archive has not come to yet."""
+        """Offsets of the topic that the archive has not come to yet."""
         if self.end is None:
             return 0
         last = self.last_archived
         reached = (self.first or 0) if last is None else last + 1
         return max(self.end - reached, 0)
+
+    @property
+    def _known(self) -> Intervals:
+        return self.archived | self.lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +150,23 @@ def _wanted(
 
 def _all_archived(extent: Extent) -> Intervals:
     """From the first that is archived to the last: a stream that runs is always a bit ahead."""
-    last = extent.last_archived
-    return NOTHING if last is None else Intervals.of((int(extent.archived.first[0]), last))
+    first, last = extent.first_archived, extent.last_archived
+    return NOTHING if first is None or last is None else Intervals.of((first, last))
 
 
 def _absolute(given: Range, extent: Extent) -> Range:
-    firsts = [extent.first] if extent.first is not None and extent.end else []
-    lasts = [extent.end - 1] if extent.end else []
-    if extent.archived:
-        firsts.append(int(extent.archived.first[0]))
-        lasts.append(int(extent.archived.last[-1]))
-    ends = {EARLIEST: min(firsts, default=0), LATEST: max(lasts, default=-1)}
+    in_topic = extent.end or 0
+    firsts = [extent.first if in_topic else None, extent.first_archived]
+    lasts = [in_topic - 1 if in_topic else None, extent.last_archived]
+    ends = {
+        EARLIEST: min((one for one in firsts if one is not None), default=0),
+        LATEST: max((one for one in lasts if one is not None), default=-1),
+    }
     return ends.get(given[0], given[0]), ends.get(given[1], given[1])
 
 
 def _gaps(topic: str, partition: int, missing: Intervals, extent: Extent) -> list[Gap]:
-    last = extent.last_archived
-    first = int(extent.archived.first[0]) if extent.archived else None
+    first, last = extent.first_archived, extent.last_archived
 
     def reason(begin: int) -> str:
         if last is None or begin > last:

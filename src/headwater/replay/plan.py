@@ -37,6 +37,8 @@ class Plan:
     target: str
     # Of the selection, what offsets do not tell: times, key, predicate.
     filters: Mapping[str, Any] = field(default_factory=dict)
+    # Of a JSON value, by which the predicate was read.
+    fields: Mapping[str, str] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     skip_existing: bool = False
     # The loop guard: how often the records have been replayed when this is done.
@@ -103,6 +105,7 @@ class Plan:
                 records={int(p): int(number) for p, number in content["records"].items()},
                 target=content["target"],
                 filters=dict(content["filters"]),
+                fields=dict(content["fields"]),
                 gaps=tuple(Gap(content["topic"], **gap) for gap in content["gaps"]),
                 skip_existing=content["skip_existing"],
                 replay_count=content["replay_count"],
@@ -128,6 +131,7 @@ class Plan:
             "offsets": ranges_as_json(self.offsets),
             "records": {str(p): number for p, number in sorted(self.records.items())},
             "filters": {name: self.filters[name] for name in sorted(self.filters)},
+            "fields": dict(sorted(self.fields.items())),
             "target": self.target,
             "gaps": [gap.as_json() for gap in self.gaps],
             "skip_existing": self.skip_existing,

@@ -6,7 +6,7 @@ and no row changes its place on the way to the sink.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from headwater.archive.contract import VALUE_SQL
 from headwater.delivery.dead_letter import parse_json
 from headwater.deltafiles.intervals import Intervals
+from headwater.replay.headers import REPLAY_COUNT
 from headwater.replay.predicate import checked_predicate
 
 # As Spark's Kafka source names them.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-REPLAY_COUNT = "replay_count"
 
 # More comparisons than this for each row are slower than looking its offset up.
 _MAX_COMPARISONS = 64
@@ -148,6 +148,12 @@ def _time(milliseconds: int) -> Column:
     return F.timestamp_millis(F.lit(milliseconds))
 
 
-def columns_of(fields: Mapping[str, str]) -> Sequence[str]:
-    """The names that a predicate may use."""
-    return [*COLUMNS[:-1], "json", *fields]
+def address_text() -> Column:
+    """The address of an archived record, as it is written."""
+    return F.concat(
+        F.col("topic"),
+        F.lit("/"),
+        F.col("partition").cast("string"),
+        F.lit("@"),
+        F.col("offset").cast("string"),
+    )

@@ -70,7 +70,7 @@ def run_plan(
     folder.path.mkdir(parents=True, exist_ok=True)
     stop = StopSignal()
     with stop.on_signals(), lease(folder.path, spark):
-        rows = _rows(plan, logic, spark, settings)
+        rows = _rows(plan, spark, settings)
         if folder.exists():
             plan = folder.plan()
         else:
@@ -86,8 +86,8 @@ def run_plan(
         return Outcome(folder, run.finish(), new=True)
 
 
-def _rows(plan: Plan, logic: Logic, spark: SparkSession, settings: Settings) -> ArchiveRows:
-    return ArchiveRows.open(spark, archive_path(plan.topic, settings), plan.filters, logic.fields)
+def _rows(plan: Plan, spark: SparkSession, settings: Settings) -> ArchiveRows:
+    return ArchiveRows.open(spark, archive_path(plan.topic, settings), plan.filters, plan.fields)
 
 
 def _guarded(plan: Plan, rows: ArchiveRows, settings: Settings) -> Plan:

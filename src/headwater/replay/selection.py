@@ -39,6 +39,12 @@ class Selection:
             raise InputError("the time window is empty: --since is not before --until")
 
     @property
+    def selects(self) -> bool:
+        """Whether anything was asked for at all."""
+        lineage = self.inputs_of or self.made_by is not None
+        return bool(lineage) or self.offsets is not None or self.filters_rows
+
+    @property
     def filters_rows(self) -> bool:
         """Whether offsets alone do not tell which records are meant."""
         return any(
@@ -63,9 +69,10 @@ def parse_offsets(text: str) -> tuple[str, dict[int, tuple[Range, ...]]]:
         InputError: another form, more than one topic, numbers that are no offsets.
     """
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        raise _refused("not JSON", text) from None
+        content = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, _RepeatedError) else "not JSON"
+        raise _refused(what, text) from None
     if not isinstance(content, dict) or len(content) != 1:
         raise _refused("not an object with one topic", text)
     ((topic, partitions),) = content.items()
@@ -76,18 +83,36 @@ def parse_offsets(text: str) -> tuple[str, dict[int, tuple[Range, ...]]]:
     return topic, {_partition(name, text): _ranges(of, text) for name, of in partitions.items()}
 
 
+class _RepeatedError(ValueError):
+    """JSON with a key twice, of which Python would silently take the last."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise _RepeatedError("a topic or a partition is named twice")
+    return content
+
+
 def _partition(name: str, text: str) -> int:
-    if not (name.isascii() and name.isdigit() and int(name[:11]) < 2**31):
+    # Without leading zeros, or a partition could be named twice.
+    plain = name.isascii() and name.isdigit() and str(int(name[:11])) == name
+    if not plain or int(name) >= 2**31:
         raise _refused(f"not a partition: {name!r}", text)
     return int(name)
 
 
 def _ranges(given: Any, text: str) -> tuple[Range, ...]:
     pairs = given if isinstance(given, list) and given and isinstance(given[0], list) else [given]
-    return tuple(_range(pair, text) for pair in pairs)
+    return tuple(check_range(pair, text) for pair in pairs)
 
 
-def _range(pair: Any, text: str) -> Range:
+def check_range(pair: Any, text: str) -> Range:
+    """Two numbers as a range of offsets, both ends included.
+
+    Raises:
+        InputError: they are none; `text` is what was given.
+    """
     # `True` is a number for Python, and no offset for anybody.
     numbers = isinstance(pair, list) and all(type(one) is int for one in pair)
     if not numbers or len(pair) != 2:
@@ -101,4 +126,4 @@ def _range(pair: Any, text: str) -> Range:
 
 
 def _refused(what: str, text: str) -> InputError:
-    return InputError(f"--offsets: {what}", hint=f"such as {_FORM}", value=text)
+    return InputError(f"offsets: {what}", hint=f"such as {_FORM}", value=text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +12,7 @@ from headwater.deltafiles.intervals import Intervals
 from headwater.errors import LineageTableError
 from headwater.replay.digest_columns import record_hash
 from headwater.replay.identities import CONTENT, IDENTITY
-from headwater.replay.plan import TABLE_PREFIX
+from headwater.replay.table_path import table_path
 from headwater.replay.target import Context, Ends, ReplayTarget
 from headwater.tables.column import Maker
 from headwater.tables.contract import COLUMN
@@ -36,7 +35,7 @@ class TableTarget(ReplayTarget):
                 f"the logic's rows have no column {COLUMN!r}: {', '.join(outputs.columns)}",
                 hint="keep it in every select",
             )
-        rows = stored(self._good(outputs), self._maker, 0)
+        rows = table_rows(outputs, self._maker, 0)
         self._table.ensure(rows.schema)
         check_columns(self._table, rows)
         register(self._table.known(), self.context.settings)
@@ -74,13 +73,19 @@ class TableTarget(ReplayTarget):
 
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
         # Delta itself leaves out a commit that it has: whatever a kill cut off is there or not.
-        self._table.append(self._good(rows), self.context.run_id, step)
+        self._table.append(_good(rows), self.context.run_id, step)
         return 0
 
-    def _good(self, rows: DataFrame) -> DataFrame:
-        if ERROR_COLUMN in rows.columns:
-            rows = rows.where(F.col(ERROR_COLUMN).isNull())
-        return rows.drop(ERROR_COLUMN, RAW_VALUE_COLUMN)
+
+def table_rows(outputs: DataFrame, maker: Maker, step: int) -> DataFrame:
+    """What came of records, as a table keeps it; what could not be processed is left out."""
+    return stored(_good(outputs), maker, step)
+
+
+def _good(rows: DataFrame) -> DataFrame:
+    if ERROR_COLUMN in rows.columns:
+        rows = rows.where(F.col(ERROR_COLUMN).isNull())
+    return rows.drop(ERROR_COLUMN, RAW_VALUE_COLUMN)
 
 
 def _identified(rows: DataFrame) -> DataFrame:
@@ -92,11 +97,6 @@ def _identified(rows: DataFrame) -> DataFrame:
     return rows.withColumn(IDENTITY, identity).withColumn(
         CONTENT, record_hash(identity, nothing, content)
     )
-
-
-def table_path(target: str) -> Path:
-    """The folder of the table that a plan names as its target."""
-    return Path(target.removeprefix(TABLE_PREFIX)).absolute()
 
 
 def read_table(spark: SparkSession, target: str) -> DataFrame:

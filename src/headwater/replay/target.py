@@ -18,6 +18,7 @@ from headwater.replay.identities import CONTENT, IDENTITY, without
 from headwater.replay.logic import Logic
 from headwater.replay.manifest import StepResult
 from headwater.replay.plan import Plan
+from headwater.replay.rows import address_text
 from headwater.settings import Settings
 
 # The ends of a topic's partitions, by topic and partition.
@@ -117,12 +118,5 @@ def observe_read(rows: DataFrame) -> tuple[DataFrame, Observation]:
     What is observed stays where it is: Spark moves no sort over it, or away.
     """
     seen = Observation()
-    address = F.concat(
-        F.col("topic"),
-        F.lit("/"),
-        F.col("partition").cast("string"),
-        F.lit("@"),
-        F.col("offset").cast("string"),
-    )
-    hashed = record_hash(address, F.col("key"), F.col("value"))
+    hashed = record_hash(address_text(), F.col("key"), F.col("value"))
     return rows.observe(seen, *checksum_metrics(hashed)), seen

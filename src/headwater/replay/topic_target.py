@@ -16,13 +16,11 @@ from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
 from headwater.pipeline import check_topic_columns, has_shuffle, rows_to_send, topics_for_parents
 from headwater.replay.digest_columns import record_hash
+from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
-from headwater.replay.rows import REPLAY_COUNT
 from headwater.replay.target import Context, Ends, ReplayTarget
 from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
 from headwater.spark.kafka_source import FETCH, client_options
-
-REPLAY_ID = "replay_id"
 
 
 class TopicTarget(ReplayTarget):
