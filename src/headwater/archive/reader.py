@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from headwater.archive.contract import (
     COLUMNS,
@@ -39,7 +39,7 @@ except ImportError as error:
     ) from None
 
 from headwater.archive.coverage import NOT_COVERED, Coverage, coverage_of
-from headwater.archive.files import ArchiveFile
+from headwater.archive.files import ArchiveFile, Hour
 from headwater.archive.holes import read_holes
 from headwater.deltafiles.intervals import Intervals
 
@@ -164,7 +164,14 @@ class Archive:
         """
         for partition, wanted in sorted(ranges.items()):
             with self._reading():
-                yield from self._read(partition, wanted)
+                for record, _ in self._read(partition, wanted):
+                    yield record
+
+    def rows(self) -> Iterator[tuple[Record, Hour]]:
+        """All records by partition and offset, with the hour they are laid under."""
+        for partition, there in self.coverage().items():
+            with self._reading():
+                yield from self._read(partition, there.archived)
 
     def fetch(self, address: Address) -> Record | Absence:
         """The record at an address, as `trace` asks for it."""
@@ -200,19 +207,19 @@ class Archive:
         ]
         return sorted(found, key=lambda file: (file.partition or 0, file.first, file.name))
 
-    def _read(self, partition: int, wanted: Intervals) -> Iterator[Record]:
+    def _read(self, partition: int, wanted: Intervals) -> Iterator[tuple[Record, Hour]]:
         """Files of several hours have records between each other's: they are merged. A file is
         opened when its first record may be the next one, and no sooner."""
         waiting = self._holding({partition: wanted})[::-1]
-        begun: list[tuple[int, str, Record, Iterator[Record]]] = []
+        begun: list[_Begun] = []
         while waiting or begun:
             while waiting and (not begun or waiting[-1].first <= begun[0][0]):
                 file = waiting.pop()
-                _advance(begun, file.name, file.records(self.topic, partition, wanted))
+                _advance(begun, file, file.records(self.topic, partition, wanted))
             if begun:
-                _, name, record, rest = heapq.heappop(begun)
-                yield record
-                _advance(begun, name, rest)
+                *_, record, file, rest = heapq.heappop(begun)
+                yield record, file.hour
+                _advance(begun, file, rest)
 
     def _offsets_of(self, file: ArchiveFile) -> Mapping[int, Intervals]:
         if file.name not in self._offsets:
@@ -258,9 +265,11 @@ class Archive:
         )
 
 
-def _advance(
-    begun: list[tuple[int, str, Record, Iterator[Record]]], name: str, rest: Iterator[Record]
-) -> None:
-    record: Any = next(rest, None)
+# Offset and file's name, by which they are ordered; the record, its file, and what comes next.
+_Begun: TypeAlias = tuple[int, str, Record, ArchiveFile, Iterator[Record]]
+
+
+def _advance(begun: list[_Begun], file: ArchiveFile, rest: Iterator[Record]) -> None:
+    record = next(rest, None)
     if record is not None:
-        heapq.heappush(begun, (record.address.offset, name, record, rest))
+        heapq.heappush(begun, (record.address.offset, file.name, record, file, rest))

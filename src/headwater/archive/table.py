@@ -32,6 +32,8 @@ from headwater.errors import ArchiveError
 
 _WRITING = {
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),
+    # Each open file may hold as much in memory; Parquet's own 128 MB are meant for a few.
+    "parquet.block.size": str(8 * 1024 * 1024),
     # So many hours are written side by side, in the order of their offsets. Only when a task
     # meets more of them does Spark sort what is left by the hour.
     "spark.sql.maxConcurrentOutputFileWriters": "32",

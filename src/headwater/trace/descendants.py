@@ -15,6 +15,7 @@ from headwater.errors import InputError
 from headwater.kafka import RecordReader
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
+from headwater.trace.archived import sources_of
 from headwater.trace.circles import bottom_up
 from headwater.trace.node import MAX_DEPTH, State, TraceNode, flat_json, nested_json
 from headwater.trace.walk import IN_A_CIRCLE, Sources, read_step
@@ -168,7 +169,7 @@ def impact(
     index.refresh()
     roots = _roots(asked, index)
     found = spread(index, roots, max_records=max_records, max_depth=max_depth)
-    nodes = _nodes(found, index, [(State.FOUND, reader)])
+    nodes = _nodes(found, index, sources_of(reader, settings))
     rows = (tables or Tables(settings)).find(found.reached, asked)
     if not roots and not rows.made:
         raise InputError(
