@@ -133,6 +133,7 @@ class _Run:
     def take_step(self) -> None:
         context, step = self._context, self.next_step
         offsets = context.plan.step(step)
+        self._target.before_step()
         context.folder.begin_step(step, offsets, context.plan.topic)
         faultpoints.reach("before_replay_step")
         rows, seen = observe_read(self._rows.in_order(offsets))

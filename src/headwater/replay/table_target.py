@@ -43,6 +43,9 @@ class TableTarget(ReplayTarget):
     def ends(self) -> Ends:
         return {}
 
+    def before_step(self) -> None:
+        """Nothing: a commit is there or not."""
+
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
         rows = outputs
         if ERROR_COLUMN not in rows.columns:

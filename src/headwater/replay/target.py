@@ -62,6 +62,10 @@ class ReplayTarget(ABC):
         """Where the target ends now, as far as it has ends."""
 
     @abstractmethod
+    def before_step(self) -> None:
+        """Note what has to be known if the step that comes is cut off; it is not begun yet."""
+
+    @abstractmethod
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
         """What came of a step, with the columns `_identity`, `_content` and `error`; a row without
         content is counted and not written."""

@@ -57,6 +57,9 @@ class TopicTarget(ReplayTarget):
             for topic in self._topics
         }
 
+    def before_step(self) -> None:
+        self._tail.begin_run(self.context.run_id)
+
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
         rows = rows_to_send(outputs, self._topics, self.context.settings.jobs.max_value_bytes)
         identity = lineage_identity(
@@ -84,7 +87,6 @@ class TopicTarget(ReplayTarget):
 
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
         context = self.context
-        self._tail.begin_run(context.run_id)
         written = self._tail.written_by(step) if again else set()
         rows = without_written(rows, written, self._target.job_name)
         headers = {
