@@ -78,6 +78,13 @@ def replay() -> None:
 )
 @click.option("--job-name", help="Of which the records are; default: the logic's own.")
 @click.option("--job-version", help="Default: the setting jobs.version.")
+@click.option(
+    "--delivery",
+    type=click.Choice(["exactly-once", "strict"]),
+    default="exactly-once",
+    show_default=True,
+    help="Into a topic: on one driver, or with transactions on clusters, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
 @click.option("--diff", is_flag=True, help="Show old results beside new ones and write nothing.")
 @click.option("--sample", default=_SAMPLE, show_default=True, help="Records that --diff takes.")

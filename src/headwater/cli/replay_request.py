@@ -40,6 +40,7 @@ def request_of(settings: Settings, given: dict[str, Any]) -> Request:
         force=given["force"],
         skip_existing=given["skip_existing"],
         again=given["again"],
+        delivery=given["delivery"],
     )
 
 

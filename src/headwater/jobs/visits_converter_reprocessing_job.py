@@ -48,6 +48,13 @@ def _watch(group: str) -> Progress:
 @click.option("--input-topic", default=VISITS_CONVERTER.input_topic, show_default=True)
 @click.option("--output-topic", default=VISITS_CONVERTER.output_topic, show_default=True)
 @click.option("--job-version", help="Default: the setting jobs.version.")
+@click.option(
+    "--delivery",
+    type=click.Choice(["exactly-once", "strict"]),
+    default="exactly-once",
+    show_default=True,
+    help="How records are handed to Kafka: docs/concepts/delivery.md.",
+)
 @click.option("--skip-existing", is_flag=True, help="Leave out what is there with this content.")
 @click.option("--allow-gaps", is_flag=True, help="Go on without records that are not archived.")
 @click.option("--again", is_flag=True, help="Do it though the same was done before.")
@@ -70,6 +77,7 @@ def main(settings: Settings | None, /, **given: Any) -> None:
         allow_gaps=given["allow_gaps"],
         skip_existing=given["skip_existing"],
         again=given["again"],
+        delivery=given["delivery"],
     )
     outcome = replay(request, settings, Session(settings, say, _watch), say)
     manifest = outcome.manifest

@@ -49,7 +49,7 @@ def run_planned(
     planned: Planned,
     request: Request,
     settings: Settings,
-    session: Session,
+    session: Callable[[], SparkSession],
     say: Say = lambda line: None,
 ) -> Outcome:
     """Run what was planned; nothing if it is done, and no Spark for that."""
@@ -67,7 +67,7 @@ def run_planned(
 def replay(
     request: Request,
     settings: Settings,
-    session: Session,
+    session: Callable[[], SparkSession],
     say: Say = lambda line: None,
 ) -> Outcome:
     """Plan and run.

@@ -43,6 +43,8 @@ class Plan:
     skip_existing: bool = False
     # The loop guard: how often the records have been replayed when this is done.
     replay_count: int = 1
+    # How records are handed to a topic; what was begun in one mode is finished in it.
+    delivery: str = "exactly-once"
     steps: int = 1
     # The same replay asked for again is another one.
     attempt: int = 1
@@ -84,6 +86,7 @@ class Plan:
             **self._decisive(),
             "replay_id": self.replay_id,
             "replay_count": self.replay_count,
+            "delivery": self.delivery,
             "steps": self.steps,
             "attempt": self.attempt,
         }
@@ -109,6 +112,7 @@ class Plan:
                 gaps=tuple(Gap(content["topic"], **gap) for gap in content["gaps"]),
                 skip_existing=content["skip_existing"],
                 replay_count=content["replay_count"],
+                delivery=content["delivery"],
                 steps=content["steps"],
                 attempt=content["attempt"],
             )

@@ -46,6 +46,8 @@ class Request:
     force: bool = False
     skip_existing: bool = False
     again: bool = False
+    # `exactly-once` on one driver, `strict` on clusters too.
+    delivery: str = "exactly-once"
 
     @property
     def digest(self) -> str:
@@ -216,6 +218,7 @@ def _plan(
         fields=request.logic.fields if "where" in filters else {},
         gaps=gaps,
         skip_existing=request.skip_existing,
+        delivery=request.delivery,
         steps=steps_for(sum(records.values()), settings.replay.step_records),
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
 from headwater.delivery.exactly_once import ExactlyOnce, without_written
+from headwater.delivery.modes import Mode, Strict
 from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers_of, send_batch
 from headwater.delivery.tail import Tail
 from headwater.deltafiles.intervals import Intervals
@@ -22,6 +24,9 @@ from headwater.replay.target import Context, Ends, ReplayTarget
 from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
 from headwater.spark.kafka_source import FETCH, client_options
 
+_MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Strict)}
+DELIVERIES = tuple(_MODES)
+
 
 class TopicTarget(ReplayTarget):
     """The topic, and its dead letter."""
@@ -30,7 +35,7 @@ class TopicTarget(ReplayTarget):
         super().__init__(context)
         plan, logic = context.plan, context.logic
         self._topics = (plan.target, dead_letter_topic(plan.target))
-        self._mode = ExactlyOnce()
+        self._mode: Mode = _MODES[plan.delivery]()
         self._tail = Tail(context.folder.path, self._topics, context.settings)
         self._target = Target(
             logic.job_name,
@@ -44,6 +49,7 @@ class TopicTarget(ReplayTarget):
     def prepare(self, outputs: DataFrame) -> None:
         context = self.context
         check_topic_columns(outputs, context.plan.target)
+        self._target = replace(self._target, one_input_per_task=not has_shuffle(outputs))
         self._mode.refuse_unsafe(context.spark, self._target)
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
@@ -87,7 +93,9 @@ class TopicTarget(ReplayTarget):
 
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
         context = self.context
-        written = self._tail.written_by(step) if again else set()
+        # Transactions tell by themselves what was committed.
+        look_back = again and isinstance(self._mode, ExactlyOnce)
+        written = self._tail.written_by(step) if look_back else set()
         rows = without_written(rows, written, self._target.job_name)
         headers = {
             REPLAY_ID: context.plan.replay_id,
@@ -106,11 +114,6 @@ class TopicTarget(ReplayTarget):
         finally:
             close_producers_of(context.spark, context.run_id)
         return len(written)
-
-
-def keeps_order(outputs: DataFrame) -> bool:
-    """Whether the logic leaves the rows of a partition together, and so their order alone."""
-    return not has_shuffle(outputs)
 
 
 def _partitions(context: Context) -> int:
