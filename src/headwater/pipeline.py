@@ -88,12 +88,18 @@ class LineageJob:
             watch=watch,
         )
 
-    def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
+    def read(
+        self,
+        topic: str,
+        *,
+        starting_offsets: str = "earliest",
+        partitions: int = _DEFAULT_PARTITIONS,
+    ) -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`."""
+        and `lineage`; one that is not there is made with so many partitions."""
         self._topics.append(topic)
         if self._settings.jobs.create_topics:
-            found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
+            found = ensure_topic(topic, partitions, self._settings)
             self._partitions.append(found.partitions)
         stream = read_topic_stream(
             self.spark,
@@ -123,11 +129,11 @@ class LineageJob:
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
-        _check_columns(records, topic)
+        check_topic_columns(records, topic)
         topics = (topic, dead_letter_topic(topic))
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
-            for name in (*topics, *_topics_for_parents(records, topic)):
+            for name in (*topics, *topics_for_parents(records, topic)):
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
@@ -139,7 +145,7 @@ class LineageJob:
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
             one_input_per_task=self._has_one_input_per_task(records),
         )
-        rows = self._rows(records, topics)
+        rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
         deliver(self.spark, rows, target, self._mode, self._settings, self._say)
 
     def write_table(
@@ -182,17 +188,7 @@ class LineageJob:
             run_until_stopped(query, stop, self._settings, self._say)
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
-        return len(set(self._topics)) == len(self._topics) and not _SHUFFLES.search(_plan(records))
-
-    def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
-        """Good and bad records in one pass; each row names the topic that it goes to."""
-        limit = self._settings.jobs.max_value_bytes
-        rows = _with_errors(records, limit)
-        error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-        failed = error.isNotNull()
-        value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
-        topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
-        return sink_rows(rows.withColumn("value", value), topic)
+        return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
 
 
 def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
@@ -201,6 +197,21 @@ def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings
         return settings
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
     return settings.model_copy(update={"kafka": kafka})
+
+
+def rows_to_send(records: DataFrame, topics: tuple[str, str], limit: int) -> DataFrame:
+    """Good and bad records in one pass; each row names the topic that it goes to.
+
+    Args:
+        topics: the output and its dead letter.
+        limit: values with more bytes are set aside.
+    """
+    rows = _with_errors(records, limit)
+    error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
+    failed = error.isNotNull()
+    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
+    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+    return sink_rows(rows.withColumn("value", value), topic)
 
 
 def _with_errors(records: DataFrame, limit: int) -> DataFrame:
@@ -215,7 +226,12 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
     return rows.withColumn(ERROR_COLUMN, error)
 
 
-def _topics_for_parents(records: DataFrame, topic: str) -> list[str]:
+def has_shuffle(records: DataFrame) -> bool:
+    """Whether a task may have rows of more than one partition of the input."""
+    return _SHUFFLES.search(_plan(records)) is not None
+
+
+def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
     """A topic for parents beyond those that a header lists, where rows are aggregated."""
     return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
 
@@ -227,7 +243,8 @@ def _plan(records: DataFrame) -> str:
 _LINEAGE_NEEDED = (LINEAGE_COLUMN, "made by `read`; keep it in every select")
 
 
-def _check_columns(records: DataFrame, topic: str) -> None:
+def check_topic_columns(records: DataFrame, topic: str) -> None:
+    """Refuse rows that can't be written with their lineage."""
     value = ("value", "the record's value, text or binary")
     _check_needed(records, f"topic {topic!r}", (value, _LINEAGE_NEEDED))
 

@@ -9,6 +9,7 @@ BENCHES: Mapping[str, str] = {
     "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
     "lineage": "headwater.bench.lineage",
+    "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }
 

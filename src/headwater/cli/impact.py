@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
 from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.given import parse_batches
 from headwater.cli.text import printable
 from headwater.cli.trace import tree_lines
 from headwater.errors import InputError
@@ -18,8 +18,6 @@ from headwater.trace import impact as impact_of
 from headwater.trace.descendants import MAX_RECORDS
 from headwater.trace.lag import IndexLag, index_lag
 from headwater.trace.node import MAX_DEPTH
-
-_BATCHES = re.compile(r"(?P<first>[0-9]{1,18})(\.\.(?P<last>[0-9]{1,18}))?")
 
 
 @click.command()
@@ -89,16 +87,7 @@ def _asked(
             raise InputError("--job-version and --batches go with --job, not with an address")
         return Address.parse(address)
     assert job is not None  # noqa: S101 - one of the two is there
-    return JobOutput(job, version, None if batches is None else _range(batches))
-
-
-def _range(text: str) -> tuple[int, int]:
-    match = _BATCHES.fullmatch(text)
-    first = int(match["first"]) if match else 0
-    last = int(match["last"] or first) if match else -1
-    if last < first:
-        raise InputError(f"--batches: not a range: {text!r}", hint="such as `3` or `3..7`")
-    return first, last
+    return JobOutput(job, version, None if batches is None else parse_batches(batches))
 
 
 def _show(found: Impact, content: dict[str, Any], lag: IndexLag) -> None:

@@ -35,6 +35,7 @@ STATE = (
     "logs",
     "postgres",
     "redrive",
+    "replays",
     "run",
     "tables",
     "warehouse",

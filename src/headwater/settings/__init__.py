@@ -33,6 +33,7 @@ from headwater.settings.sections import (
     JvmSettings,
     KafkaSettings,
     PostgresSettings,
+    ReplaySettings,
     Section,
     ServicesSettings,
     SparkSettings,
@@ -74,6 +75,7 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    replay: ReplaySettings = ReplaySettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

@@ -223,6 +223,22 @@ class ArchiveSettings(Section):
     )
 
 
+class ReplaySettings(Section):
+    """Replays of archived records."""
+
+    signing_key: SecretStr | None = Field(
+        None, description="Key for signing manifests. Without it they are not signed."
+    )
+    step_records: int = Field(
+        1_000_000,
+        gt=0,
+        description="Records that a replay takes in one step; it resumes behind the last one.",
+    )
+    max_replays: int = Field(
+        3, ge=1, description="Records that were replayed so often are not replayed again."
+    )
+
+
 class TestingSettings(Section):
     """For tests only."""
 

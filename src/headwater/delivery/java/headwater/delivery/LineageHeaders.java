@@ -30,6 +30,7 @@ final class LineageHeaders {
   private final String jobName;
   private final Header[] stamp = new Header[ParentStamp.HEADERS];
   private final ParentStamp parentStamp = new ParentStamp();
+  private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] lead;
   private final Names notHandedOn;
 
@@ -48,6 +49,11 @@ final class LineageHeaders {
     lead = (FORM + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
     List<String> dropped = new ArrayList<>(OWN);
     dropped.addAll(options.droppedHeaders());
+    for (int place = 0; place < options.ownHeaders().size(); place += 2) {
+      String name = options.ownHeaders().get(place);
+      ownHeaders.add(header(name, options.ownHeaders().get(place + 1)));
+      dropped.add(name);
+    }
     notHandedOn = new Names(dropped);
   }
 
@@ -63,6 +69,7 @@ final class LineageHeaders {
     }
     List<Header> all = new ArrayList<>(List.of(stamp));
     all.add(new RecordHeader(LINEAGE, own.toArray()));
+    all.addAll(ownHeaders);
     return all;
   }
 
@@ -90,7 +97,7 @@ final class LineageHeaders {
   private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
     ArrayData of = parents.headers();
     int known = of == null ? 0 : of.numElements();
-    List<Header> all = new ArrayList<>(OWN.size() + errors.size() + known);
+    List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + known);
     for (Header one : stamp) {
       all.add(one);
     }
@@ -99,6 +106,7 @@ final class LineageHeaders {
       all.add(parentLineage);
     }
     all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
+    all.addAll(ownHeaders);
     all.addAll(errors);
     // A stamp is never handed on.
     for (int place = parentLineage == null ? 0 : stamp.length; place < known; place++) {
