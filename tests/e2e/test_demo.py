@@ -20,16 +20,16 @@ from headwater.settings import Settings
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
-    # Joins have topics of their own in each telling: the second time would show nothing new.
-    for names, checks in (([], 27), (["fifo", "tracker"], 15)):
+    for names in ([], ["fifo", "tracker"]):
         done = headwater("demo", *names)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert f"All {checks} checks passed" in done.stdout
+        assert re.search(r"All \d+ checks passed", done.stdout)
         assert "job_name:visits_reducer" in done.stdout
         assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
         for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
             assert re.search(rf"\d+ records in `{output}`", done.stdout)
         assert len(re.findall(r"CreateTime:\d{13}  Partition:[01]  ", done.stdout)) == 12
+        assert ("visit-2 can have no ad any more" in done.stdout) == (not names)
         # What was there before belongs to somebody: it must not disturb the next telling.
         with RecordProducer(broker) as producer:
             producer.send("visits", b"a stranger", b"x")

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 # Name -> module with `measure(settings) -> BenchResult`; imported when it is run.
 BENCHES: Mapping[str, str] = {
+    "archive": "headwater.bench.archive",
     "catalog": "headwater.bench.catalog",
     "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
     "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
+    "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from headwater.demo import fifo, joiner, tracker
+from headwater.demo import fifo, joiner, reprocessor, tracker
 from headwater.demo.story import Story
 
 # In the order in which they are told when no name is given.
@@ -10,6 +10,7 @@ STORIES: Mapping[str, Callable[[Story], None]] = {
     "tracker": tracker.tell,
     "joiner": joiner.tell,
     "fifo": fifo.tell,
+    "reprocessor": reprocessor.tell,
 }
 
 __all__ = ["STORIES", "Story"]

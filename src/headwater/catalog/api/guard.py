@@ -20,7 +20,7 @@ from headwater.catalog.api.oidc import TokenChecker
 from headwater.catalog.api.problems import refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store.keys import find_key
-from headwater.settings import CatalogSettings
+from headwater.settings.sections import CatalogSettings
 
 
 class Role(IntEnum):
