@@ -23,19 +23,13 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.enrichment.times import SideTime, Times
+from headwater.enrichment.times import HeartbeatTopic, SideTime, Times
 from headwater.errors import HeadwaterError
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.settings import Settings
 
-_SUFFIX = "-heartbeat"
 # Each heartbeat is a micro-batch: no more of them than this.
 _LOOK_EVERY_SECONDS = 1.0
-
-
-def heartbeat_topic(output: str) -> str:
-    """The topic of heartbeats of the join that writes `output`."""
-    return output + _SUFFIX
 
 
 class _Quiet:
@@ -67,7 +61,7 @@ class Heartbeats:
     def __init__(
         self,
         times: Times,
-        topic: str,
+        topic: HeartbeatTopic,
         timeout: timedelta | None,
         settings: Settings,
         say: Callable[[str], None] = lambda line: None,
@@ -170,7 +164,7 @@ class Heartbeats:
         try:
             with RecordProducer(self._settings) as producer:
                 for topic, upto in due.items():
-                    producer.send(self._topic, _text(upto).encode(), topic.encode())
+                    producer.send(self._topic.name, _text(upto).encode(), self._topic.key(topic))
         except HeadwaterError as error:
             self._say(f"no heartbeat was sent: {error}")
             return set()

@@ -18,7 +18,7 @@ from headwater.deadletter.letter import LATE
 from headwater.delivery.dead_letter import ERROR_COLUMN, RAW_VALUE_COLUMN, parse_json
 from headwater.enrichment.lateness import late_error, watermark_micros
 from headwater.enrichment.rule import ADS, VISITS, JoinRule, millis
-from headwater.enrichment.times import AD_FIELDS, VISIT_FIELDS
+from headwater.enrichment.times import AD_FIELDS, VISIT_FIELDS, HeartbeatTopic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, join_lineage, parent_lineage
 
 _ABOUT = ("_of_visit", "_partition", "_offset", "_time")
@@ -54,7 +54,9 @@ class _Side:
         )
 
 
-def enrich(visits: DataFrame, ads: DataFrame, rule: JoinRule, *, heartbeats: str) -> DataFrame:
+def enrich(
+    visits: DataFrame, ads: DataFrame, rule: JoinRule, *, heartbeats: HeartbeatTopic
+) -> DataFrame:
     """Visits with their ads, and all that is set aside, as rows for `LineageJob.write`.
 
     Both inputs are records as `LineageJob.read` gives them; `register_functions` was called with
@@ -81,11 +83,13 @@ def enrich(visits: DataFrame, ads: DataFrame, rule: JoinRule, *, heartbeats: str
     return kept.select(*output)
 
 
-def _prepared(records: DataFrame, side: _Side, counted: str, heartbeats: str) -> DataFrame:
+def _prepared(
+    records: DataFrame, side: _Side, counted: str, heartbeats: HeartbeatTopic
+) -> DataFrame:
     """The columns that the state keeps: fields, address, and what a record needs that is set aside,
     which is null for all others."""
-    is_record = F.col("topic") != heartbeats
-    mine = records.where(is_record | (F.col("key") == F.lit(side.topic.encode())))
+    is_record = F.col("topic") != heartbeats.name
+    mine = records.where(is_record | (F.col("key") == F.lit(heartbeats.key(side.topic))))
     # Below all else: Spark merges no steps across a function that is not deterministic.
     rows = parse_json(
         mine.withColumn("_watermark", watermark_micros()),

@@ -12,15 +12,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headwater.enrichment.idle import Heartbeats, heartbeat_topic
+from headwater.enrichment.idle import Heartbeats
 from headwater.enrichment.join import enrich
 from headwater.enrichment.lateness import RULE_OF_LATENESS, register_functions
 from headwater.enrichment.notes import keep_rule
 from headwater.enrichment.rule import JoinRule
 from headwater.enrichment.state import StateLimits, StateWatch
-from headwater.enrichment.times import Times
+from headwater.enrichment.times import HeartbeatTopic, Times
 from headwater.errors import InputError
-from headwater.kafka import describe_topic, ensure_topic
+from headwater.kafka import Topic, describe_topic, ensure_topic
 from headwater.metrics import JoinMetrics
 from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
@@ -37,6 +37,9 @@ STATE_STORES: Mapping[str, Mapping[str, str]] = {
         "spark.sql.streaming.stateStore.providerClass": f"{_STORES}.HDFSBackedStateStoreProvider",
     },
 }
+_INPUT_PARTITIONS = 2
+# As Spark writes them.
+_NAMED_OFFSETS = {"earliest": -2, "latest": -1}
 PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
 
 
@@ -85,28 +88,31 @@ def run_join(
     if isinstance(join.checkpoint, Path):
         keep_rule(join.checkpoint, rule)
         times.restore(join.checkpoint, settings)
-    beats = heartbeat_topic(join.output)
+    beats = HeartbeatTopic.of(join.output, join.location)
     if settings.jobs.create_topics:
-        ensure_topic(beats, 1, settings)
+        ensure_topic(beats.name, 1, settings)
+        for topic in (rule.visits, rule.ads):
+            ensure_topic(topic, _INPUT_PARTITIONS, settings)
     register_functions(job.spark, join.location)
+    beside = describe_topic(beats.name, settings)
+    partitions = {t: describe_topic(t, settings).partitions for t in (rule.visits, rule.ads)}
     inputs = {
         topic: job.read(
             topic,
-            starting_offsets=starting_offsets_of(topic, beats, join.starting_offsets),
-            beside=(beats,),
+            starting_offsets=starting_offsets_of(
+                Topic(topic, partitions[topic]), beside, join.starting_offsets
+            ),
+            beside=(beats.name,),
             max_records_per_batch=join.max_records_per_batch,
         )
-        for topic in (rule.visits, rule.ads)
+        for topic in partitions
     }
     rows = enrich(inputs[rule.visits], inputs[rule.ads], rule, heartbeats=beats)
     watch = StateWatch(join.limits, say, metrics)
-    partitions = join.state_partitions or max(
-        describe_topic(topic, settings).partitions for topic in inputs
-    )
     configuration = {
         **STATE_STORES[join.state_store],
         **RULE_OF_LATENESS,
-        PARTITIONS_SETTING: str(partitions),
+        PARTITIONS_SETTING: str(join.state_partitions or max(partitions.values())),
     }
     heartbeats = Heartbeats(times, beats, join.idle_timeout, settings, say)
 
@@ -126,14 +132,23 @@ def run_join(
         )
 
 
-def starting_offsets_of(topic: str, heartbeats: str, text: str) -> str:
-    """Spark wants the offsets of the topics of a source, of all and of no others."""
-    if text in ("earliest", "latest"):
-        return text
-    given = json.loads(text)
-    if topic not in given:
-        raise InputError(f"--starting-offsets does not name the topic {topic!r}: {text}")
-    return json.dumps({topic: given[topic], heartbeats: {"0": -2}})
+def starting_offsets_of(topic: Topic, heartbeats: Topic, text: str) -> str:
+    """Where a source with these two topics begins, which Spark wants to know of every partition.
+
+    A new join has nothing to do with the heartbeats of one before it.
+    """
+    if text in _NAMED_OFFSETS:
+        offsets = _everywhere(topic, text)
+    else:
+        given = json.loads(text)
+        if topic.name not in given:
+            raise InputError(f"--starting-offsets does not name the topic {topic.name!r}: {text}")
+        offsets = given[topic.name]
+    return json.dumps({topic.name: offsets, heartbeats.name: _everywhere(heartbeats, "latest")})
+
+
+def _everywhere(topic: Topic, named: str) -> dict[str, int]:
+    return dict.fromkeys(map(str, range(topic.partitions)), _NAMED_OFFSETS[named])
 
 
 @contextmanager

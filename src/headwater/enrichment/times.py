@@ -8,6 +8,7 @@ kill is read once more.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,23 @@ from headwater.settings import Settings
 TIMES_FILE = Path("headwater") / "join-times.json"
 VISIT_FIELDS = {"visit_id": "string", "event_time": "timestamp", "page": "string"}
 AD_FIELDS = {"page": "string", "display_time": "timestamp", "campaign_name": "string"}
+
+
+@dataclass(frozen=True)
+class HeartbeatTopic:
+    """Where heartbeats go, and for whom: other joins may write the same output."""
+
+    name: str
+    query: str
+
+    @classmethod
+    def of(cls, output: str, location: str) -> HeartbeatTopic:
+        """Of the join that writes `output`, with its checkpoint at this location."""
+        return cls(f"{output}-heartbeat", hashlib.sha256(location.encode()).hexdigest()[:16])
+
+    def key(self, topic: str) -> bytes:
+        """Of heartbeats for the side that reads `topic`."""
+        return f"{topic} {self.query}".encode()
 
 
 @dataclass

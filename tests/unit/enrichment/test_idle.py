@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 
 from headwater.enrichment import JoinRule
 from headwater.enrichment.idle import Heartbeats
-from headwater.enrichment.times import AD_FIELDS, Times, event_millis
+from headwater.enrichment.run import starting_offsets_of
+from headwater.enrichment.times import AD_FIELDS, HeartbeatTopic, Times, event_millis
+from headwater.errors import InputError
+from headwater.kafka import Topic
 from headwater.settings import load
 
 NINE = 1_704_099_600_000
@@ -32,7 +36,7 @@ def clocks() -> Clocks:
 def heartbeats(clocks: Clocks) -> Heartbeats:
     return Heartbeats(
         Times(JoinRule(), "s3a://elsewhere"),
-        "beats",
+        HeartbeatTopic("beats", "query"),
         timedelta(seconds=10),
         load(),
         clock=lambda: clocks.wall,
@@ -153,3 +157,22 @@ def test_a_quiet_topic_is_never_taken_beyond_the_wall_clock(
 def test_only_what_can_be_joined_has_a_time(value: bytes | None, millis: int | None) -> None:
     found = event_millis(value, AD_FIELDS)
     assert found == (None if millis is None else NINE + millis)
+
+
+def test_heartbeats_of_another_checkpoint_have_other_keys() -> None:
+    one, other = (HeartbeatTopic.of("out", place) for place in ("file:///a", "file:///b"))
+    assert one.name == other.name == "out-heartbeat"
+    assert one.key("ads") != other.key("ads")
+    assert one.key("ads") != one.key("visits")
+
+
+@pytest.mark.parametrize(("text", "first"), [("earliest", -2), ("latest", -1)])
+def test_a_new_join_reads_no_heartbeat_of_one_before_it(text: str, first: int) -> None:
+    beats = Topic("beats", 1)
+    found = json.loads(starting_offsets_of(Topic("ads", 2), beats, text))
+    assert found == {"ads": {"0": first, "1": first}, "beats": {"0": -1}}
+    given = '{"visits":{"0":3},"ads":{"0":7}}'
+    named = json.loads(starting_offsets_of(Topic("ads", 1), beats, given))
+    assert named == {"ads": {"0": 7}, "beats": {"0": -1}}
+    with pytest.raises(InputError, match="does not name the topic 'clicks'"):
+        starting_offsets_of(Topic("clicks", 1), beats, given)
