@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 # Spark reads times without a date, too, as of today: a row would lie elsewhere tomorrow.
-_DATED = r"[0-9]{4,6}-"
-# Letters of a value among which the field is looked for before the value is parsed.
-_START = 256
+_DATED = r"^[0-9]{4,6}-.*"
 _IS_TEXT, _EVENT_TIME, _TIME = "_is_text", "_event_time", "_time"
 
 
@@ -41,7 +40,7 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
     text = F.col("value").cast("string")
     # Step by step, so that nothing costly is computed for each of its uses.
     rows = records.withColumn(_IS_TEXT, F.is_valid_utf8(text))
-    rows = rows.withColumn(_EVENT_TIME, _event_time(text, event_time_field))
+    rows = rows.withColumn(_EVENT_TIME, _event_time(records, text, event_time_field))
     is_text, event_time = F.col(_IS_TEXT), F.col(_EVENT_TIME)
     rows = rows.withColumn(_TIME, F.coalesce(event_time, F.col("timestamp")))
     time = F.col(_TIME)
@@ -62,15 +61,22 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
     )
 
 
-def _event_time(text: Column, field: str) -> Column:
+def _event_time(records: DataFrame, text: Column, field: str) -> Column:
     """The time in a JSON field; null where there is none that can be read."""
     parsed = F.get_json_object(text, f"$.{field}")
-    found = F.regexp_extract(parsed, rf"^{_DATED}.*", 0).try_cast("timestamp")
+    found = F.regexp_extract(parsed, _DATED, 0).try_cast("timestamp")
     if "." in field:
         return found
-    # Parsing costs more than all the rest, and most values need it not. Before anything nested and
-    # any backslash quotes come in pairs: what is found here is the field, not part of a text.
-    before = r"^\s*\{[^{}\[\]\\]*?"
-    plain = rf'{before}"{field}"\s*:\s*"({_DATED}[^"\\]*)"'
-    start = F.substring(text, 1, _START)
-    return F.coalesce(F.regexp_extract(start, plain, 1).try_cast("timestamp"), found)
+    # Parsing costs more than all the rest together, and most values do not need it.
+    micros = F.call_function(_registered(records.sparkSession, field), F.col("value"))
+    return F.coalesce(F.timestamp_micros(micros), found)
+
+
+def _registered(spark: SparkSession, field: str) -> str:
+    """The function of `java/` that looks for a field, by the name under which Spark knows it."""
+    name = f"headwater_event_time_{field.encode().hex()}"
+    jvm: Any = spark._jvm  # noqa: SLF001
+    function = jvm.headwater.archive.EventTime(field)
+    kind = jvm.org.apache.spark.sql.types.DataTypes.LongType
+    spark._jsparkSession.udf().register(name, function, kind)  # noqa: SLF001
+    return name
