@@ -19,7 +19,8 @@ from fastapi.routing import APIRoute
 from tests.catalog_support import Catalog, fresh_database, run_event, running
 
 from headwater.catalog.api.app import create_api
-from headwater.catalog.api.guard import RULES, Guard, Role
+from headwater.catalog.api.guard import Guard
+from headwater.catalog.api.rules import RULES, Role
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key, revoke_key
 from headwater.errors import SettingError

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from headwater.catalog.api.app import create_app
+from headwater.catalog.api.app import behind_guards, create_app
 from headwater.catalog.api.page import Page
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
@@ -56,7 +56,7 @@ async def _serve(settings: Settings, url: str) -> None:
     api, app = create_app(settings, url)
     servers = [
         _Server(_config(app, catalog, catalog.port)),
-        _Server(_config(Page(app, api), catalog, catalog.page_port)),
+        _Server(_config(behind_guards(Page(api), api, settings), catalog, catalog.page_port)),
     ]
 
     def stop() -> None:

@@ -34,6 +34,24 @@ LIMIT 200000
 _UP = _EDGES.format(side="o.canonical_id")
 _DOWN = _EDGES.format(side="i.canonical_id")
 
+# Made or used, under any name of the dataset.
+_COLUMNS = """
+WITH names(id) AS (
+    SELECT %(dataset)s::uuid
+    UNION ALL SELECT id FROM datasets WHERE canonical_id = %(dataset)s AND canonical_id <> id
+)
+SELECT e.field FROM names n JOIN column_edges e ON e.dataset_id = n.id
+UNION SELECT e.input_field FROM names n JOIN column_edges e ON e.input_id = n.id
+"""
+
+_FIELDS_OF_VERSION = """
+SELECT d.canonical_id, f.body FROM dataset_versions v
+JOIN datasets d ON d.id = v.dataset_id
+JOIN documents f ON f.dataset_id = v.dataset_id AND f.hash = v.fields
+WHERE v.id = %(version)s
+    OR v.run_id IN (SELECT id FROM runs WHERE version = %(version)s ORDER BY seen_at DESC LIMIT 1)
+"""
+
 _OUTPUTS_OF_JOB = """
 SELECT DISTINCT d.canonical_id FROM edges e JOIN datasets d ON d.id = e.dataset_id
 WHERE e.job_id = %s AND e.output
@@ -52,14 +70,19 @@ class ColumnBounds:
 async def columns_of_dataset(connection: AsyncConnection[Any], row: Row) -> list[Column]:
     """The columns of a dataset: of its schema, and those that a job has told about."""
     found = {field["name"] for field in orjson.loads(row["fields_text"] or "[]")}
-    cursor = await connection.execute(
-        "SELECT DISTINCT e.field FROM column_edges e WHERE e.dataset_id = %s", (row["id"],)
-    )
+    cursor = await connection.execute(_COLUMNS, {"dataset": row["id"]})
     found |= {name for (name,) in await cursor.fetchall()}
-    cursor = await connection.execute(
-        "SELECT DISTINCT e.input_field FROM column_edges e WHERE e.input_id = %s", (row["id"],)
-    )
-    return [(row["id"], name) for name in sorted(found | {n for (n,) in await cursor.fetchall()})]
+    return [(row["id"], name) for name in sorted(found)]
+
+
+async def columns_of_version(connection: AsyncConnection[Any], version: UUID) -> set[Column]:
+    """The columns of a version of a dataset, or of what the runs of a job's version wrote."""
+    cursor = await connection.execute(_FIELDS_OF_VERSION, {"version": version})
+    return {
+        (dataset, field["name"])
+        for dataset, text in await cursor.fetchall()
+        for field in orjson.loads(text)
+    }
 
 
 async def columns_of_job(connection: AsyncConnection[Any], job: UUID) -> list[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -22,21 +22,31 @@ _SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_
     j.namespace AS job_namespace, j.name AS job_name"""
 
 _COLUMNS = f"""
-SELECT {_SHOWN}, r.job_at, r.location, r.job_facets
+SELECT {_SHOWN}, r.job_at, r.job_told, r.location, r.job_facets
 FROM runs r JOIN jobs j ON j.id = r.job_id
 """
 
-# An input whose version no event told was read as it stood then: the latest written before.
-_DATASETS = """
+# An input whose version no event told was read as it stood then: the latest that counted, under the
+# name that stands for the dataset or the one that the event used. In two steps, each along its
+# index; asked only where no version is known.
+_AS_IT_STOOD = """
+    (SELECT dv.id, dv.created_at FROM dataset_versions dv LEFT JOIN runs w ON w.id = dv.run_id
+     WHERE dv.dataset_id = {dataset} AND dv.created_at <= rd.at AND rd.version_id IS NULL
+        AND (dv.run_id IS NULL OR w.completed OR w.streaming)
+     ORDER BY dv.created_at DESC, dv.id DESC LIMIT 1)"""
+_DATASETS = f"""
 SELECT rd.run_id, rd.output, rd.facets, d.id AS dataset_id, d.namespace, d.name,
     coalesce(rd.version_id, v.id) AS version
 FROM run_datasets rd
 JOIN datasets named ON named.id = rd.dataset_id
 JOIN datasets d ON d.id = named.canonical_id
 LEFT JOIN LATERAL (
-    SELECT id FROM dataset_versions WHERE dataset_id = d.id AND created_at <= rd.at
-    ORDER BY created_at DESC, id DESC LIMIT 1
-) v ON rd.version_id IS NULL
+    SELECT id FROM (
+        {_AS_IT_STOOD.format(dataset="d.id")}
+        UNION ALL
+        {_AS_IT_STOOD.format(dataset="nullif(named.id, d.id)")}
+    ) AS stood ORDER BY created_at DESC, id DESC LIMIT 1
+) v ON true
 WHERE rd.run_id = ANY(%s)
 ORDER BY rd.run_id, rd.output, d.namespace, d.name
 """
@@ -51,6 +61,18 @@ async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> l
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(_COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
     return await cursor.fetchall()
+
+
+async def of_other_namespaces(
+    connection: AsyncConnection[Any], ids: Collection[UUID], namespace: str
+) -> set[UUID]:
+    """Those of the runs whose own events name a job of another namespace."""
+    cursor = await connection.execute(
+        "SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job_id "
+        "WHERE r.id = ANY(%s) AND r.job_told AND j.namespace <> %s",
+        (list(ids), namespace),
+    )
+    return {key for (key,) in await cursor.fetchall()}
 
 
 async def latest_of_jobs(
