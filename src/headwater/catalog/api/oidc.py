@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import ssl
-import time
 import urllib.request
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,19 +79,19 @@ class TokenChecker:
 
     def _should_ask(self, kid: str) -> bool:
         """Those with a key that is known don't wait for an issuer that strangers make us ask."""
-        age = time.monotonic() - self._asked
+        age = monotonic() - self._asked
         return age > (_KEYS_SECONDS if kid in self._keys else _PAUSE_SECONDS)
 
     async def _ask(self) -> None:
         try:
             self._keys = await asyncio.to_thread(self._fetch)
-            self._read = time.monotonic()
+            self._read = monotonic()
         except (OSError, ValueError, TypeError, AttributeError, KeyError, jwt.PyJWTError) as error:
             # The keys that are known go on being good for a while.
             _LOG.warning("the issuer's keys can't be read: %s", type(error).__name__)
-            if time.monotonic() - self._read > _MOST_KEYS_SECONDS:
+            if monotonic() - self._read > _MOST_KEYS_SECONDS:
                 self._keys = {}
-        self._asked = time.monotonic()
+        self._asked = monotonic()
 
     def _fetch(self) -> dict[str, Any]:
         url = self._keys_url

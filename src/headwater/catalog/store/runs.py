@@ -26,26 +26,29 @@ SELECT {_SHOWN}, r.job_at, r.job_told, r.location, r.job_facets
 FROM runs r JOIN jobs j ON j.id = r.job_id
 """
 
-# An input whose version no event told was read as it stood then: the latest that counted, under the
-# name that stands for the dataset or the one that the event used. In two steps, each along its
-# index; asked only where no version is known.
-_AS_IT_STOOD = """
-    (SELECT dv.id, dv.created_at FROM dataset_versions dv LEFT JOIN runs w ON w.id = dv.run_id
-     WHERE dv.dataset_id = {dataset} AND dv.created_at <= rd.at AND rd.version_id IS NULL
-        AND (dv.run_id IS NULL OR w.completed OR w.streaming)
-     ORDER BY dv.created_at DESC, dv.id DESC LIMIT 1)"""
-_DATASETS = f"""
+# An input whose version no event told was read as it stood then: the latest that counted, under any
+# name of the dataset. Each name is followed along its index, and only where no version is known.
+_DATASETS = """
 SELECT rd.run_id, rd.output, rd.facets, d.id AS dataset_id, d.namespace, d.name,
     coalesce(rd.version_id, v.id) AS version
 FROM run_datasets rd
 JOIN datasets named ON named.id = rd.dataset_id
 JOIN datasets d ON d.id = named.canonical_id
 LEFT JOIN LATERAL (
-    SELECT id FROM (
-        {_AS_IT_STOOD.format(dataset="d.id")}
+    SELECT latest.id FROM (
+        SELECT d.id WHERE rd.version_id IS NULL
         UNION ALL
-        {_AS_IT_STOOD.format(dataset="nullif(named.id, d.id)")}
-    ) AS stood ORDER BY created_at DESC, id DESC LIMIT 1
+        SELECT a.id FROM datasets a
+        WHERE rd.version_id IS NULL AND a.canonical_id = d.id AND a.canonical_id <> a.id
+    ) AS names(id)
+    CROSS JOIN LATERAL (
+        SELECT dv.id, dv.created_at FROM dataset_versions dv
+        LEFT JOIN runs w ON w.id = dv.run_id
+        WHERE dv.dataset_id = names.id AND dv.created_at <= rd.at
+            AND (dv.run_id IS NULL OR w.completed OR w.streaming)
+        ORDER BY dv.created_at DESC, dv.id DESC LIMIT 1
+    ) AS latest
+    ORDER BY latest.created_at DESC, latest.id DESC LIMIT 1
 ) v ON true
 WHERE rd.run_id = ANY(%s)
 ORDER BY rd.run_id, rd.output, d.namespace, d.name
