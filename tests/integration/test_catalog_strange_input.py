@@ -201,6 +201,23 @@ def test_the_bad_events_of_a_batch_are_named_by_their_position(catalog: Catalog)
     assert catalog.get("/search?q=many&limit=1000")["totalCount"] == 447
 
 
+def test_a_list_of_large_events_is_cut_and_can_be_paged_through(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(3):
+        event = run_event(job="large", at=f"2029-01-0{i + 1}T00:00:00Z")
+        catalog.send({**event, "note": "x" * 40_000})
+    path = "/events/lineage?after=2029-01-01T00:00:00Z"
+    assert "truncated" not in catalog.get(path)
+    monkeypatch.setattr("headwater.catalog.store.catalogue.MOST_EVENT_BYTES", 90_000)
+    first = catalog.get(path)
+    assert (len(first["events"]), first["totalCount"], first["truncated"]) == (2, 3, True)
+    rest = catalog.get(f"{path}&offset=2")
+    assert (len(rest["events"]), "truncated" in rest) == (1, False)
+    monkeypatch.setattr("headwater.catalog.store.catalogue.MOST_EVENT_BYTES", 1)
+    assert len(catalog.get(path)["events"]) == 1
+
+
 def test_lists_that_are_sent_by_hand_have_an_end(catalog: Catalog) -> None:
     catalog.call("PUT", "/namespaces/hand", json={})
     catalog.call("PUT", "/sources/s", json={"type": "X", "connectionUrl": "x"})

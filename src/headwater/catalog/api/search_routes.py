@@ -123,7 +123,10 @@ async def list_events(
             limit=most,
             offset=offset,
         )
-        return {"totalCount": count, "events": [told(row) for row in rows]}
+        answer: Json = {"totalCount": count, "events": [told(row) for row in rows]}
+        if len(rows) < min(most, count - offset):
+            answer["truncated"] = True
+        return answer
 
     return await list_response(request, "events", limit, fetch)
 

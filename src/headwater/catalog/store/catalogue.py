@@ -116,6 +116,21 @@ async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> l
     ]
 
 
+# A page of events: by size, too, because one may be as large as a request. The first is always
+# shown, so that whoever pages gets on.
+_EVENTS = """
+SELECT event_time, body FROM (
+    SELECT event_time, key, body, row_number() OVER page AS number,
+        sum(octet_length(body)) OVER page AS size
+    FROM (
+        SELECT event_time, key, body FROM events {where} ORDER BY {order}
+        LIMIT %(limit)s OFFSET %(offset)s
+    ) AS listed WINDOW page AS (ORDER BY {order})
+) AS measured WHERE size <= %(bytes)s OR number = 1 ORDER BY {order}
+"""
+MOST_EVENT_BYTES = 32 * 1024 * 1024
+
+
 async def events(
     connection: AsyncConnection[Any],
     *,
@@ -125,11 +140,16 @@ async def events(
     limit: int,
     offset: int,
 ) -> tuple[Sequence[Row], int]:
-    """Events by their time; and how many there are."""
+    """Events by their time, as many as fit; and how many there are."""
     order = "event_time, key" if ascending else "event_time DESC, key DESC"
     where = "WHERE event_time < %(before)s AND event_time >= %(after)s"
-    values = {"before": before, "after": after, "limit": limit, "offset": offset}
-    page = f"SELECT event_time, body FROM events {where} ORDER BY {order}"
-    rows = await _rows(connection, page + " LIMIT %(limit)s OFFSET %(offset)s", values)
+    values = {
+        "before": before,
+        "after": after,
+        "limit": limit,
+        "offset": offset,
+        "bytes": MOST_EVENT_BYTES,
+    }
+    rows = await _rows(connection, _EVENTS.format(where=where, order=order), values)
     counted = await _rows(connection, f"SELECT count(*) AS n FROM events {where}", values)
     return rows, int(counted[0]["n"])
