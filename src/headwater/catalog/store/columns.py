@@ -10,9 +10,9 @@ from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import datasets
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row
 
 # A column: its dataset, under the name that stands for it, and its own name.
@@ -121,10 +121,9 @@ async def _follow(
     for _ in range(bounds.depth):
         if not level:
             return False
-        cursor = connection.cursor(row_factory=dict_row)
-        await cursor.execute(statement, {"datasets": sorted({dataset for dataset, _ in level})})
         following: set[Column] = set()
-        for row in await cursor.fetchall():
+        names = {"datasets": sorted({dataset for dataset, _ in level})}
+        for row in await fetch(connection, statement, names):
             made = (row["dataset_id"], row["field"])
             source = (row["input_id"], row["input_field"])
             if (made if up else source) not in level:

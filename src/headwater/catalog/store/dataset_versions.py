@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import runs
 from headwater.catalog.store.datasets import (
@@ -16,6 +15,7 @@ from headwater.catalog.store.datasets import (
     full_facets,
     tags_of,
 )
+from headwater.catalog.store.queries import count, fetch
 from headwater.catalog.store.values import Json, Row, facets_json, instant
 
 _VERSIONS = """
@@ -25,7 +25,6 @@ WHERE v.dataset_id {names} AND (%(version)s::uuid IS NULL OR v.id = %(version)s)
 ORDER BY v.created_at DESC, v.id LIMIT %(limit)s OFFSET %(offset)s
 """
 
-_COUNT = "SELECT count(*) AS n FROM dataset_versions v WHERE v.dataset_id {names}"
 _OTHER_NAMES = "SELECT id FROM datasets WHERE canonical_id = %s AND canonical_id <> id"
 
 
@@ -38,23 +37,19 @@ async def versions(
     offset: int = 0,
 ) -> tuple[list[Json], int]:
     """Versions of a dataset, newest first, and how many there are; or the one that is asked for."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_OTHER_NAMES, (dataset["id"],))
-    ids = [dataset["id"], *(row["id"] for row in await cursor.fetchall())]
+    others = await fetch(connection, _OTHER_NAMES, (dataset["id"],))
+    ids = [dataset["id"], *(row["id"] for row in others)]
     # Most datasets have one name, and can be read in the order of their index.
     names = "= ANY(%(datasets)s)" if len(ids) > 1 else "= %(dataset)s"
     values = {"dataset": dataset["id"], "datasets": ids, "version": version}
     page = {"limit": limit, "offset": offset}
-    await cursor.execute(_VERSIONS.format(names=names), {**values, **page})
-    rows = await cursor.fetchall()
-    await cursor.execute(_COUNT.format(names=names), values)
-    count = await cursor.fetchone()
+    rows = await fetch(connection, _VERSIONS.format(names=names), {**values, **page})
     tags = (await tags_of(connection, [dataset["id"]]))[dataset["id"]]
     texts = await documents_of(connection, rows)
     makers = await runs.rows_by_id(connection, [row["run_id"] for row in rows if row["run_id"]])
     made = await runs.shaped(connection, makers)
     shown = [_version_json(dataset, row, tags, texts, made.get(row["run_id"])) for row in rows]
-    return shown, int(count["n"]) if count else 0
+    return shown, await count(connection, f"dataset_versions v WHERE v.dataset_id {names}", values)
 
 
 def _version_json(

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import Name, dataset_id, namespace_id
 from headwater.catalog.store.other_names import join_names, later_words, owner
+from headwater.catalog.store.queries import count, fetch
 from headwater.catalog.store.values import (
     Json,
     Row,
@@ -61,18 +61,15 @@ async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden", (list(ids),))
-    return await _with_other_names(connection, await cursor.fetchall())
+    wanted = _COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden"
+    return await _with_other_names(connection, await fetch(connection, wanted, (list(ids),)))
 
 
 async def _with_other_names(connection: AsyncConnection[Any], rows: list[Row]) -> list[Row]:
     """The rows, each with what was said of the dataset under its other names."""
     known = {row["id"]: row for row in rows}
-    cursor = connection.cursor(row_factory=dict_row)
     other = "WHERE d.canonical_id = ANY(%s) AND d.canonical_id <> d.id ORDER BY d.id"
-    await cursor.execute(_COLUMNS + other, (list(known),))
-    for alias in await cursor.fetchall():
+    for alias in await fetch(connection, _COLUMNS + other, (list(known),)):
         join_names(known[alias["canonical_id"]], alias)
     return rows
 
@@ -96,12 +93,9 @@ async def page(
     where = "WHERE d.namespace_id = %(namespace)s AND d.canonical_id = d.id AND NOT d.hidden"
     values = {"namespace": namespace_id(namespace), "limit": limit, "offset": offset}
     order = " ORDER BY left(d.name, 120), d.name LIMIT %(limit)s OFFSET %(offset)s"
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await _with_other_names(connection, await cursor.fetchall())
-    await cursor.execute("SELECT count(*) AS n FROM datasets d " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + order, values)
+    total = await count(connection, f"datasets d {where}", values)
+    return await _with_other_names(connection, rows), total
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:

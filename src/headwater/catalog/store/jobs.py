@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import job_id, job_version_id, namespace_id
 from headwater.catalog.store import runs
+from headwater.catalog.store.queries import count, fetch, fetch_by
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
 
 _LATEST_RUNS = 10
@@ -30,9 +29,8 @@ async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden", (list(ids),))
-    return await cursor.fetchall()
+    wanted = _COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden"
+    return await fetch(connection, wanted, (list(ids),))
 
 
 async def page(
@@ -58,12 +56,8 @@ async def page(
         "offset": offset,
     }
     order = " ORDER BY j.updated_at DESC, j.id LIMIT %(limit)s OFFSET %(offset)s"
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await cursor.fetchall()
-    await cursor.execute("SELECT count(*) AS n FROM jobs j " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + order, values)
+    return rows, await count(connection, f"jobs j {where}", values)
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
@@ -81,18 +75,15 @@ async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[
 
 async def edges_of(connection: AsyncConnection[Any], jobs: Sequence[UUID]) -> dict[UUID, list[Row]]:
     """What each job reads and writes, by all that is known."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(
+    return await fetch_by(
+        "job_id",
+        connection,
         "SELECT DISTINCT e.job_id, e.output, d.namespace, d.name FROM edges e "
         "JOIN datasets named ON named.id = e.dataset_id "
         "JOIN datasets d ON d.id = named.canonical_id "
         "WHERE e.job_id = ANY(%s) AND NOT d.hidden ORDER BY e.job_id, d.namespace, d.name",
         (list(jobs),),
     )
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["job_id"]].append(row)
-    return found
 
 
 def head_json(row: Row) -> Json:

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import datasets, jobs, runs
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
 _WALK = """
@@ -90,9 +90,7 @@ async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) ->
     family = await found.fetchall()
     cut = len(family) > bounds.most
     del family[bounds.most :]
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_RUN_EDGES, {"runs": [key for key, _ in family]})
-    edges = await cursor.fetchall()
+    edges = await fetch(connection, _RUN_EDGES, {"runs": [key for key, _ in family]})
     answer = await _nodes(connection, {job for _, job in family}, edges, bounds.most)
     return {**answer, **({"truncated": True} if cut else {})}
 
@@ -113,9 +111,7 @@ async def _graph(
     walked = await (await connection.execute(_WALK, values)).fetchall()
     job_ids = [job for job, _ in walked]
     truncated = any(cut for _, cut in walked)
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_EDGES, {"jobs": job_ids, **bounds.values()})
-    edges = await cursor.fetchall()
+    edges = await fetch(connection, _EDGES, {"jobs": job_ids, **bounds.values()})
     answer = await _nodes(connection, job_ids, edges, bounds.most, also)
     if truncated:
         answer["truncated"] = True

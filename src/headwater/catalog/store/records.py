@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import runs
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
 # Ranges of several writers may lie inside one another: the one that begins last is the closest.
@@ -81,16 +81,11 @@ class _Search:
         self._runs: dict[UUID, Row] = {}
         self.steps = 0
 
-    async def _rows(self, statement: str, values: Json) -> list[Row]:
-        cursor = self._connection.cursor(row_factory=dict_row)
-        await cursor.execute(statement, values)
-        return await cursor.fetchall()
-
     async def writer(
         self, topic: str, partition: int, offset: int, namespace: str | None
     ) -> Row | None:
         values = {"topic": topic, "partition": partition, "offset": offset, "namespace": namespace}
-        found = await self._rows(_WRITER, values)
+        found = await fetch(self._connection, _WRITER, values)
         return found[0] if found else None
 
     async def writers(self, read: Row) -> list[Row]:
@@ -102,7 +97,8 @@ class _Search:
         }
         first = await self.writer(**place, offset=read["first_offset"])
         span = {"first": read["first_offset"], "last": read["last_offset"], "most": _MOST_STEPS}
-        return ([first] if first else []) + await self._rows(_WRITERS, {**place, **span})
+        others = await fetch(self._connection, _WRITERS, {**place, **span})
+        return [first, *others] if first else others
 
     async def batch_json(self, row: Row) -> Json:
         run = await self._run(row["run_id"])
@@ -124,7 +120,8 @@ class _Search:
     async def trace(self, row: Row, depth: int, seen: set[tuple[Any, ...]]) -> list[Json]:
         """What the batch read, each with the batches that wrote it."""
         found: list[Json] = []
-        for read in await self._rows(_INPUTS, {"run": row["run_id"], "batch": row["batch"]}):
+        batch = {"run": row["run_id"], "batch": row["batch"]}
+        for read in await fetch(self._connection, _INPUTS, batch):
             shown: Json = {
                 "namespace": read["dataset_namespace"],
                 "topic": read["topic"],
@@ -143,9 +140,9 @@ class _Search:
                     break
                 self.steps += 1
                 seen.add(_key(maker))
-                batch = await self.batch_json(maker)
+                made = await self.batch_json(maker)
                 shown["writtenBy"].append(
-                    {**batch, "trace": await self.trace(maker, depth - 1, seen)}
+                    {**made, "trace": await self.trace(maker, depth - 1, seen)}
                 )
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,10 +9,10 @@ from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import dataset_version_id
 from headwater.catalog.ingest.checks import parse_time
+from headwater.catalog.store.queries import count, fetch, fetch_by
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, short_instant
 
 # What every answer about a run is made of; a graph shows thousands of them.
@@ -61,9 +60,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
     """Rows of runs, in no order."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
-    return await cursor.fetchall()
+    return await fetch(connection, _COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
 
 
 async def of_other_namespaces(
@@ -83,18 +80,15 @@ async def latest_of_jobs(
 ) -> dict[UUID, list[Row]]:
     """The latest runs of every job, newest first; with what they said of the job, if asked for."""
     also = ", r.job_facets" if job_facets else ""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(
+    return await fetch_by(
+        "job_id",
+        connection,
         f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
         "JOIN jobs j ON j.id = wanted.id "
         "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
         (list(jobs), each),
     )
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["job_id"]].append(row)
-    return found
 
 
 async def page(
@@ -109,13 +103,9 @@ async def page(
     if states:
         where += f" AND {STATE} = ANY(%(states)s)"
     values = {"job": job, "states": list(states), "limit": limit, "offset": offset}
-    cursor = connection.cursor(row_factory=dict_row)
     order = " ORDER BY r.seen_at DESC, r.id DESC LIMIT %(limit)s OFFSET %(offset)s"
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await cursor.fetchall()
-    await cursor.execute("SELECT count(*) AS n FROM runs r " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + order, values)
+    return rows, await count(connection, f"runs r {where}", values)
 
 
 STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state
@@ -126,12 +116,7 @@ async def datasets_of(
     connection: AsyncConnection[Any], runs: Sequence[UUID]
 ) -> dict[UUID, list[Row]]:
     """What each run read and wrote."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_DATASETS, (list(runs),))
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["run_id"]].append(row)
-    return found
+    return await fetch_by("run_id", connection, _DATASETS, (list(runs),))
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> dict[UUID, Json]:

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, instant
 
 # From, and up to but not including.
@@ -82,9 +82,7 @@ async def _rows(
     connection: AsyncConnection[Any], statement: str, spans: Sequence[Interval]
 ) -> list[Any]:
     values = {"lower": [lower for lower, _ in spans], "upper": [upper for _, upper in spans]}
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(statement, values)
-    return await cursor.fetchall()
+    return await fetch(connection, statement, values)
 
 
 def _interval(row: Json) -> Json:
