@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from tests.catalog_support import Catalog, bearer, fresh_database, guarded, run_
 from headwater.catalog.api.app import create_api
 from headwater.catalog.api.guard import Guard
 from headwater.catalog.api.rules import RULES, Role
+from headwater.catalog.api.server import serve
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key, revoke_key
+from headwater.errors import SettingError
 from headwater.settings import Settings, load
 
 OPEN = {("GET", "/api/v1/health")}
@@ -156,9 +159,23 @@ def test_on_loopback_pages_of_other_origins_can_neither_write_nor_read(catalog: 
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_certificate_that_is_none_is_a_setting_to_mend(tmp_path: Path) -> None:
+    path = tmp_path / "certificate.pem"
+    path.write_text("nothing of the kind")
+    files = {"tls_certificate": path, "tls_key": path}
+    with pytest.raises(SettingError, match=r"can't be used for TLS") as raised:
+        serve(load(catalog=files), "postgresql://nobody@127.0.0.1:1/nothing")
+    assert raised.value.hint
+
+
 def test_origins_that_are_set_may_call(headwater_settings: Settings, database: str) -> None:
-    settings = guarded(headwater_settings, cors_origins=("https://lineage.example",))
+    origin = "https://lineage.example"
+    settings = guarded(headwater_settings, cors_origins=(origin,))
     with running(settings, database) as found:
+        written = found.call("POST", "/lineage", json={}, headers={"Origin": origin})
+        assert written.status_code == 401, "let through to where keys are asked for"
+        other = found.call("POST", "/lineage", json={}, headers={"Origin": f"{origin}.evil"})
+        assert other.status_code == 403
         answer = requests.options(
             f"{found.url}/api/v1/namespaces",
             headers={
