@@ -3,10 +3,12 @@
 ALTER TABLE runs ADD COLUMN job_told boolean NOT NULL DEFAULT true;
 
 -- As before, and around what was deleted: a walk does not pass through a deleted job or dataset.
+-- Each level runs the same three statements along the same indexes: planned once, a walk of twenty
+-- levels takes a third of the time, because planning was most of it.
 CREATE OR REPLACE FUNCTION lineage_walk(
     start uuid[], depth integer, most integer, moment timestamptz, seconds double precision
 ) RETURNS TABLE (job uuid, truncated boolean)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     found uuid[] := ARRAY(SELECT DISTINCT s FROM unnest(start) AS s ORDER BY s LIMIT most);
     level uuid[] := found;
@@ -19,10 +21,10 @@ DECLARE
 BEGIN
     WHILE step < depth AND cardinality(level) > 0 AND NOT cut LOOP
         touched := ARRAY(
-            SELECT DISTINCT d.canonical_id FROM edges j JOIN datasets d ON d.id = j.dataset_id
-            WHERE j.job_id = ANY(level) AND j.first_seen <= moment
+            SELECT DISTINCT c.id FROM edges j JOIN datasets d ON d.id = j.dataset_id
+            JOIN datasets c ON c.id = d.canonical_id
+            WHERE j.job_id = ANY(level) AND j.first_seen <= moment AND NOT c.hidden
         );
-        touched := ARRAY(SELECT d.id FROM datasets d WHERE d.id = ANY(touched) AND NOT d.hidden);
         touched := touched || ARRAY(
             SELECT a.id FROM datasets a
             WHERE a.canonical_id = ANY(touched) AND a.canonical_id <> a.id
