@@ -29,15 +29,20 @@ from headwater.delivery.dead_letter import (
     dead_letter_value,
     size_error,
 )
-from headwater.delivery.modes import Mode, deliver
-from headwater.delivery.sink import Target, sink_rows
+from headwater.delivery.lease import lease_if_local
+from headwater.delivery.modes import Mode, deliver, new_run_id
+from headwater.delivery.sink import Target, location_of, sink_rows
 from headwater.errors import InputError
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
-from headwater.spark import create_session, read_topic_stream
+from headwater.spark import StopSignal, create_session, read_topic_stream, run_until_stopped
+from headwater.tables.column import Maker
+from headwater.tables.contract import TableFormat
+from headwater.tables.registry import register
+from headwater.tables.writer import check_columns, stored, table_of, writer_of
 
 OnFailure = Literal["stop", "dead-letter"]
 
@@ -76,15 +81,25 @@ class LineageJob:
         self._topics: list[str] = []
         self._partitions: list[int] = []
         self.spark: SparkSession = create_session(
-            name, self._settings, connectors=connectors, watch=watch
+            name,
+            self._settings,
+            connectors=connectors,
+            additional_configs=self._mode.session_options(self._settings),
+            watch=watch,
         )
 
-    def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
+    def read(
+        self,
+        topic: str,
+        *,
+        starting_offsets: str = "earliest",
+        partitions: int = _DEFAULT_PARTITIONS,
+    ) -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`."""
+        and `lineage`; one that is not there is made with so many partitions."""
         self._topics.append(topic)
         if self._settings.jobs.create_topics:
-            found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
+            found = ensure_topic(topic, partitions, self._settings)
             self._partitions.append(found.partitions)
         stream = read_topic_stream(
             self.spark,
@@ -114,11 +129,11 @@ class LineageJob:
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
-        _check_columns(records, topic)
+        check_topic_columns(records, topic)
         topics = (topic, dead_letter_topic(topic))
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
-            for name in (*topics, *_topics_for_parents(records, topic)):
+            for name in (*topics, *topics_for_parents(records, topic)):
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
@@ -130,21 +145,50 @@ class LineageJob:
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
             one_input_per_task=self._has_one_input_per_task(records),
         )
-        rows = self._rows(records, topics)
+        rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
         deliver(self.spark, rows, target, self._mode, self._settings, self._say)
 
-    def _has_one_input_per_task(self, records: DataFrame) -> bool:
-        return len(set(self._topics)) == len(self._topics) and not _SHUFFLES.search(_plan(records))
+    def write_table(
+        self,
+        rows: DataFrame,
+        table: str | Path,
+        *,
+        table_format: TableFormat = "delta",
+        trigger: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append rows to a table, each once; returns when the query ends or is stopped.
 
-    def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
-        """Good and bad records in one pass; each row names the topic that it goes to."""
-        limit = self._settings.jobs.max_value_bytes
-        rows = _with_errors(records, limit)
-        error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-        failed = error.isNotNull()
-        value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
-        topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
-        return sink_rows(rows.withColumn("value", value), topic)
+        The column `lineage` becomes a struct with the addresses of the parents, which `impact`
+        reads; a missing table is made.
+
+        Args:
+            table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
+
+        Raises:
+            InputError: a column is missing.
+            LineageTableError: the table has other columns.
+            QueryFailedError: the query failed; the next start goes on where it stopped.
+        """
+        _check_table_columns(rows, table)
+        target = table_of(self.spark, table, table_format)
+        maker = Maker(self._name, self._version, new_run_id())
+        kept = stored(rows, maker, 0)
+        target.ensure(kept.schema)
+        check_columns(target, kept)
+        register(target.known(), self._settings)
+        stop = StopSignal()
+        with lease_if_local(self._checkpoint, self.spark), stop.on_signals():
+            query = (
+                rows.writeStream.foreachBatch(writer_of(target, maker))
+                .option("checkpointLocation", location_of(self._checkpoint))
+                .queryName(self._name)
+                .trigger(**(trigger or {"processingTime": "0 seconds"}))
+                .start()
+            )
+            run_until_stopped(query, stop, self._settings, self._say)
+
+    def _has_one_input_per_task(self, records: DataFrame) -> bool:
+        return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
 
 
 def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
@@ -153,6 +197,21 @@ def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings
         return settings
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
     return settings.model_copy(update={"kafka": kafka})
+
+
+def rows_to_send(records: DataFrame, topics: tuple[str, str], limit: int) -> DataFrame:
+    """Good and bad records in one pass; each row names the topic that it goes to.
+
+    Args:
+        topics: the output and its dead letter.
+        limit: values with more bytes are set aside.
+    """
+    rows = _with_errors(records, limit)
+    error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
+    failed = error.isNotNull()
+    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
+    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+    return sink_rows(rows.withColumn("value", value), topic)
 
 
 def _with_errors(records: DataFrame, limit: int) -> DataFrame:
@@ -167,7 +226,12 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
     return rows.withColumn(ERROR_COLUMN, error)
 
 
-def _topics_for_parents(records: DataFrame, topic: str) -> list[str]:
+def has_shuffle(records: DataFrame) -> bool:
+    """Whether a task may have rows of more than one partition of the input."""
+    return _SHUFFLES.search(_plan(records)) is not None
+
+
+def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
     """A topic for parents beyond those that a header lists, where rows are aggregated."""
     return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
 
@@ -176,13 +240,29 @@ def _plan(records: DataFrame) -> str:
     return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
 
 
-def _check_columns(records: DataFrame, topic: str) -> None:
-    for needed, why in (
-        ("value", "the record's value, text or binary"),
-        (LINEAGE_COLUMN, "made by `read`; keep it in every select"),
-    ):
-        if needed not in records.columns:
+_LINEAGE_NEEDED = (LINEAGE_COLUMN, "made by `read`; keep it in every select")
+
+
+def check_topic_columns(records: DataFrame, topic: str) -> None:
+    """Refuse rows that can't be written with their lineage."""
+    value = ("value", "the record's value, text or binary")
+    _check_needed(records, f"topic {topic!r}", (value, _LINEAGE_NEEDED))
+
+
+def _check_table_columns(rows: DataFrame, table: str | Path) -> None:
+    _check_needed(rows, f"table {str(table)!r}", (_LINEAGE_NEEDED,))
+    if ERROR_COLUMN in rows.columns:
+        raise InputError(
+            f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "
+            "dead letter",
+            hint="write bad records to a topic in a job of their own, and drop the column here",
+        )
+
+
+def _check_needed(rows: DataFrame, target: str, columns: Sequence[tuple[str, str]]) -> None:
+    for needed, why in columns:
+        if needed not in rows.columns:
             raise InputError(
-                f"rows for topic {topic!r} have no column {needed!r}: {', '.join(records.columns)}",
+                f"rows for {target} have no column {needed!r}: {', '.join(rows.columns)}",
                 hint=f"`{needed}` is {why}",
             )

@@ -8,7 +8,7 @@ import pytest
 from tests.stamped import stamped, write
 from tests.support import Headwater
 
-from headwater.edges.intervals import Intervals
+from headwater.deltafiles.intervals import Intervals
 from headwater.edges.reader import LineageIndex
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker

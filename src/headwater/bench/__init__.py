@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 # Name -> module with `measure(settings) -> BenchResult`; imported when it is run.
 BENCHES: Mapping[str, str] = {
+    "archive": "headwater.bench.archive",
     "catalog": "headwater.bench.catalog",
     "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
     "lineage": "headwater.bench.lineage",
+    "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }
 

@@ -21,6 +21,11 @@ _SEE_MORE = {
         "headwater consume visits-individual-send --from-beginning --timestamps --partitions",
         "headwater verify visits-individual-send --source visits --order --follow",
     ),
+    "reprocessor": (
+        "headwater read-topic clicks_transformed",
+        "headwater replay list",
+        "headwater archive status",
+    ),
 }
 
 

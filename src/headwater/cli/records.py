@@ -76,9 +76,9 @@ def consume(
     try:
         for record in records:
             if as_json:
-                line = json_text(_as_object(record))
+                line = json_text(as_object(record))
             else:
-                line = _as_line(record, headers, timestamps, partitions)
+                line = as_line(record, headers, timestamps, partitions)
             click.echo(line)
             shown += 1
             if shown == limit:
@@ -100,7 +100,8 @@ def _key(value: bytes, field: str | None) -> bytes | None:
     return None if found is None else text.encode()
 
 
-def _as_object(record: Record) -> dict[str, Any]:
+def as_object(record: Record) -> dict[str, Any]:
+    """All of a record, for JSON."""
     address = record.address
     return {
         "topic": address.topic,
@@ -113,7 +114,7 @@ def _as_object(record: Record) -> dict[str, Any]:
     }
 
 
-def _as_line(record: Record, headers: bool, timestamps: bool, partitions: bool) -> str:
+def as_line(record: Record, headers: bool, timestamps: bool, partitions: bool) -> str:
     """The layout of Kafka's console consumer, so that both can be read side by side."""
     parts = []
     if timestamps:

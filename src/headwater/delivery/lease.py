@@ -12,15 +12,15 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from headwater.checkpoint import read_progress
-from headwater.errors import CheckpointInUseError
+from headwater.errors import CheckpointInUseError, HeadwaterError
 
 # A JVM that lost its Python ends within seconds; it finishes the write that is under way first.
 _DYING_JVM_SECONDS = 60.0
@@ -52,6 +52,31 @@ def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
         )
         with _held_by_the_jvm(folder / "jvm-lease", checkpoint, spark):
             yield
+
+
+def lease_if_local(
+    checkpoint: Path | str, spark: SparkSession
+) -> AbstractContextManager[None, bool | None]:
+    """Hold a checkpoint that is a local folder; one elsewhere has no lock to hold."""
+    return lease(checkpoint, spark) if isinstance(checkpoint, Path) else nullcontext()
+
+
+@contextmanager
+def only_writer(
+    table: Path, spark: SparkSession, refused: Callable[[str], HeadwaterError]
+) -> Iterator[None]:
+    """Hold a table that has one writer while the body runs.
+
+    Args:
+        refused: makes the error to raise when another process holds it, of what is known of it.
+    """
+    with ExitStack() as stack:
+        try:
+            # A folder that begins with an underscore is none of the table's.
+            stack.enter_context(lease(table / "_writer", spark))
+        except CheckpointInUseError as error:
+            raise refused(error.message) from error
+        yield
 
 
 @contextmanager

@@ -11,16 +11,15 @@ A mode is a small class: which producer it needs, what it refuses, and how it ru
 
 from __future__ import annotations
 
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.lease import lease
+from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
@@ -42,6 +41,8 @@ _IDEMPOTENT = {
     "kafka.enable.idempotence": "true",
     "kafka.max.in.flight.requests.per.connection": "5",
 }
+# At once, on one machine: a task that waits for an acknowledgement takes no core.
+_WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
 
 
@@ -65,6 +66,10 @@ class Mode(ABC):
     @abstractmethod
     def options(self) -> Mapping[str, str]:
         """For the sink: its way of sending, and the producer's properties."""
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        """For a Spark session that is started for it."""
+        return {}
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         """Refuse settings under which the mode could not keep its promise.
@@ -118,6 +123,10 @@ class Individual(Mode):
         if pause_seconds < 0:
             raise InputError(f"a pause can't be negative: {pause_seconds}")
         self._pause_seconds = pause_seconds
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        own = settings.spark.master != "local[*]"
+        return {} if own else {"spark.master": f"local[{_WAITING_TASKS}]"}
 
     def options(self) -> Mapping[str, str]:
         return {
@@ -182,8 +191,7 @@ def deliver(
         QueryFailedError: the query failed.
     """
     mode.refuse_unsafe(spark, target)
-    local = isinstance(target.checkpoint, Path)
-    with lease(target.checkpoint, spark) if local else nullcontext():  # type: ignore[arg-type]
+    with lease_if_local(target.checkpoint, spark):
         stop = StopSignal()
         with stop.on_signals():
             mode.run(Run(spark, rows, target, settings, say, new_run_id()), stop)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from headwater.demo import fifo, tracker
+from headwater.demo import fifo, reprocessor, tracker
 from headwater.demo.story import Story
 
 # In the order in which they are told when no name is given.
 STORIES: Mapping[str, Callable[[Story], None]] = {
     "tracker": tracker.tell,
     "fifo": fifo.tell,
+    "reprocessor": reprocessor.tell,
 }
 
 __all__ = ["STORIES", "Story"]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from headwater.edges.intervals import Intervals, Numbers
+from headwater.deltafiles.intervals import Intervals, Numbers, clip
+from headwater.deltafiles.pruning import StatisticsFile
 
 # Topic and partition.
 Place = tuple[str, int]
@@ -35,34 +33,14 @@ class EdgeBlock:
     first: Numbers
 
 
-class TableFile:
-    """A file of the table; it is opened once, when it is needed, and its footer read."""
+class TableFile(StatisticsFile):
+    """A file of the index, of one kind of rows."""
+
+    bounded = frozenset({*PARENTS, *RECORDS})
 
     def __init__(self, table: Path, action: Mapping[str, Any]) -> None:
-        self.name: str = action["path"]
+        super().__init__(table, action)
         self.kind: str = action["partition.kind"]
-        self.rows: int = action["num_records"]
-        self.path = table / unquote(self.name)
-        self._action = action
-
-    @cached_property
-    def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.path)
-
-    @cached_property
-    def _bounds(self) -> dict[str, list[tuple[Any, Any] | None]]:
-        """Least and greatest value of each row group, by column."""
-        footer = self._open.metadata
-        places = {footer.schema.column(at).name: at for at in range(footer.num_columns)}
-        wanted = {*PARENTS, *RECORDS}
-        found: dict[str, list[tuple[Any, Any] | None]] = {name: [] for name in wanted}
-        for group in range(footer.num_row_groups):
-            row_group = footer.row_group(group)
-            for name in wanted:
-                stats = row_group.column(places[name]).statistics
-                known = stats is not None and stats.has_min_max
-                found[name].append((stats.min, stats.max) if known else None)
-        return found
 
     def groups_with(
         self, columns: Sequence[str], place: Place, offsets: Intervals
@@ -73,51 +51,24 @@ class TableFile:
             columns: the names of topic, partition, first and last offset.
         """
         topic, partition, first, last = columns
-        if not _may_hold(self._stats(topic), place[0]) or not _may_hold(
-            self._stats(partition), place[1]
-        ):
-            return
-        if not _meets(self._stats(first), self._stats(last), offsets):
-            return
-        bounds = self._bounds
-        for group in range(len(bounds[topic])):
-            if (
-                _may_hold(bounds[topic][group], place[0])
-                and _may_hold(bounds[partition][group], place[1])
-                and _meets(bounds[first][group], bounds[last][group], offsets)
-            ):
-                yield group
+        return self.groups_where({topic: place[0], partition: place[1]}, first, last, offsets)
 
-    def read(self, group: int, columns: Sequence[str]) -> pa.Table:
-        """Columns of a row group."""
-        return self._open.read_row_group(group, columns=list(columns), use_threads=False)
+    def groups_to(self, place: Place, last: int) -> Iterator[int]:
+        """The row groups of edges that may lead to offsets up to `last` of a partition."""
+        # How long a range of children is, statistics do not tell: any before may reach it.
+        up_to = Intervals.of((0, last))
+        equal = {"topic": place[0], "partition": place[1]}
+        return self.groups_where(equal, "first", "first", up_to)
 
     def edges(self, group: int) -> EdgeRows:
         """A row group of edges."""
         # A topic that is the same in all rows need not be read: most row groups have one only.
         known = {}
         for name in ("parent_topic", "topic"):
-            bounds = self._bounds[name][group]
+            bounds = self.group_bounds[name][group]
             if bounds is not None and bounds[0] == bounds[1]:
                 known[name] = bounds[0]
         return EdgeRows.of(self.read(group, [n for n in _EDGE if n not in known]), known)
-
-    def read_all(self, columns: Sequence[str]) -> pa.Table:
-        return self._open.read(columns=list(columns), use_threads=False)
-
-    def _stats(self, column: str) -> tuple[Any, Any] | None:
-        low, high = self._action.get(f"min.{column}"), self._action.get(f"max.{column}")
-        return None if low is None or high is None else (low, high)
-
-
-def _may_hold(bounds: tuple[Any, Any] | None, value: Any) -> bool:
-    return bounds is None or bool(bounds[0] <= value <= bounds[1])
-
-
-def _meets(first: tuple[Any, Any] | None, last: tuple[Any, Any] | None, offsets: Intervals) -> bool:
-    if first is None or last is None:
-        return True
-    return offsets.meets(first[0], last[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +128,22 @@ class EdgeRows:
             found = (column[to] for column in (self.parent_first, self.parent_last, self.first))
             blocks.append(EdgeBlock((self.topics[code], number), *found))
         return blocks
+
+    def parents(self, place: Place, children: Intervals) -> Iterator[tuple[Place, Intervals]]:
+        """The records that these were made from, by their partition."""
+        if place[0] not in self.topics:
+            return
+        rows = np.flatnonzero(
+            (self.topic == self.topics.index(place[0])) & (self.partition == place[1])
+        )
+        shift = self.first[rows] - self.parent_first[rows]
+        which, first, last = clip(self.first[rows], self.parent_last[rows] + shift, children)
+        of, back = rows[which], shift[which]
+        topic, partition = self.parent_topic[of], self.parent_partition[of]
+        for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
+            at = (topic == code) & (partition == number)
+            offsets = Intervals.union([(first[at] - back[at], last[at] - back[at])])
+            yield (self.parent_topics[code], number), offsets
 
 
 def _numbers(column: Any) -> Numbers:

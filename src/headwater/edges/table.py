@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater import faultpoints
+from headwater.deltafiles.writing import configured, location, sql_name
 from headwater.edges.contract import (
     COLUMNS,
     FORM,
@@ -90,10 +90,10 @@ def make_table(spark: SparkSession, path: Path) -> None:
     given = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     try:
         spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {_sql_name(path)} ({listed}) USING delta "
+            f"CREATE TABLE IF NOT EXISTS {sql_name(path)} ({listed}) USING delta "
             f"PARTITIONED BY ({', '.join(PARTITIONS)}) TBLPROPERTIES ({given})"
         )
-        rows = spark.sql(f"SHOW TBLPROPERTIES {_sql_name(path)}").collect()
+        rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
     except AnalysisException as error:
         raise _other_table(path, str(error).splitlines()[0]) from error
     form = {row["key"]: row["value"] for row in rows}.get(FORM_PROPERTY)
@@ -110,23 +110,14 @@ def _other_table(path: Path, reason: str) -> LineageIndexError:
     )
 
 
-def _location(path: Path) -> str:
-    # With its scheme: a bare path would be one of the cluster's default file system.
-    return f"file://{path}"
-
-
-def _sql_name(path: Path) -> str:
-    return f"delta.`{_location(path).replace('`', '``')}`"
-
-
 class IndexTable:
     """The one writer of an index."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         """Open the table, which `make_table` has made."""
         self._spark = spark
-        self._location = _location(path)
-        self._name = _sql_name(path)
+        self._location = location(path)
+        self._name = sql_name(path)
         self._commits = self._count_files()
         self.scanned = self._read_scanned()
 
@@ -201,7 +192,7 @@ class IndexTable:
         self._commits[level] = 0
         self._commits[level + 1] += 1
         if level:
-            with _configured(self._spark, _CLEANING):
+            with configured(self._spark, _CLEANING):
                 self._spark.sql(f"VACUUM {self._name}")
 
     def _write(self, rows: Sequence[DataFrame], number: int, mode: str, **options: str) -> None:
@@ -216,26 +207,10 @@ class IndexTable:
         writer = spread.sortWithinPartitions(*order).write.format("delta").mode(mode)
         shuffles = str(max(_LEAST_SHUFFLES, number // _ROWS_PER_SHUFFLE))
         # The rows' own session: that of a streaming query is a copy of the one it began with.
-        with _configured(
+        with configured(
             together.sparkSession, {**_WRITING, "spark.sql.shuffle.partitions": shuffles}
         ):
             writer.partitionBy(*PARTITIONS).options(**options).save(self._location)
-
-
-@contextmanager
-def _configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
-    """Set what the write needs, and put it back: the session is the user's, too."""
-    before = {name: spark.conf.get(name, None) for name in configuration}
-    for name, value in configuration.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
 
 
 def _normal(ranges: Iterable[Scanned]) -> list[Scanned]:

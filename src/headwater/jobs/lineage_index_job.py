@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from headwater.checkpoint import read_progress
-from headwater.delivery.lease import lease
+from headwater.delivery.lease import lease, only_writer
 from headwater.edges.contract import EDGE, MADE, SCAN, index_path
 from headwater.edges.parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.edges.ranges import as_rows, edges_of, made_of
 from headwater.edges.table import IndexTable, Scanned, make_table
-from headwater.errors import (
-    CheckpointError,
-    CheckpointInUseError,
-    InputError,
-    LineageIndexError,
-    TopicNotFoundError,
-)
+from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.settings import Settings
@@ -70,7 +63,11 @@ def main(settings: Settings, options: StreamOptions) -> None:
     )
     make_table(spark, path)
     stop = StopSignal()
-    with stop.on_signals(), lease(options.local_checkpoint, spark), _only_writer(path, spark):
+    with (
+        stop.on_signals(),
+        lease(options.local_checkpoint, spark),
+        only_writer(path, spark, _in_use(path)),
+    ):
         table = IndexTable(spark, path)
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
         _refuse_topics_made_anew(table, settings)
@@ -93,20 +90,13 @@ def main(settings: Settings, options: StreamOptions) -> None:
         run_until_stopped(query, stop, settings, options.say)
 
 
-@contextmanager
-def _only_writer(path: Path, spark: SparkSession) -> Iterator[None]:
-    with ExitStack() as stack:
-        try:
-            # A folder that begins with an underscore is none of the table's.
-            stack.enter_context(lease(path / "_writer", spark))
-        except CheckpointInUseError as error:
-            raise LineageIndexError(
-                f"another job writes the index: {error.message}",
-                hint="an index has one writer: stop that job, or set HEADWATER_INDEX__TABLE to "
-                "another folder",
-                path=str(path),
-            ) from error
-        yield
+def _in_use(path: Path) -> Callable[[str], LineageIndexError]:
+    return lambda holder: LineageIndexError(
+        f"another job writes the index: {holder}",
+        hint="an index has one writer: stop that job, or set HEADWATER_INDEX__TABLE to "
+        "another folder",
+        path=str(path),
+    )
 
 
 def _source(options: StreamOptions) -> dict[str, str]:

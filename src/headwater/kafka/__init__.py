@@ -17,6 +17,7 @@ from headwater.kafka.topics import (
     max_record_bytes,
     partition_states,
     ping,
+    topic_id,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "partition_states",
     "ping",
     "read_topic",
+    "topic_id",
     "unwatched",
 ]

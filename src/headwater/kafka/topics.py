@@ -6,7 +6,13 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from headwater.errors import InputError, TopicNotFoundError
@@ -75,6 +81,19 @@ def describe_topic(name: str, settings: Settings) -> Topic:
     if found.error is not None:
         raise from_kafka_error(found.error, settings, f"topic {name!r}")
     return Topic(name, len(found.partitions))
+
+
+def topic_id(name: str, settings: Settings) -> str:
+    """Kafka's id of a topic, by which one that was deleted and made anew is another.
+
+    Raises:
+        TopicNotFoundError: the broker does not know it.
+    """
+    asked = _admin(settings).describe_topics(
+        TopicCollection([name]), request_timeout=_bound(settings)
+    )
+    with kafka_errors(settings, f"describing topic {name!r}"):
+        return str(asked[name].result(_bound(settings)).topic_id)
 
 
 def create_topic(

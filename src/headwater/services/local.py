@@ -27,6 +27,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 
 # All that services and jobs keep in a home.
 STATE = (
+    "archive",
     "checkpoints",
     "faults.journal",
     "kafka",
@@ -34,7 +35,10 @@ STATE = (
     "logs",
     "postgres",
     "redrive",
+    "replays",
     "run",
+    "tables",
+    "warehouse",
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from headwater.kafka import RecordReader
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.trace.node import MAX_DEPTH, State, TraceNode
+from headwater.trace.archived import sources_of
+from headwater.trace.node import MAX_DEPTH, TraceNode
 from headwater.trace.walk import walk
 
 # At a millisecond each, some ten seconds.
@@ -21,7 +22,7 @@ def trace(
     max_depth: int = MAX_DEPTH,
     values: bool = False,
 ) -> TraceNode:
-    """The ancestry of a record, read from Kafka; no Spark is started.
+    """The ancestry of a record, read from Kafka and the archives; no Spark is started.
 
     Claims that do not hold end as nodes with the state `unverified`, records that are gone as
     `expired`; they raise nothing. A record is read once, however many were made from it.
@@ -32,6 +33,8 @@ def trace(
 
     Raises:
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        ArchiveError: an archive is damaged, or another table.
+        MissingPartError: a record may be in an archive, and the extra `index` is not installed.
     """
     if reader is None:
         with RecordReader(settings) as own:
@@ -43,5 +46,5 @@ def trace(
                 max_depth=max_depth,
                 values=values,
             )
-    sources = [(State.FOUND, reader)]
+    sources = sources_of(reader, settings)
     return walk(address, sources, max_records=max_records, max_depth=max_depth, values=values)

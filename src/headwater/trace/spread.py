@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from headwater.deltafiles.intervals import Intervals, Numbers, clip
 from headwater.edges.files import EdgeBlock, Place
-from headwater.edges.intervals import Intervals, Numbers, clip
 from headwater.model import Address
 
 # A level is a look-up for each partition, so a bound on time: a record that was made from the

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from tests.edge_tables import SCHEMA, edge, made, scan, write_index
 
-from headwater.edges.intervals import Intervals
+from headwater.deltafiles.intervals import Intervals
 from headwater.edges.reader import LineageIndex
 from headwater.errors import LineageIndexError, MissingPartError
 from headwater.model import Address

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.deltafiles.intervals import Intervals
 from headwater.edges.files import EdgeBlock, Place
-from headwater.edges.intervals import Intervals
 from headwater.model import Address
 from headwater.trace import spread as module
 from headwater.trace.spread import Spread, spread

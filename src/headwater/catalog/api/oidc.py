@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import jwt
 
 from headwater.errors import SettingError
-from headwater.settings import CatalogSettings, default_ca_file
+from headwater.settings import default_ca_file
+from headwater.settings.sections import CatalogSettings
 
 _LOG = logging.getLogger("headwater.catalog")
 

@@ -18,7 +18,8 @@ from headwater.catalog.api.app import behind_guards, create_app
 from headwater.catalog.api.page import Page
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
-from headwater.settings import CatalogSettings, Settings
+from headwater.settings import Settings
+from headwater.settings.sections import CatalogSettings
 
 _LOG = logging.getLogger("headwater.catalog")
 # Clients that reuse connections must not meet one that is being closed: longer than their own 15 s.

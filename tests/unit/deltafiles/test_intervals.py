@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.edges.intervals import Intervals, clip
+from headwater.deltafiles.intervals import Intervals, clip
 
 GREATEST = 2**63 - 1
 

@@ -51,6 +51,11 @@ class Intervals:
     def __or__(self, other: Intervals) -> Intervals:
         return Intervals.union([(self.first, self.last), (other.first, other.last)])
 
+    def __and__(self, other: Intervals) -> Intervals:
+        """The offsets that both have."""
+        _, first, last = clip(self.first, self.last, other)
+        return Intervals(first, last)
+
     def __sub__(self, other: Intervals) -> Intervals:
         """The offsets that the other has not."""
         # Each range of the other cuts a hole: what begins behind a hole, ends before the next.
@@ -72,6 +77,17 @@ class Intervals:
         """Whether some offset of a range is in the set."""
         at = int(self.last.searchsorted(first))
         return at < len(self.first) and bool(self.first[at] <= last)
+
+    def has(self, offsets: Numbers) -> NDArray[np.bool_]:
+        """For each of some offsets, whether it is in the set."""
+        if not self:
+            return np.zeros(len(offsets), dtype=bool)
+        at = np.minimum(np.searchsorted(self.last, offsets), len(self.last) - 1)
+        return (self.first[at] <= offsets) & (offsets <= self.last[at])
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """First and last of each range."""
+        return list(zip(self.first.tolist(), self.last.tolist(), strict=True))
 
     def offsets(self) -> Iterator[int]:
         """Each offset, in order."""

@@ -1,0 +1,227 @@
+"""How fast a topic is archived, and how long it takes to read a few records of an archive.
+
+Archiving is held against Spark's own Kafka source and Parquet sink, in one session and in turn:
+no hours, no check of what is there, no commit that others can read. Reading is timed on two
+archives of one layout, of which one is ten times as long.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.archive.compaction import compact
+from headwater.archive.contract import COLUMNS
+from headwater.archive.reader import Archive
+from headwater.archive.rows import archive_rows
+from headwater.archive.table import append, make_table
+from headwater.bench.copying import Timing, cpu_seconds, new_topic
+from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.deltafiles.intervals import Intervals
+from headwater.generator import generate
+from headwater.jobs.data_synchronization_job import main as archive_job
+from headwater.kafka import RecordProducer
+from headwater.services import up
+from headwater.settings import Settings
+from headwater.spark import create_session
+
+_TOPIC = "bench-archive"
+_RECORDS = 1_000_000
+_PER_BATCH = 250_000
+_PARTITIONS = 2
+_REPEATS = 3
+_OURS, _PLAIN = "data_synchronization_job", "plain Spark, Kafka to Parquet"
+
+_MILLION = 1_000_000
+_RANGE = 1_000
+_QUERIES = 200
+_WARM_UP = 20
+_OPENINGS = 20
+# Of event time, between two records of a partition: an hour holds 100,000 of them.
+_STEP_MS = 36
+_CHANCE = random.Random(7)  # noqa: S311 - a choice, not a secret
+
+# Takes a folder of its own; returns when the topic is in it.
+Contender = Callable[[Path], None]
+
+
+def measure(settings: Settings) -> BenchResult:
+    """Rates of one run, and times of reading 1,000 records."""
+    load = load_now()
+    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+        pass
+    result = BenchResult("archive", _REPEATS)
+    spark = create_session("bench_archive", settings, connectors=("kafka", "delta"))
+    with new_topic(_TOPIC, _PARTITIONS, settings):
+        _fill(settings)
+        timings = _time_in_turn({_PLAIN: _plain(spark, settings), _OURS: _ours(settings)}, _REPEATS)
+    ratio = timings[_OURS].rate / timings[_PLAIN].rate
+    result.figures.append(Figure("archiving / plain", round(ratio, 3), "", at_least=0.8))
+    for name, timing in timings.items():
+        result.figures += timing.figures(name, _RECORDS)
+    with tempfile.TemporaryDirectory() as place:
+        _measure_reading(result, spark, Path(place), settings)
+    result.machine = machine_now(load)
+    return result
+
+
+def _fill(settings: Settings) -> None:
+    with RecordProducer(settings) as producer:
+        for key, value in generate("visits", _RECORDS):
+            producer.send(_TOPIC, value, key)
+
+
+def _plain(spark: SparkSession, settings: Settings) -> Contender:
+    def run(place: Path) -> None:
+        stream = (
+            spark.readStream.format("kafka")
+            .options(
+                **{"kafka.bootstrap.servers": settings.bootstrap_servers},
+                subscribe=_TOPIC,
+                startingOffsets="earliest",
+                maxOffsetsPerTrigger=str(_PER_BATCH),
+            )
+            .load()
+        )
+        query = (
+            stream.writeStream.format("parquet")
+            .option("checkpointLocation", str(place / "checkpoint"))
+            .option("path", str(place / "table"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    return run
+
+
+def _ours(settings: Settings) -> Contender:
+    def run(place: Path) -> None:
+        arguments = {
+            "--input-topic": _TOPIC,
+            "--table": str(place / "table"),
+            "--checkpoint": str(place / "checkpoint"),
+            "--max-records-per-batch": str(_PER_BATCH),
+        }
+        given = [word for pair in arguments.items() for word in pair]
+        archive_job.main(
+            ["--available-now", "--quiet", *given], standalone_mode=False, obj=settings
+        )
+
+    return run
+
+
+def _time_in_turn(contenders: Mapping[str, Contender], repeats: int) -> dict[str, Timing]:
+    """All contenders in turn; a round before the others warms the JVM up."""
+    timings = {name: Timing() for name in contenders}
+    for round_ in range(repeats + 1):
+        for name, contender in contenders.items():
+            with tempfile.TemporaryDirectory() as place:
+                cpu, began = cpu_seconds(), time.monotonic()
+                contender(Path(place))
+                seconds, used = time.monotonic() - began, cpu_seconds() - cpu
+            if round_:
+                timings[name].rates.append(_RECORDS / seconds)
+                timings[name].cpu.append(used)
+    return timings
+
+
+def _measure_reading(
+    result: BenchResult, spark: SparkSession, place: Path, settings: Settings
+) -> None:
+    paths = [place / "1-million", place / "10-million"]
+    small, large = (
+        _write_archive(spark, path, millions, settings)
+        for path, millions in zip(paths, (1, 10), strict=True)
+    )
+    asked = [_somewhere(_MILLION // _PARTITIONS) for _ in range(_QUERIES + _WARM_UP)]
+    anywhere = [_somewhere(10 * _MILLION // _PARTITIONS) for _ in asked]
+    times: list[list[float]] = [[], []]
+    # In turn, so that the machine's noise hits both alike.
+    for near, far in zip(asked, anywhere, strict=True):
+        for archive, ranges, taken in ((small, near, times[0]), (large, far, times[1])):
+            taken.append(_timed(lambda archive=archive, ranges=ranges: _read(archive, ranges)))  # type: ignore[misc]
+    openings: list[list[float]] = [[], []]
+    for near, far in zip(asked[:_OPENINGS], anywhere[:_OPENINGS], strict=True):
+        for path, ranges, taken in ((paths[0], near, openings[0]), (paths[1], far, openings[1])):
+            taken.append(_timed(lambda path=path, ranges=ranges: _read(Archive(path), ranges)))  # type: ignore[misc]
+    medians = [statistics.median(taken[_WARM_UP:]) for taken in times]
+    opening = [statistics.median(taken) for taken in openings]
+    opened = [_files_opened(small, asked), _files_opened(large, anywhere)]
+    result.figures += [
+        Figure("1,000 of 1 million records", round(medians[0], 2), "ms"),
+        Figure("1,000 of 10 million records", round(medians[1], 2), "ms"),
+        Figure("10 million / 1 million", round(medians[1] / medians[0], 2), "", at_most=1.3),
+        Figure("the same with opening the table", round(opening[1] / opening[0], 2), ""),
+        Figure("with opening it, 10 million", round(opening[1], 1), "ms"),
+        Figure("files opened, of 1 million", opened[0], "on average"),
+        Figure("files opened, of 10 million", opened[1], "on average", at_most=opened[0]),
+        Figure("files, of 1 million", len(small.files), ""),
+        Figure("files, of 10 million", len(large.files), ""),
+    ]
+
+
+def _write_archive(spark: SparkSession, path: Path, millions: int, settings: Settings) -> Archive:
+    """An archive as the job leaves it, and compacted."""
+    make_table(spark, path, _TOPIC, "bench")
+    per_commit = _PER_BATCH // _PARTITIONS
+    for begin in range(0, millions * _MILLION // _PARTITIONS, per_commit):
+        append(_rows(spark, begin, per_commit), path)
+    archive = Archive(path)
+    compact(archive, settings, everything=True)
+    return archive
+
+
+def _rows(spark: SparkSession, begin: int, number: int) -> DataFrame:
+    """Records `begin` and so on of each partition; one task has one of them, as with Kafka."""
+    at = F.col("id")
+    offset = F.lit(begin) + at % number
+    event_time = F.timestamp_millis(F.lit(1_704_067_200_000) + offset * _STEP_MS)
+    text = F.concat(
+        F.lit('{"visit_id": "'),
+        F.sha2(offset.cast("string"), 512),
+        F.lit('", "event_time": "'),
+        F.date_format(event_time, "yyyy-MM-dd'T'HH:mm:ss.SSS"),
+        F.lit('", "page": "'),
+        F.sha2(at.cast("string"), 512),
+        F.lit('"}'),
+    )
+    records = spark.range(0, number * _PARTITIONS, 1, _PARTITIONS).select(
+        text.cast("binary").alias("value"),
+        F.floor(at / number).cast("int").alias("partition"),
+        offset.alias("offset"),
+        F.lit(_TOPIC).alias("topic"),
+        F.lit(None).cast("binary").alias("key"),
+        F.lit(None).cast(COLUMNS["headers"]).alias("headers"),
+        event_time.alias("timestamp"),
+    )
+    return archive_rows(records, "event_time")
+
+
+def _somewhere(offsets: int) -> Mapping[int, Intervals]:
+    first = _CHANCE.randrange(offsets - _RANGE)
+    return {_CHANCE.randrange(_PARTITIONS): Intervals.of((first, first + _RANGE - 1))}
+
+
+def _timed(question: Callable[[], int]) -> float:
+    began = time.perf_counter()
+    found = question()
+    taken = (time.perf_counter() - began) * 1000
+    if found != _RANGE:
+        raise RuntimeError(f"{found} of {_RANGE} records were read")
+    return taken
+
+
+def _read(archive: Archive, ranges: Mapping[int, Intervals]) -> int:
+    return sum(1 for _ in archive.read(ranges))
+
+
+def _files_opened(archive: Archive, asked: Sequence[Mapping[int, Intervals]]) -> float:
+    return round(statistics.mean(len(archive.files_of(ranges)) for ranges in asked), 2)

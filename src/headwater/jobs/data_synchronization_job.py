@@ -1,0 +1,250 @@
+"""Keeps a topic in a Delta table: every record as it was, with its address."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from pyspark.sql import DataFrame
+
+from headwater.archive.compaction import compact, is_due, vacuum
+from headwater.archive.contract import archive_path
+from headwater.archive.holes import note_holes
+from headwater.archive.position import (
+    next_offsets,
+    refuse_gaps,
+    refuse_other_checkpoint,
+    refuse_topic_made_anew,
+)
+from headwater.archive.reader import Archive
+from headwater.archive.rows import archive_rows, check_field
+from headwater.archive.table import append, make_table, without
+from headwater.checkpoint import read_reading
+from headwater.delivery.lease import lease, only_writer
+from headwater.deltafiles.intervals import Intervals
+from headwater.errors import ArchiveError, InternalError
+from headwater.jobs.options import StreamOptions, stream_options
+from headwater.kafka import TopicPartitionState, ensure_topic, partition_states, topic_id
+from headwater.settings import Settings
+from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
+
+_NAME, _TOPIC = "data_synchronization", "visits"
+# As many as the text this job comes from gives its topic.
+_PARTITIONS = 1
+# The first start may meet years of records; a batch of so many is some hundred megabytes.
+_RECORDS_PER_BATCH = 1_000_000
+# Looking for replaced files lists the whole table.
+_VACUUM_SECONDS = 3_600.0
+
+_OWN = (
+    click.Option(
+        ["--table"],
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the Delta table.  [default: HEADWATER_HOME/archive/TOPIC]",
+    ),
+    click.Option(
+        ["--event-time-field"],
+        default="event_time",
+        show_default=True,
+        help="Field of the JSON value by which rows are laid into hours.",
+    ),
+    click.Option(
+        ["--max-records-per-batch"],
+        type=click.IntRange(1),
+        default=_RECORDS_PER_BATCH,
+        show_default=True,
+    ),
+    click.Option(
+        ["--allow-gaps"],
+        is_flag=True,
+        help="Go on when records are gone that were not archived yet; the gap is shown by "
+        "`headwater archive status`.",
+    ),
+)
+
+
+@stream_options(
+    job_name="data_synchronization", input_topic="visits", trigger="5 seconds", own=_OWN
+)
+def main(settings: Settings, options: StreamOptions) -> None:
+    """Archive a topic in a Delta table, with the address of every record."""
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": options.bootstrap_servers})
+    settings = settings.model_copy(update={"kafka": kafka})
+    topic, field = options.input_topic, options.own["event_time_field"]
+    check_field(field)
+    if topic != _TOPIC and options.own["checkpoint"] is None:
+        # Each topic has a query of its own.
+        own = settings.home_dir / "checkpoints" / f"{_NAME}-{topic}"
+        options = replace(options, checkpoint=own)
+    path = (options.own["table"] or archive_path(topic, settings)).absolute()
+    if settings.jobs.create_topics:
+        ensure_topic(topic, _PARTITIONS, settings)
+    known_as = topic_id(topic, settings)
+    options.say(f"{topic} -> {path}, starting Spark")
+    spark = create_session(
+        options.job_name,
+        settings,
+        connectors=("kafka", "delta"),
+        watch=options.watch_download,
+    )
+    make_table(spark, path, topic, known_as)
+    stop = StopSignal()
+    with (
+        stop.on_signals(),
+        lease(options.local_checkpoint, spark),
+        only_writer(path, spark, _in_use(path)),
+    ):
+        archive = _open(path, topic)
+        refuse_topic_made_anew(archive, known_as)
+        records = read_topics_stream(
+            spark,
+            settings,
+            subscribe=topic,
+            startingOffsets=_starting_offsets(archive, settings, options),
+            failOnDataLoss=str(not options.own["allow_gaps"]).lower(),
+            maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
+        )
+        batches = ArchiveBatches(archive, settings, options.local_checkpoint, options.say)
+        query = (
+            archive_rows(records, field)
+            .writeStream.foreachBatch(batches.add)
+            .option("checkpointLocation", f"file://{options.local_checkpoint}")
+            .queryName(options.job_name)
+            .trigger(**options.trigger_arguments())
+            .start()
+        )
+        run_until_stopped(query, stop, settings, options.say)
+
+
+def _open(path: Path, topic: str) -> Archive:
+    archive = Archive(path)
+    if archive.topic != topic:
+        raise ArchiveError(
+            f"{path} is the archive of {archive.topic!r}, not of {topic!r}",
+            hint="each topic has an archive of its own: choose another --table",
+            path=str(path),
+        )
+    return archive
+
+
+def _in_use(path: Path) -> Callable[[str], ArchiveError]:
+    return lambda holder: ArchiveError(
+        f"another job writes the archive: {holder}",
+        hint="an archive has one writer: stop that job, or choose another --table",
+        path=str(path),
+    )
+
+
+def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptions) -> str:
+    """Where to begin without a checkpoint: where the archive ends, if there is something in it."""
+    states = partition_states(archive.topic, settings)
+    behind = next_offsets(archive)
+    reading = read_reading(options.local_checkpoint)
+    if options.own["allow_gaps"]:
+        _tell_of_gaps(archive.topic, behind, states, options.say)
+    else:
+        if reading is not None:
+            refuse_other_checkpoint(reading, behind, archive)
+        refuse_gaps(archive.topic, behind, states)
+    if not behind:
+        return options.starting_offsets
+    offsets = {
+        str(state.partition): max(behind.get(state.partition, state.first), state.first)
+        for state in states
+    }
+    return json.dumps({archive.topic: offsets})
+
+
+def _tell_of_gaps(
+    topic: str,
+    behind: Mapping[int, int],
+    states: list[TopicPartitionState],
+    say: Callable[[str], None],
+) -> None:
+    for state in states:
+        offset = behind.get(state.partition, state.first)
+        if offset < state.first:
+            say(f"gap: {topic}/{state.partition}@{offset} to @{state.first - 1} are gone")
+
+
+class ArchiveBatches:
+    """Adds micro-batches to the archive, and joins its small files from time to time."""
+
+    def __init__(
+        self, archive: Archive, settings: Settings, checkpoint: Path, say: Callable[[str], None]
+    ) -> None:
+        self._archive = archive
+        self._settings = settings
+        self._checkpoint = checkpoint
+        self._say = say
+        self._vacuumed = 0.0
+
+    def add(self, rows: DataFrame, batch: int) -> None:
+        """Write what is not archived yet, in one commit."""
+        archive = self._archive
+        ranges = self._ranges(batch)
+        refuse_topic_made_anew(archive, topic_id(archive.topic, self._settings))
+        archive.refresh()
+        before = archive.plan(ranges)
+        if before.files:
+            # Only after a crash, or with another checkpoint.
+            archived = {
+                partition: offsets & archive.coverage()[partition].archived
+                for partition, offsets in ranges.items()
+                if partition in archive.coverage()
+            }
+            rows = without(rows, archived)
+        if before.missing:
+            append(rows, archive.path)
+            archive.refresh()
+        self._note_holes(archive.plan(ranges).missing)
+        self._compact()
+
+    def _ranges(self, batch: int) -> dict[int, Intervals]:
+        """The offsets of the batch that runs: Spark has noted them before it began."""
+        reading = read_reading(self._checkpoint)
+        if reading is None or reading.batch != batch:
+            raise InternalError(f"{self._checkpoint} does not tell of batch {batch}, which runs")
+        topic = self._archive.topic
+        started, committed = reading.started.get(topic, {}), reading.committed.get(topic, {})
+        ranges = {}
+        for partition, end in reading.begun[topic].items():
+            begin = committed.get(partition, started.get(partition, 0))
+            if begin < end:
+                ranges[partition] = Intervals.of((begin, end - 1))
+        return ranges
+
+    def _note_holes(self, missing: Mapping[int, Intervals]) -> None:
+        """What was read and is not there is a hole, unless the topic has dropped it."""
+        if not missing:
+            return
+        states = partition_states(self._archive.topic, self._settings)
+        first = {state.partition: state.first for state in states}
+        for partition, offsets in missing.items():
+            kept = Intervals.of((first.get(partition, 0), 2**63 - 1))
+            if holes := offsets & kept:
+                note_holes(self._archive.path, partition, holes)
+            for begin, end in (offsets - kept).ranges():
+                place = f"{self._archive.topic}/{partition}"
+                self._say(f"gap: {place}@{begin} to @{end} were gone before they were archived")
+
+    def _compact(self) -> None:
+        if not is_due(self._archive, self._settings):
+            return
+        try:
+            done = compact(self._archive, self._settings)
+            self._say(f"joined {done.joined} small files: {done.files_after} files are left")
+            if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
+                self._vacuumed = time.monotonic()
+                vacuum(self._archive)
+        except OSError as error:
+            # Archiving goes on, and tries again behind the next batch.
+            self._say(f"small files were not joined: {error}")
+
+
+if __name__ == "__main__":
+    main()
