@@ -89,6 +89,55 @@ def test_words_of_a_choice_are_taken_in_any_case(by_hand: Catalog, path: str) ->
     by_hand.get(path.format(run=run_id("cased")))
 
 
+def test_jobs_of_a_namespace_that_is_not_there_are_none(by_hand: Catalog) -> None:
+    assert by_hand.get("/namespaces/nowhere/jobs") == {"totalCount": 0, "jobs": []}
+    assert by_hand.call("GET", "/namespaces/nowhere/datasets").status_code == 404
+
+
+def test_a_job_that_never_ran_is_in_every_state_and_all_jobs_are_counted(by_hand: Catalog) -> None:
+    by_hand.call("PUT", "/namespaces/states", json={})
+    by_hand.call("PUT", "/namespaces/states/jobs/never", json={"type": "BATCH"})
+    by_hand.send(
+        run_event(job="done", namespace="states", run=run_id("states done")),
+        run_event("FAIL", job="failed", namespace="states", run=run_id("states failed")),
+    )
+    found = by_hand.get("/namespaces/states/jobs?lastRunStates=FAILED")
+    assert sorted(job["name"] for job in found["jobs"]) == ["failed", "never"]
+    assert found["totalCount"] == 3
+
+
+def test_a_job_that_was_tagged_or_deleted_is_shown_without_its_runs(by_hand: Catalog) -> None:
+    by_hand.send(run_event(job="changed", inputs=["c_in"], outputs=["c_out"]))
+    place = "/namespaces/tests/jobs/changed"
+    for method, path, tags in (
+        ("POST", "/tags/PII", ["PII"]),
+        ("DELETE", "/tags/PII", []),
+        ("DELETE", "", []),
+    ):
+        shown = by_hand.call(method, place + path).json()
+        assert (shown["latestRun"], shown["latestRuns"], shown["outputs"]) == (None, None, [])
+        assert (shown["tags"], shown["inputs"][0]["name"]) == (tags, "c_in")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/lineage?nodeId=table:a:b", 404, "HTTP 404 Not Found"),
+        ("/lineage?nodeId=job", 404, "HTTP 404 Not Found"),
+        ("/lineage?nodeId=run:1", 404, "Node 'run:1' must be of type dataset or job!"),
+        ("/column-lineage?nodeId=table:a:b", 404, "HTTP 404 Not Found"),
+        ("/column-lineage?nodeId=run:1", 404, "Could not find node"),
+        ("/search", 400, "query param q must not be blank"),
+        ("/search?q=%20", 400, "query param q must not be blank"),
+    ],
+)
+def test_what_is_no_node_and_no_question_gets_the_code_of_marquez(
+    by_hand: Catalog, path: str, status: int, message: str
+) -> None:
+    answer = by_hand.call("GET", path)
+    assert (answer.status_code, answer.json()["message"]) == (status, message)
+
+
 def test_a_week_needs_a_zone_where_marquez_needs_it(by_hand: Catalog) -> None:
     answer = by_hand.call("GET", "/stats/lineage-events?period=WEEK")
     assert answer.status_code == 400

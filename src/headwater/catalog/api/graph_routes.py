@@ -43,7 +43,7 @@ async def get_lineage(
     limits = service.settings
     bounds = lineage.Bounds(depth, limits.max_nodes, limits.query_seconds / 2, moment)
     async with service.question() as connection:
-        if kind == "datasetField":
+        if kind not in ("job", "dataset"):
             raise refused(404, f"Node '{nodeId}' must be of type dataset or job!")
         row = await _node(connection, kind, nodeId)
         if row is None:
@@ -104,6 +104,8 @@ async def _columns(connection: Connection, kind: str, node: str) -> list[columns
     if kind == "dataset":
         dataset = await _node(connection, kind, node)
         return await columns.columns_of_dataset(connection, dataset) if dataset else []
+    if kind != "datasetField":
+        return []
     for place, field in splits(node.partition(":")[2]):
         dataset = await _node(connection, "dataset", f"dataset:{place}") if ":" in place else None
         if dataset is not None:

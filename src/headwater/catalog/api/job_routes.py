@@ -34,8 +34,6 @@ async def _list(
     request: Request, namespace: str | None, states: list[Any], limit: int, offset: int
 ) -> Response:
     async def fetch(connection: Connection, most: int) -> Json:
-        if namespace is not None:
-            await require_namespace(connection, namespace)
         rows, count = await jobs.page(connection, namespace, states, most, offset)
         return {"totalCount": count, "jobs": await jobs.shaped(connection, rows)}
 
@@ -61,7 +59,7 @@ async def list_jobs(
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
-    """Jobs of a namespace, the last changed first."""
+    """Jobs of a namespace, the last changed first; none, if there is no such namespace."""
     return await _list(request, namespace, lastRunStates, limit, offset)
 
 
@@ -99,14 +97,21 @@ async def put_job(request: Request, namespace: NameInPath, job: NameInPath) -> R
         return await job_response(connection, namespace, job)
 
 
+async def _changed(connection: Connection, namespace: str, name: str) -> Response:
+    """How Marquez shows a job that was tagged or deleted: without what its runs tell."""
+    row = await find_job(connection, namespace, name)
+    (shown,) = await jobs.shaped(connection, [row])
+    return json_response({**shown, "outputs": [], "latestRun": None, "latestRuns": None})
+
+
 @router.delete(_JOB, response_model=shapes.Job)
 async def delete_job(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
     """Delete a job; new events about it bring it back."""
     async with service_of(request).question() as connection:
         row = await find_job(connection, namespace, job)
-        (shown,) = await jobs.shaped(connection, [row])
+        shown = await _changed(connection, namespace, job)
         await edits.hide(connection, "jobs", [row["id"]])
-    return json_response(shown)
+    return shown
 
 
 @router.get(f"{_JOB}/versions", response_model=shapes.JobVersions)
@@ -148,7 +153,7 @@ async def tag_job(
     async with service_of(request).question() as connection:
         row = await find_job(connection, namespace, job)
         await edits.tag_job(connection, row["id"], tag_name(tag))
-        return await job_response(connection, namespace, job)
+        return await _changed(connection, namespace, job)
 
 
 @router.delete(f"{_JOB}/tags/{{tag}}", response_model=shapes.Job)
@@ -159,4 +164,4 @@ async def untag_job(
     async with service_of(request).question() as connection:
         row = await find_job(connection, namespace, job)
         await edits.untag_job(connection, row["id"], tag)
-        return await job_response(connection, namespace, job)
+        return await _changed(connection, namespace, job)

@@ -87,9 +87,11 @@ def node_parts(node: str) -> tuple[str, str, str]:
     A namespace may hold colons and so may a name; as in Marquez the last colon divides them,
     unless the name is known to hold one (see the lookup).
     """
-    kind, _, rest = node.partition(":")
+    kind, first, rest = node.partition(":")
+    if not first or kind not in ("dataset", "datasetField", "job", "run"):
+        raise refused(404, "HTTP 404 Not Found")
     namespace, colon, name = rest.rpartition(":")
-    if kind not in ("dataset", "job", "datasetField") or not colon or not namespace or not name:
+    if kind != "run" and (not colon or not namespace or not name):
         raise bad_fields(
             "query param nodeId must be job:NAMESPACE:NAME, dataset:NAMESPACE:NAME or "
             "datasetField:NAMESPACE:NAME:FIELD",

@@ -40,14 +40,18 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Row], int]:
-    """Jobs, the last changed first; and how many there are."""
+    """Jobs, the last changed first, and how many there are.
+
+    As Marquez does it: a job that never ran is in every state, and all jobs are counted.
+    """
     where = "WHERE NOT j.hidden"
     if namespace is not None:
         where += " AND j.namespace_id = %(namespace)s"
+    only = ""
     if states:
-        where += (
-            " AND EXISTS (SELECT FROM (SELECT * FROM runs WHERE job_id = j.id "
-            f"ORDER BY seen_at DESC, id DESC LIMIT 1) r WHERE {runs.STATE} = ANY(%(states)s))"
+        only = (
+            f" AND coalesce((SELECT {runs.STATE} FROM runs r WHERE r.job_id = j.id "
+            "ORDER BY r.seen_at DESC, r.id DESC LIMIT 1) = ANY(%(states)s), true)"
         )
     values = {
         "namespace": namespace_id(namespace) if namespace is not None else None,
@@ -56,7 +60,7 @@ async def page(
         "offset": offset,
     }
     order = " ORDER BY j.updated_at DESC, j.id LIMIT %(limit)s OFFSET %(offset)s"
-    rows = await fetch(connection, _COLUMNS + where + order, values)
+    rows = await fetch(connection, _COLUMNS + where + only + order, values)
     return rows, await count(connection, f"jobs j {where}", values)
 
 
