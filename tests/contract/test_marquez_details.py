@@ -165,6 +165,9 @@ def test_column_lineage_of_a_version_has_its_columns_and_a_mark_in_a_name_is_no_
     version = by_hand.get("/namespaces/data/datasets/b%23c")["currentVersion"]
     node = f"dataset:data:b#c#{version}"
     assert by_hand.get("/column-lineage", params={"nodeId": node})["graph"] == found
+    of_job = by_hand.get("/namespaces/tests/jobs/c")["currentVersion"]
+    node_of_job = {"nodeId": f"job:tests:c#{of_job}"}
+    assert by_hand.get("/column-lineage", params=node_of_job)["graph"] == found
     unknown = {"nodeId": f"dataset:data:b#c#{run_id('no version')}"}
     assert by_hand.call("GET", "/column-lineage", params=unknown).status_code == 404
     both = {"nodeId": node, "withDownstream": "true"}

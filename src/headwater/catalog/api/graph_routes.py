@@ -83,7 +83,9 @@ async def get_column_lineage(
     async with service.question() as connection:
         start = await _columns(connection, kind, node)
         if version:
-            known = await columns.columns_of_version(connection, version)
+            job = await _node(connection, kind, node) if kind == "job" else None
+            key = job["id"] if job else None
+            known = await columns.columns_of_version(connection, version, key)
             start = [column for column in start if column in known]
         if not start:
             raise refused(404, "Could not find node")

@@ -48,9 +48,11 @@ _FIELDS_OF_VERSION = """
 SELECT d.canonical_id, f.body FROM dataset_versions v
 JOIN datasets d ON d.id = v.dataset_id
 JOIN documents f ON f.dataset_id = v.dataset_id AND f.hash = v.fields
-WHERE v.id = %(version)s
-    OR v.run_id IN (SELECT id FROM runs WHERE version = %(version)s ORDER BY seen_at DESC LIMIT 1)
+WHERE {versions}
 """
+_ONE = "v.id = %(version)s"
+_OF_JOB = """v.run_id = (SELECT id FROM runs WHERE job_id = %(job)s AND version = %(version)s
+    ORDER BY seen_at DESC LIMIT 1)"""
 
 _OUTPUTS_OF_JOB = """
 SELECT DISTINCT d.canonical_id FROM edges e JOIN datasets d ON d.id = e.dataset_id
@@ -75,9 +77,12 @@ async def columns_of_dataset(connection: AsyncConnection[Any], row: Row) -> list
     return [(row["id"], name) for name in sorted(found)]
 
 
-async def columns_of_version(connection: AsyncConnection[Any], version: UUID) -> set[Column]:
-    """The columns of a version of a dataset, or of what the runs of a job's version wrote."""
-    cursor = await connection.execute(_FIELDS_OF_VERSION, {"version": version})
+async def columns_of_version(
+    connection: AsyncConnection[Any], version: UUID, job: UUID | None
+) -> set[Column]:
+    """The columns of a version of a dataset, or of what the last run of a job's version wrote."""
+    statement = _FIELDS_OF_VERSION.format(versions=_OF_JOB if job else _ONE)
+    cursor = await connection.execute(statement, {"version": version, "job": job})
     return {
         (dataset, field["name"])
         for dataset, text in await cursor.fetchall()

@@ -103,15 +103,15 @@ WHERE datasets.id = x.id AND datasets.canonical_id <> x.canonical_id
 RETURNING datasets.id
 """
 
-# Runs whose version changes with the name that stands for one of the datasets. As many of each job
-# as one event may cost: a name that is told after thousands of runs leaves the oldest as they are.
+# Runs whose version changes with the name that stands for one of the datasets. Only as many as one
+# event may cost: a name that is told after thousands of runs leaves the oldest as they are.
 RUNS_TOUCHING = """
 SELECT DISTINCT rd.run_id FROM edges e
 CROSS JOIN LATERAL (
-    SELECT id FROM runs WHERE job_id = e.job_id ORDER BY seen_at DESC, id DESC LIMIT 1000
+    SELECT id FROM runs WHERE job_id = e.job_id ORDER BY seen_at DESC, id DESC LIMIT 100
 ) r
 JOIN run_datasets rd ON rd.run_id = r.id AND rd.dataset_id = e.dataset_id
-WHERE e.dataset_id = ANY(%s)
+WHERE e.dataset_id = ANY(%s) LIMIT 10000
 """
 
 # A dataset that was deleted comes back with an event that uses another name of it.
