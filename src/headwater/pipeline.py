@@ -81,7 +81,11 @@ class LineageJob:
         self._topics: list[str] = []
         self._partitions: list[int] = []
         self.spark: SparkSession = create_session(
-            name, self._settings, connectors=connectors, watch=watch
+            name,
+            self._settings,
+            connectors=connectors,
+            additional_configs=self._mode.session_options(self._settings),
+            watch=watch,
         )
 
     def read(

@@ -11,6 +11,7 @@ A mode is a small class: which producer it needs, what it refuses, and how it ru
 
 from __future__ import annotations
 
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ _IDEMPOTENT = {
     "kafka.enable.idempotence": "true",
     "kafka.max.in.flight.requests.per.connection": "5",
 }
+# At once, on one machine: a task that waits for an acknowledgement takes no core.
+_WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
 
 
@@ -63,6 +66,10 @@ class Mode(ABC):
     @abstractmethod
     def options(self) -> Mapping[str, str]:
         """For the sink: its way of sending, and the producer's properties."""
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        """For a Spark session that is started for it."""
+        return {}
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         """Refuse settings under which the mode could not keep its promise.
@@ -116,6 +123,10 @@ class Individual(Mode):
         if pause_seconds < 0:
             raise InputError(f"a pause can't be negative: {pause_seconds}")
         self._pause_seconds = pause_seconds
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        own = settings.spark.master != "local[*]"
+        return {} if own else {"spark.master": f"local[{_WAITING_TASKS}]"}
 
     def options(self) -> Mapping[str, str]:
         return {

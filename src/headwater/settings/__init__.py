@@ -2,7 +2,7 @@
 
 Later wins: default < `headwater.toml` < the well-known names that other tools use, too
 (`KAFKA_BOOTSTRAP_SERVERS`, …) < `HEADWATER_SECTION__KEY` < a flag on the command line.
-A name that is not listed in `sections` is an error, so that a typing mistake is not silently ignored.
+A name that is not in `sections` is an error, so that a typing mistake is not silently ignored.
 """
 
 from __future__ import annotations
