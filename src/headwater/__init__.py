@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.pipeline import LineageJob
+    from headwater.replay.logic import Logic
     from headwater.rowlineage.columns import join_lineage, merge_lineage
 
 __version__ = "0.1.0"
 
-__all__ = ["LineageJob", "__version__", "join_lineage", "merge_lineage"]
+__all__ = ["LineageJob", "Logic", "__version__", "join_lineage", "merge_lineage"]
 
 # Imported when first used: most commands need no Spark, and importing it takes a while.
 _LAZY = {
     "LineageJob": "headwater.pipeline",
+    "Logic": "headwater.replay.logic",
     "join_lineage": "headwater.rowlineage.columns",
     "merge_lineage": "headwater.rowlineage.columns",
 }

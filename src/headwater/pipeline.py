@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
+from headwater.deadletter.letter import LATE
 from headwater.delivery import DEFAULT_MODE, delivery_mode
 from headwater.delivery.dead_letter import (
     ERROR_COLUMN,
@@ -29,15 +30,27 @@ from headwater.delivery.dead_letter import (
     dead_letter_value,
     size_error,
 )
-from headwater.delivery.modes import Mode, deliver
-from headwater.delivery.sink import Target, sink_rows
+from headwater.delivery.lease import lease_if_local
+from headwater.delivery.modes import Mode, deliver, new_run_id
+from headwater.delivery.sink import Target, location_of, sink_rows
 from headwater.errors import InputError
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
-from headwater.spark import create_session, read_topic_stream
+from headwater.spark import (
+    OnBatch,
+    StopSignal,
+    create_session,
+    read_topic_stream,
+    run_until_stopped,
+)
+from headwater.tables.column import Maker
+from headwater.tables.contract import TableFormat
+from headwater.tables.registry import register
+from headwater.tables.writer import check_columns, stored, table_of, writer_of
+from headwater.trace.fate import LATE_SUFFIX
 
 OnFailure = Literal["stop", "dead-letter"]
 
@@ -76,21 +89,39 @@ class LineageJob:
         self._topics: list[str] = []
         self._partitions: list[int] = []
         self.spark: SparkSession = create_session(
-            name, self._settings, connectors=connectors, watch=watch
+            name,
+            self._settings,
+            connectors=connectors,
+            additional_configs=self._mode.session_options(self._settings),
+            watch=watch,
         )
 
-    def read(self, topic: str, *, starting_offsets: str = "earliest") -> DataFrame:
+    def read(
+        self,
+        topic: str,
+        *,
+        starting_offsets: str = "earliest",
+        partitions: int = _DEFAULT_PARTITIONS,
+        beside: Sequence[str] = (),
+        max_records_per_batch: int | None = None,
+    ) -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`."""
+        and `lineage`; one that is not there is made with so many partitions.
+
+        Args:
+            beside: further topics in the same stream, which have to be there.
+        """
         self._topics.append(topic)
         if self._settings.jobs.create_topics:
-            found = ensure_topic(topic, _DEFAULT_PARTITIONS, self._settings)
+            found = ensure_topic(topic, partitions, self._settings)
             self._partitions.append(found.partitions)
+        limit = {"maxOffsetsPerTrigger": str(max_records_per_batch)}
         stream = read_topic_stream(
             self.spark,
-            topic,
+            ",".join((topic, *beside)),
             self._settings,
             starting_offsets=starting_offsets,
+            **(limit if max_records_per_batch else {}),
         )
         return with_lineage(stream)
 
@@ -101,11 +132,19 @@ class LineageJob:
         *,
         trigger: Mapping[str, Any] | None = None,
         on_failure: OnFailure = "stop",
+        late_output: bool = False,
+        one_per_first_parent: bool = False,
+        on_batch: OnBatch | None = None,
     ) -> None:
         """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
         ends or is stopped.
 
         Args:
+            late_output: rows whose error is of the kind `LATE` go to `<topic>-late`.
+            one_per_first_parent: of a join that keeps one match for each record of its first
+                input, and may choose another one when a batch is run again.
+            on_batch: gets what Spark tells of each micro-batch; an error that it raises ends
+                the query.
             on_failure: what to do with a record that Kafka refuses for what it is, such as its
                 size: stop with its address in the error, or set it aside in the dead letter.
 
@@ -114,11 +153,12 @@ class LineageJob:
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
-        _check_columns(records, topic)
-        topics = (topic, dead_letter_topic(topic))
+        check_topic_columns(records, topic)
+        late = (topic + LATE_SUFFIX,) if late_output else ()
+        topics = (topic, dead_letter_topic(topic), *late)
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
-            for name in (*topics, *_topics_for_parents(records, topic)):
+            for name in (*topics, *topics_for_parents(records, topic)):
                 ensure_topic(name, partitions, self._settings)
         target = Target(
             self._name,
@@ -129,22 +169,52 @@ class LineageJob:
             self._order,
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
             one_input_per_task=self._has_one_input_per_task(records),
+            one_per_first_parent=one_per_first_parent,
         )
-        rows = self._rows(records, topics)
-        deliver(self.spark, rows, target, self._mode, self._settings, self._say)
+        rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
+        deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch)
+
+    def write_table(
+        self,
+        rows: DataFrame,
+        table: str | Path,
+        *,
+        table_format: TableFormat = "delta",
+        trigger: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append rows to a table, each once; returns when the query ends or is stopped.
+
+        The column `lineage` becomes a struct with the addresses of the parents, which `impact`
+        reads; a missing table is made.
+
+        Args:
+            table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
+
+        Raises:
+            InputError: a column is missing.
+            LineageTableError: the table has other columns.
+            QueryFailedError: the query failed; the next start goes on where it stopped.
+        """
+        _check_table_columns(rows, table)
+        target = table_of(self.spark, table, table_format)
+        maker = Maker(self._name, self._version, new_run_id())
+        kept = stored(rows, maker, 0)
+        target.ensure(kept.schema)
+        check_columns(target, kept)
+        register(target.known(), self._settings)
+        stop = StopSignal()
+        with lease_if_local(self._checkpoint, self.spark), stop.on_signals():
+            query = (
+                rows.writeStream.foreachBatch(writer_of(target, maker))
+                .option("checkpointLocation", location_of(self._checkpoint))
+                .queryName(self._name)
+                .trigger(**(trigger or {"processingTime": "0 seconds"}))
+                .start()
+            )
+            run_until_stopped(query, stop, self._settings, self._say)
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
-        return len(set(self._topics)) == len(self._topics) and not _SHUFFLES.search(_plan(records))
-
-    def _rows(self, records: DataFrame, topics: tuple[str, str]) -> DataFrame:
-        """Good and bad records in one pass; each row names the topic that it goes to."""
-        limit = self._settings.jobs.max_value_bytes
-        rows = _with_errors(records, limit)
-        error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-        failed = error.isNotNull()
-        value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
-        topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
-        return sink_rows(rows.withColumn("value", value), topic)
+        return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
 
 
 def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
@@ -153,6 +223,23 @@ def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings
         return settings
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
     return settings.model_copy(update={"kafka": kafka})
+
+
+def rows_to_send(records: DataFrame, topics: tuple[str, ...], limit: int) -> DataFrame:
+    """Good and bad records in one pass; each row names the topic that it goes to.
+
+    Args:
+        topics: the output, its dead letter and, if there is one, the topic of late records.
+        limit: values with more bytes are set aside.
+    """
+    rows = _with_errors(records, limit)
+    error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
+    failed = error.isNotNull()
+    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
+    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+    for late in topics[2:]:
+        topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
+    return sink_rows(rows.withColumn("value", value), topic)
 
 
 def _with_errors(records: DataFrame, limit: int) -> DataFrame:
@@ -167,7 +254,12 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
     return rows.withColumn(ERROR_COLUMN, error)
 
 
-def _topics_for_parents(records: DataFrame, topic: str) -> list[str]:
+def has_shuffle(records: DataFrame) -> bool:
+    """Whether a task may have rows of more than one partition of the input."""
+    return _SHUFFLES.search(_plan(records)) is not None
+
+
+def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
     """A topic for parents beyond those that a header lists, where rows are aggregated."""
     return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
 
@@ -176,13 +268,29 @@ def _plan(records: DataFrame) -> str:
     return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
 
 
-def _check_columns(records: DataFrame, topic: str) -> None:
-    for needed, why in (
-        ("value", "the record's value, text or binary"),
-        (LINEAGE_COLUMN, "made by `read`; keep it in every select"),
-    ):
-        if needed not in records.columns:
+_LINEAGE_NEEDED = (LINEAGE_COLUMN, "made by `read`; keep it in every select")
+
+
+def check_topic_columns(records: DataFrame, topic: str) -> None:
+    """Refuse rows that can't be written with their lineage."""
+    value = ("value", "the record's value, text or binary")
+    _check_needed(records, f"topic {topic!r}", (value, _LINEAGE_NEEDED))
+
+
+def _check_table_columns(rows: DataFrame, table: str | Path) -> None:
+    _check_needed(rows, f"table {str(table)!r}", (_LINEAGE_NEEDED,))
+    if ERROR_COLUMN in rows.columns:
+        raise InputError(
+            f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "
+            "dead letter",
+            hint="write bad records to a topic in a job of their own, and drop the column here",
+        )
+
+
+def _check_needed(rows: DataFrame, target: str, columns: Sequence[tuple[str, str]]) -> None:
+    for needed, why in columns:
+        if needed not in rows.columns:
             raise InputError(
-                f"rows for topic {topic!r} have no column {needed!r}: {', '.join(records.columns)}",
+                f"rows for {target} have no column {needed!r}: {', '.join(rows.columns)}",
                 hint=f"`{needed}` is {why}",
             )

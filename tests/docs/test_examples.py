@@ -7,10 +7,12 @@ import runpy
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.support import environment
 
 from headwater.generator import generate
 from headwater.kafka import RecordProducer, create_topic, read_topic
+from headwater.model import Address
 from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 
@@ -57,6 +59,18 @@ def test_an_example_runs_and_its_records_name_their_parents(
     assert {
         parent.topic for lineage in lineages if lineage for parent in lineage.parents
     } == sources
+
+
+def test_the_example_with_a_table_keeps_the_address_of_every_visit(
+    filled: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(filled).items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(FOLDER / "visits_table.py"), run_name="__main__")
+    rows = spark.sql("SELECT lineage.topic, lineage.partition, lineage.offset FROM demo.web.visits")
+    addresses = {record.address for record in read_topic("visits", filled)}
+    assert {Address(*row) for row in rows.collect()} == addresses
+    assert rows.count() == ROWS
 
 
 def test_every_example_is_in_the_list() -> None:

@@ -69,6 +69,8 @@ def _measure_pipelined(result: BenchResult, settings: Settings) -> None:
         timings = time_copies(
             contenders, _TARGET, _RECORDS, settings, partitions=_PARTITIONS, repeats=_REPEATS
         )
+        # A job that sends one by one has a session of its own kind.
+        spark.stop()
     plain = timings[_PLAIN].rate
     for mode in ("batched", "idempotent"):
         ratio = round(timings[mode].rate / plain, 3)

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "archive": ("archive:archive", "Look at archived topics, read from them, join their files."),
     "read-table": ("show:read_table", "Show the rows of a topic's archive."),
     "read-topic": ("show:read_topic", "Show the records of a topic in the same frame."),
+    "replay": ("replay:replay", "Run archived records through a job's logic again."),
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),

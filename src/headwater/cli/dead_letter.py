@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from headwater.cli.frame import messages, reading_progress, with_settings
+from headwater.cli.given import parse_time
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
 from headwater.deadletter import (
@@ -23,7 +23,6 @@ from headwater.deadletter import (
 )
 from headwater.deadletter import redrive as redrive_letters
 from headwater.deadletter.redrive import MAX_REDRIVES
-from headwater.errors import InputError
 from headwater.model import Address
 from headwater.settings import Settings
 
@@ -63,7 +62,7 @@ def list_(
     TOPIC is a job's output, or its dead letter topic. The first 100 are shown unless --max says
     otherwise; the numbers below them are of all.
     """
-    choice = Choice(reason, since=_time(since, "--since"), until=_time(until, "--until"))
+    choice = Choice(reason, since=parse_time(since, "--since"), until=parse_time(until, "--until"))
     with reading_progress() as watch:
         summary, found = list_letters(topic, settings, choice=choice, target=target, watch=watch)
         for number, listed in enumerate(found):
@@ -142,19 +141,6 @@ def redrive(
         )
     _sum_up_redrive(report)
     ctx.exit(0 if report.passed else 1)
-
-
-def _time(text: str | None, option: str) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(
-            f"{option}: not a time: {text!r}", hint="such as 2024-01-01T08:18:00Z"
-        ) from None
-    # Without a zone it is UTC, as everywhere in Headwater.
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _block(listed: Listed) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
 
 from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.given import parse_batches
 from headwater.cli.text import printable
 from headwater.cli.trace import tree_lines
 from headwater.errors import InputError
@@ -18,8 +18,6 @@ from headwater.trace import impact as impact_of
 from headwater.trace.descendants import MAX_RECORDS
 from headwater.trace.lag import IndexLag, index_lag
 from headwater.trace.node import MAX_DEPTH
-
-_BATCHES = re.compile(r"(?P<first>[0-9]{1,18})(\.\.(?P<last>[0-9]{1,18}))?")
 
 
 @click.command()
@@ -54,10 +52,11 @@ def impact(
     max_records: int,
     as_json: bool,
 ) -> None:
-    """Show what was made from a record, or from all that a job made, and count it by topic.
+    """Show what was made from a record, or from all that a job made, and count it.
 
     ADDRESS is TOPIC/PARTITION@OFFSET, such as `visits/0@17`. Asks the index that
-    `headwater run lineage_index_job` keeps, and says how far that has come.
+    `headwater run lineage_index_job` keeps, and says how far that has come; rows of tables are
+    counted in the tables themselves.
     """
     asked = _asked(address, job, job_version, batches)
     found = impact_of(asked, settings, max_records=max_records, max_depth=max_depth)
@@ -88,16 +87,7 @@ def _asked(
             raise InputError("--job-version and --batches go with --job, not with an address")
         return Address.parse(address)
     assert job is not None  # noqa: S101 - one of the two is there
-    return JobOutput(job, version, None if batches is None else _range(batches))
-
-
-def _range(text: str) -> tuple[int, int]:
-    match = _BATCHES.fullmatch(text)
-    first = int(match["first"]) if match else 0
-    last = int(match["last"] or first) if match else -1
-    if last < first:
-        raise InputError(f"--batches: not a range: {text!r}", hint="such as `3` or `3..7`")
-    return first, last
+    return JobOutput(job, version, None if batches is None else parse_batches(batches))
 
 
 def _show(found: Impact, content: dict[str, Any], lag: IndexLag) -> None:
@@ -119,8 +109,12 @@ def _show(found: Impact, content: dict[str, Any], lag: IndexLag) -> None:
             for topic, number in found.counts.items()
         ]
         print_table(("topic", "records", ""), rows)
-    else:
+    elif not found.tables:
         click.echo("nothing that is indexed was made from it")
+    if found.tables:
+        print_table(("table", "rows"), [(t, str(rows)) for t, rows in found.tables.items()])
+    for reason in found.unread_tables.values():
+        click.echo(printable(f"not counted: {reason}".encode()))
     if found.cut:
         click.echo(f"there may be more: {found.cut}")
     for topic, number in found.unlisted.items():

@@ -11,9 +11,10 @@ no task retries, no speculation; and a process whose batch failed does not go on
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater import faultpoints
@@ -70,19 +71,33 @@ class ExactlyOnce(Idempotent):
             return
         run.say(f"batch {batch} was cut off; {len(written)} of its records are there already")
         faultpoints.reach("before_recovery")
-        rows = run.rows
-        if written:
-            there = run.spark.createDataFrame([(identity,) for identity in written], [_IDENTITY])
-            identity = lineage_identity(
-                F.col(LINEAGE_COLUMN), run.target.job_name, F.col(ORDINAL_COLUMN)
-            )
-            named = rows.withColumn(_IDENTITY, identity)
-            rows = named.join(F.broadcast(there), _IDENTITY, "left_anti")
+        rows = without_written(
+            run.rows, written, run.target.job_name, by_first_parent=run.target.one_per_first_parent
+        )
         # `once` runs just the batch that the checkpoint asks for, then ends.
         once = {"once": True}
         query = start(rows, run.target, run.id, self.options(), run.settings, trigger=once)
         try:
-            run_until_stopped(query, stop, run.settings, run.say)
+            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
         finally:
             close_producers(run.spark, query)
         faultpoints.reach("after_recovery")
+
+
+def without_written(
+    rows: DataFrame, written: Collection[str], job_name: str, *, by_first_parent: bool = False
+) -> DataFrame:
+    """Rows for the sink without those whose identities are there; their order stays.
+
+    Args:
+        by_first_parent: a first parent has one output, whichever other parents it has.
+    """
+    if not written:
+        return rows
+    identity = lineage_identity(F.col(LINEAGE_COLUMN), job_name, F.col(ORDINAL_COLUMN))
+    if by_first_parent:
+        written = {each.partition(",")[0] for each in written}
+        identity = F.substring_index(identity, ",", 1)
+    there = rows.sparkSession.createDataFrame([(each,) for each in written], [_IDENTITY])
+    named = rows.withColumn(_IDENTITY, identity)
+    return named.join(F.broadcast(there), _IDENTITY, "left_anti")

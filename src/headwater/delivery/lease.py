@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,13 @@ def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
         )
         with _held_by_the_jvm(folder / "jvm-lease", checkpoint, spark):
             yield
+
+
+def lease_if_local(
+    checkpoint: Path | str, spark: SparkSession
+) -> AbstractContextManager[None, bool | None]:
+    """Hold a checkpoint that is a local folder; one elsewhere has no lock to hold."""
+    return lease(checkpoint, spark) if isinstance(checkpoint, Path) else nullcontext()
 
 
 @contextmanager

@@ -11,20 +11,19 @@ A mode is a small class: which producer it needs, what it refuses, and how it ru
 
 from __future__ import annotations
 
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.lease import lease
+from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
-from headwater.spark import StopSignal, run_until_stopped
+from headwater.spark import OnBatch, StopSignal, run_until_stopped
 
 Say = Callable[[str], None]
 
@@ -42,6 +41,8 @@ _IDEMPOTENT = {
     "kafka.enable.idempotence": "true",
     "kafka.max.in.flight.requests.per.connection": "5",
 }
+# At once, on one machine: a task that waits for an acknowledgement takes no core.
+_WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
 
 
@@ -55,6 +56,7 @@ class Run:
     settings: Settings
     say: Say
     id: str
+    on_batch: OnBatch | None = None
 
 
 class Mode(ABC):
@@ -65,6 +67,10 @@ class Mode(ABC):
     @abstractmethod
     def options(self) -> Mapping[str, str]:
         """For the sink: its way of sending, and the producer's properties."""
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        """For a Spark session that is started for it."""
+        return {}
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         """Refuse settings under which the mode could not keep its promise.
@@ -81,7 +87,7 @@ class Mode(ABC):
         """Run the query until it ends or is stopped."""
         query = start(run.rows, run.target, run.id, self.options(), run.settings)
         try:
-            run_until_stopped(query, stop, run.settings, run.say)
+            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
         finally:
             close_producers(run.spark, query)
 
@@ -118,6 +124,10 @@ class Individual(Mode):
         if pause_seconds < 0:
             raise InputError(f"a pause can't be negative: {pause_seconds}")
         self._pause_seconds = pause_seconds
+
+    def session_options(self, settings: Settings) -> Mapping[str, str]:
+        own = settings.spark.master != "local[*]"
+        return {} if own else {"spark.master": f"local[{_WAITING_TASKS}]"}
 
     def options(self) -> Mapping[str, str]:
         return {
@@ -172,6 +182,7 @@ def deliver(
     mode: Mode,
     settings: Settings,
     say: Say = lambda line: None,
+    on_batch: OnBatch | None = None,
 ) -> None:
     """Run the query in this mode until it ends or is stopped; `rows` are made by `sink_rows`.
 
@@ -182,11 +193,10 @@ def deliver(
         QueryFailedError: the query failed.
     """
     mode.refuse_unsafe(spark, target)
-    local = isinstance(target.checkpoint, Path)
-    with lease(target.checkpoint, spark) if local else nullcontext():  # type: ignore[arg-type]
+    with lease_if_local(target.checkpoint, spark):
         stop = StopSignal()
         with stop.on_signals():
-            mode.run(Run(spark, rows, target, settings, say, new_run_id()), stop)
+            mode.run(Run(spark, rows, target, settings, say, new_run_id(), on_batch), stop)
 
 
 def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:

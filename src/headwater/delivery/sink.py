@@ -45,13 +45,21 @@ class Target:
     failures_topic: str | None = None
     # Whether each task has the rows of one partition of the input, as without a shuffle.
     one_input_per_task: bool = False
+    # Whether a first parent has one output only, made from it and whichever others were there
+    # first: a batch that is run again may choose others.
+    one_per_first_parent: bool = False
 
     @property
     def location(self) -> str:
-        """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
-        if isinstance(self.checkpoint, Path):
-            return f"file://{self.checkpoint.absolute()}"
-        return self.checkpoint
+        """The checkpoint, for Spark."""
+        return location_of(self.checkpoint)
+
+
+def location_of(checkpoint: Path | str) -> str:
+    """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
+    if isinstance(checkpoint, Path):
+        return f"file://{checkpoint.absolute()}"
+    return checkpoint
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
@@ -78,7 +86,42 @@ def start(
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start the query; `options` are those of a delivery mode."""
-    given = {
+    given = _options(target, run_id, options, settings)
+    return (
+        rows.select(*COLUMNS)
+        .writeStream.format(OWN_SINK)
+        .options(**given, checkpointLocation=target.location)
+        .trigger(**(trigger or target.trigger))
+        .queryName(target.job_name)
+        .start()
+    )
+
+
+def send_batch(
+    rows: DataFrame,
+    target: Target,
+    run_id: str,
+    batch: int,
+    options: Mapping[str, str],
+    settings: Settings,
+    *,
+    own_headers: Mapping[str, str],
+) -> None:
+    """Send rows that are all there, as one batch of this number; `own_headers` go on each record.
+
+    The producers are those of the run, and stay for its next batch: `close_producers_of`.
+    """
+    given = _options(target, run_id, options, settings)
+    headers = "\n".join(word for pair in own_headers.items() for word in pair)
+    rows.select(*COLUMNS).write.format(OWN_SINK).mode("append").options(
+        **given, queryId=run_id, batch=str(batch), ownHeaders=headers
+    ).save()
+
+
+def _options(
+    target: Target, run_id: str, options: Mapping[str, str], settings: Settings
+) -> dict[str, str]:
+    return {
         "jobName": target.job_name,
         "jobVersion": target.job_version,
         "runId": run_id,
@@ -86,7 +129,6 @@ def start(
         "droppedHeaders": "\n".join(settings.jobs.drop_headers),
         "outputTopic": target.topics[0],
         "parentsTopic": parents_topic(target.topics[0]),
-        "checkpointLocation": target.location,
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "lanesOfInput": str(target.one_input_per_task).lower(),
         **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),
@@ -95,14 +137,6 @@ def start(
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), _limit(target, settings))),
         **client_options(settings),
     }
-    return (
-        rows.select(*COLUMNS)
-        .writeStream.format(OWN_SINK)
-        .options(**given)
-        .trigger(**(trigger or target.trigger))
-        .queryName(target.job_name)
-        .start()
-    )
 
 
 def _limit(target: Target, settings: Settings) -> int:
@@ -111,5 +145,10 @@ def _limit(target: Target, settings: Settings) -> int:
 
 def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
     """Those that the sink has kept for the query in the driver's JVM; bounded."""
+    close_producers_of(spark, str(query.id))
+
+
+def close_producers_of(spark: SparkSession, query_id: str) -> None:
+    """The same by the query's id."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    jvm.headwater.delivery.Producers.close(str(query.id), _CLOSE_MILLIS)
+    jvm.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.deltafiles.intervals import Intervals, Numbers
+from headwater.deltafiles.intervals import Intervals, Numbers, clip
 from headwater.deltafiles.pruning import StatisticsFile
 
 # Topic and partition.
@@ -52,6 +52,13 @@ class TableFile(StatisticsFile):
         """
         topic, partition, first, last = columns
         return self.groups_where({topic: place[0], partition: place[1]}, first, last, offsets)
+
+    def groups_to(self, place: Place, last: int) -> Iterator[int]:
+        """The row groups of edges that may lead to offsets up to `last` of a partition."""
+        # How long a range of children is, statistics do not tell: any before may reach it.
+        up_to = Intervals.of((0, last))
+        equal = {"topic": place[0], "partition": place[1]}
+        return self.groups_where(equal, "first", "first", up_to)
 
     def edges(self, group: int) -> EdgeRows:
         """A row group of edges."""
@@ -121,6 +128,22 @@ class EdgeRows:
             found = (column[to] for column in (self.parent_first, self.parent_last, self.first))
             blocks.append(EdgeBlock((self.topics[code], number), *found))
         return blocks
+
+    def parents(self, place: Place, children: Intervals) -> Iterator[tuple[Place, Intervals]]:
+        """The records that these were made from, by their partition."""
+        if place[0] not in self.topics:
+            return
+        rows = np.flatnonzero(
+            (self.topic == self.topics.index(place[0])) & (self.partition == place[1])
+        )
+        shift = self.first[rows] - self.parent_first[rows]
+        which, first, last = clip(self.first[rows], self.parent_last[rows] + shift, children)
+        of, back = rows[which], shift[which]
+        topic, partition = self.parent_topic[of], self.parent_partition[of]
+        for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
+            at = (topic == code) & (partition == number)
+            offsets = Intervals.union([(first[at] - back[at], last[at] - back[at])])
+            yield (self.parent_topics[code], number), offsets
 
 
 def _numbers(column: Any) -> Numbers:

@@ -9,9 +9,19 @@ JOBS: Mapping[str, str] = {
     "fifo_orderer_individual_send_job": "headwater.jobs.fifo_orderer_individual_send_job",
     "fifo_orderer_bulk_send_job": "headwater.jobs.fifo_orderer_bulk_send_job",
     "fifo_orderer_bulk_idempotent_job": "headwater.jobs.fifo_orderer_bulk_idempotent_job",
+    "visits_ads_enrichment_job": "headwater.jobs.visits_ads_enrichment_job",
     "visits_reducer_job": "headwater.jobs.visits_reducer_job",
     "data_synchronization_job": "headwater.jobs.data_synchronization_job",
+    "visits_converter_streaming_job": "headwater.jobs.visits_converter_streaming_job",
+    "visits_converter_reprocessing_job": "headwater.jobs.visits_converter_reprocessing_job",
     "lineage_index_job": "headwater.jobs.lineage_index_job",
 }
 
-__all__ = ["JOBS"]
+# What `headwater replay` takes by name: the logic of a job, without its source and its sink.
+LOGICS: Mapping[str, str] = {
+    "visits_converter": "headwater.jobs.shared_job_logic:VISITS_CONVERTER",
+    "visits_decorator": "headwater.jobs.visits_decorator_job:VISITS_DECORATOR",
+    "visits_reducer": "headwater.jobs.visits_reducer_job:VISITS_REDUCER",
+}
+
+__all__ = ["JOBS", "LOGICS"]

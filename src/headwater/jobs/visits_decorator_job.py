@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from headwater.jobs.options import StreamOptions, stream_options
+from headwater.replay import Logic
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
 
@@ -14,6 +15,15 @@ HEADER_ORDER = (JOB_VERSION, JOB_NAME, BATCH_VERSION)
 def decorate(visits: DataFrame) -> DataFrame:
     """Key and value as they are, unread."""
     return visits.select("key", "value", "lineage")
+
+
+VISITS_DECORATOR = Logic(
+    "visits_decorator",
+    decorate,
+    input_topic="visits",
+    output_topic="visits-decorated",
+    header_order=HEADER_ORDER,
+)
 
 
 @stream_options(job_name="visits_decorator", input_topic="visits", output_topic="visits-decorated")

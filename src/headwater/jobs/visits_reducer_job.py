@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter import parse_json
 from headwater.jobs.options import StreamOptions, stream_options
+from headwater.replay import Logic
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
 
@@ -30,6 +31,16 @@ def reduce_visits(visits: DataFrame) -> DataFrame:
         "error",
         "lineage",
     )
+
+
+VISITS_REDUCER = Logic(
+    "visits_reducer",
+    reduce_visits,
+    input_topic="visits-decorated",
+    output_topic="visits-reduced",
+    fields=FIELDS,
+    header_order=HEADER_ORDER,
+)
 
 
 @stream_options(

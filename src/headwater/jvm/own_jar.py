@@ -21,7 +21,8 @@ from headwater.jvm.java import find_java
 from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings
 
-_FOLDERS = ("archive/java", "delivery/java")
+# Each beside the Python that uses it.
+_FOLDERS = ("archive/java", "delivery/java", "enrichment/java")
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
 # Zip has no older date; a date that never changes makes the same jar from the same sources.
@@ -61,7 +62,7 @@ def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:
 
 def _sources() -> list[Path]:
     package = Path(str(resources.files("headwater")))
-    return sorted(path for name in _FOLDERS for path in (package / name).rglob("*.java"))
+    return sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*.java"))
 
 
 def _digest(sources: list[Path]) -> str:

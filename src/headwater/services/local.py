@@ -35,7 +35,10 @@ STATE = (
     "logs",
     "postgres",
     "redrive",
+    "replays",
     "run",
+    "tables",
+    "warehouse",
 )
 
 

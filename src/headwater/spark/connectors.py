@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from headwater.errors import InputError
 from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
+from headwater.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,13 @@ CONNECTORS: Mapping[str, Connector] = {
 LOCAL_CONFIGURATION = {"spark.databricks.delta.snapshotPartitions": "2"}
 
 
-def session_configuration(names: Iterable[str]) -> dict[str, str]:
+def session_configuration(names: Iterable[str], settings: Settings) -> dict[str, str]:
     """Extensions and catalogs for a set of connectors.
 
     Raises:
         InputError: an unknown connector.
     """
+    names = tuple(names)
     chosen = [_connector(name) for name in names]
     configuration: dict[str, str] = {}
     for connector in chosen:
@@ -58,7 +60,22 @@ def session_configuration(names: Iterable[str]) -> dict[str, str]:
     extensions = [connector.extension for connector in chosen if connector.extension]
     if extensions:
         configuration["spark.sql.extensions"] = ",".join(extensions)
+    if "iceberg" in names:
+        configuration.update(_iceberg_catalog(settings))
     return configuration
+
+
+def _iceberg_catalog(settings: Settings) -> dict[str, str]:
+    """A catalog in a folder, for one machine."""
+    catalog = f"spark.sql.catalog.{settings.iceberg.catalog}"
+    warehouse = settings.iceberg.warehouse or settings.home_dir / "warehouse"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": f"file://{warehouse.absolute()}",
+        # A streaming query writes in a session of its own; a cache would hide that from others.
+        f"{catalog}.cache-enabled": "false",
+    }
 
 
 def _connector(name: str) -> Connector:

@@ -52,7 +52,7 @@ def create_session(
         "spark.sql.session.timeZone": "UTC",
         # Stopping a query waits for its thread, by default for ever.
         "spark.sql.streaming.stopTimeout": "30s",
-        **session_configuration(names),
+        **session_configuration(names, settings),
         **(additional_configs or {}),
     }
     existing = SparkSession.getActiveSession()

@@ -52,9 +52,6 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
             "spark.master": "local[10]",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
-            "spark.sql.catalog.demo": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.demo.type": "hadoop",
-            "spark.sql.catalog.demo.warehouse": str(warehouse / "demo"),
         },
     )
     yield session

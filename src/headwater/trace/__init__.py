@@ -1,8 +1,9 @@
 """The questions: where a record comes from, what came of it, what became of one that is not there,
 and whether all that went in came out. No JVM."""
 
+from headwater.model import JobOutput
 from headwater.trace.ancestry import trace
-from headwater.trace.descendants import Impact, ImpactNode, JobOutput, impact
+from headwater.trace.descendants import Impact, ImpactNode, impact
 from headwater.trace.fate import Explainer, Fate, Verdict, WhyMissing
 from headwater.trace.follow import Found, OrderProof, OrderReport
 from headwater.trace.keys import Finding, KeyFindings, Violation

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import InputError
 from headwater.kafka import RecordReader
-from headwater.model import Address
+from headwater.model import Address, JobOutput
 from headwater.settings import Settings
 from headwater.trace.archived import sources_of
 from headwater.trace.circles import bottom_up
@@ -24,19 +24,11 @@ if TYPE_CHECKING:
     from headwater.deltafiles.intervals import Intervals
     from headwater.edges.files import Place
     from headwater.edges.reader import LineageIndex
+    from headwater.trace.in_tables import RowsInTables, Tables
     from headwater.trace.spread import Spread
 
 # Each is read from Kafka, at a millisecond; all are counted, however many there are.
 MAX_RECORDS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutput:
-    """All that a job made; of one version, of some batches (both ends included)."""
-
-    job_name: str
-    job_version: str | None = None
-    batches: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +67,9 @@ class Impact:
     The counts are exact for what is indexed: `indexed` says up to which offset each partition
     is. They are lower bounds if `cut` says that the walk met a bound, or if `unlisted` is not
     empty: so many parents of records in these topics are counted in headers, and not listed.
+
+    `tables` are rows of tables with lineage that were made from any of these, or by the job;
+    they are counted in the tables as they stand. `unread_tables` says why one could not be.
     """
 
     asked: Address | JobOutput
@@ -85,12 +80,14 @@ class Impact:
     made: Mapping[str, int]
     unlisted: Mapping[str, int]
     indexed: Mapping[str, Mapping[int, int]]
+    tables: Mapping[str, int]
+    unread_tables: Mapping[str, str]
     cut: str | None = None
 
     @property
     def lower_bound(self) -> bool:
         """Whether there may be more records than are counted, within what is indexed."""
-        return self.cut is not None or bool(self.unlisted)
+        return self.cut is not None or bool(self.unlisted) or bool(self.unread_tables)
 
     def as_json(self, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
         """Nested objects as of `trace`, with `children`; the counts are in the outermost."""
@@ -103,6 +100,8 @@ class Impact:
             max_depth if self.root else max_depth + 1,
         )
         content["counts"] = dict(self.counts)
+        content["tables"] = dict(self.tables)
+        content["unread_tables"] = dict(self.unread_tables)
         content["lower_bound"] = self.lower_bound
         content["cut"] = self.cut
         content["unlisted_edges"] = dict(self.unlisted)
@@ -129,6 +128,7 @@ def impact(
     *,
     index: LineageIndex | None = None,
     reader: RecordReader | None = None,
+    tables: Tables | None = None,
     max_records: int = MAX_RECORDS,
     max_depth: int = MAX_DEPTH,
 ) -> Impact:
@@ -140,6 +140,7 @@ def impact(
     Args:
         index: one that is kept, which saves opening the table; it is refreshed here.
         reader: one that is kept, as for `trace`.
+        tables: those that are kept, which saves opening their files.
         max_records: how many records are shown; all are counted.
         max_depth: how many hops away those are.
 
@@ -150,6 +151,7 @@ def impact(
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     from headwater.edges.reader import LineageIndex
+    from headwater.trace.in_tables import Tables
     from headwater.trace.spread import spread
 
     if reader is None:
@@ -159,6 +161,7 @@ def impact(
                 settings,
                 index=index,
                 reader=own,
+                tables=tables,
                 max_records=max_records,
                 max_depth=max_depth,
             )
@@ -167,7 +170,14 @@ def impact(
     roots = _roots(asked, index)
     found = spread(index, roots, max_records=max_records, max_depth=max_depth)
     nodes = _nodes(found, index, sources_of(reader, settings))
-    return _result(asked, index, roots, found, nodes)
+    rows = (tables or Tables(settings)).find(found.reached, asked)
+    if not roots and not rows.made:
+        raise InputError(
+            f"neither the index nor a table holds anything that was made by {asked}",
+            hint="`headwater run lineage_index_job --available-now` indexes what is new",
+            **({"job_name": asked.job_name} if isinstance(asked, JobOutput) else {}),
+        )
+    return _result(asked, index, roots, found, nodes, rows)
 
 
 def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[Place, Intervals]:
@@ -178,22 +188,7 @@ def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[Place, Inter
     ranges: dict[Place, list[tuple[int, int]]] = {}
     for made in index.made_by(asked.job_name, asked.job_version, asked.batches):
         ranges.setdefault(made.place, []).append((made.first, made.last))
-    if not ranges:
-        raise InputError(
-            f"the index holds no record that was made by {_described(asked)}",
-            hint="`headwater run lineage_index_job --available-now` indexes what is new",
-            job_name=asked.job_name,
-        )
     return {place: Intervals.of(*ranges[place]) for place in sorted(ranges)}
-
-
-def _described(asked: JobOutput) -> str:
-    text = f"job {asked.job_name!r}"
-    if asked.job_version is not None:
-        text += f" in version {asked.job_version!r}"
-    if asked.batches is not None:
-        text += " in batches {}..{}".format(*asked.batches)
-    return text
 
 
 def _nodes(found: Spread, index: LineageIndex, sources: Sources) -> dict[Address, ImpactNode]:
@@ -250,6 +245,7 @@ def _result(
     roots: Mapping[Place, Intervals],
     found: Spread,
     nodes: Mapping[Address, ImpactNode],
+    rows: RowsInTables,
 ) -> Impact:
     counts, made = _by_topic(found.reached), _by_topic(roots)
     shown = tuple(nodes[address] for address in found.roots)
@@ -275,6 +271,8 @@ def _result(
         made=dict(sorted(made.items())),
         unlisted=dict(sorted((+unlisted).items())),
         indexed=indexed,
+        tables=rows.counts,
+        unread_tables=rows.unread,
         cut=found.cut,
     )
 

@@ -12,7 +12,7 @@ from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.retention import keep_sweeping
 from headwater.catalog.store.writer import Writer
 from headwater.errors import TooBusyError
-from headwater.settings import CatalogSettings
+from headwater.settings.sections import CatalogSettings
 
 # How long a question waits for its turn: longer than most take, shorter than a client's patience.
 _TURN_SECONDS = 5.0

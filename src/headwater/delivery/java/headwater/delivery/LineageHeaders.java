@@ -4,10 +4,8 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Set;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -23,22 +21,22 @@ final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
   private static final String JOB_VERSION = "job_version";
   private static final String BATCH_VERSION = "batch_version";
-  private static final String PARENT_LINEAGE = "parent_lineage";
+  static final String PARENT_LINEAGE = "parent_lineage";
   private static final String LINEAGE = "lineage";
   private static final String FORM = "1";
-  private static final int STAMP = 3;
-  private static final Set<UTF8String> STAMP_NAMES = utf8(List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION));
-  private static final Set<UTF8String> OWN_NAMES =
-      utf8(List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE));
+  private static final List<String> OWN =
+      List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE);
 
   private final String jobName;
-  private final Header[] stamp = new Header[STAMP];
+  private final Header[] stamp = new Header[ParentStamp.HEADERS];
+  private final ParentStamp parentStamp = new ParentStamp();
+  private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] lead;
-  private final Set<UTF8String> notHandedOn;
+  private final Names notHandedOn;
 
   LineageHeaders(SinkOptions options, long batch) {
     jobName = options.jobName();
-    for (int place = 0; place < STAMP; place++) {
+    for (int place = 0; place < stamp.length; place++) {
       String name = options.headerOrder().get(place);
       String value =
           switch (name) {
@@ -49,8 +47,14 @@ final class LineageHeaders {
       stamp[place] = header(name, value);
     }
     lead = (FORM + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
-    notHandedOn = new HashSet<>(OWN_NAMES);
-    notHandedOn.addAll(utf8(options.droppedHeaders()));
+    List<String> dropped = new ArrayList<>(OWN);
+    dropped.addAll(options.droppedHeaders());
+    for (int place = 0; place < options.ownHeaders().size(); place += 2) {
+      String name = options.ownHeaders().get(place);
+      ownHeaders.add(header(name, options.ownHeaders().get(place + 1)));
+      dropped.add(name);
+    }
+    notHandedOn = new Names(dropped);
   }
 
   List<Header> of(Parents parents, long ordinal) {
@@ -65,6 +69,7 @@ final class LineageHeaders {
     }
     List<Header> all = new ArrayList<>(List.of(stamp));
     all.add(new RecordHeader(LINEAGE, own.toArray()));
+    all.addAll(ownHeaders);
     return all;
   }
 
@@ -92,20 +97,23 @@ final class LineageHeaders {
   private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
     ArrayData of = parents.headers();
     int known = of == null ? 0 : of.numElements();
-    List<Header> all = new ArrayList<>(STAMP + 2 + errors.size() + known);
+    List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + known);
     for (Header one : stamp) {
       all.add(one);
     }
-    byte[] parentStamp = known < STAMP ? null : stampText(of);
-    if (parentStamp != null) {
-      all.add(new RecordHeader(PARENT_LINEAGE, parentStamp));
+    Header parentLineage = parentStamp.of(of);
+    if (parentLineage != null) {
+      all.add(parentLineage);
     }
     all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
+    all.addAll(ownHeaders);
     all.addAll(errors);
-    for (int place = 0; place < known; place++) {
+    // A stamp is never handed on.
+    for (int place = parentLineage == null ? 0 : stamp.length; place < known; place++) {
       InternalRow one = of.getStruct(place, 2);
       if (!notHandedOn.contains(one.getUTF8String(0))) {
-        all.add(new RecordHeader(one.getUTF8String(0).toString(), value(one)));
+        byte[] value = one.isNullAt(1) ? null : one.getBinary(1);
+        all.add(new RecordHeader(one.getUTF8String(0).toString(), value));
       }
     }
     return all;
@@ -138,37 +146,7 @@ final class LineageHeaders {
     }
   }
 
-  /** The parent's stamp as people know it, `["{job_name, a}",…]`; null if it has none. */
-  private static byte[] stampText(ArrayData headers) {
-    Bytes out = new Bytes();
-    for (int place = 0; place < STAMP; place++) {
-      InternalRow one = headers.getStruct(place, 2);
-      UTF8String name = one.getUTF8String(0);
-      if (!STAMP_NAMES.contains(name)) {
-        return null;
-      }
-      out.add(place == 0 ? "[\"{" : ",\"{");
-      if (value(one) != null) {
-        out.add(name.getBytes()).add(", ").addEscaped(value(one));
-      }
-      out.add("}\"");
-    }
-    return out.add(']').toArray();
-  }
-
-  private static byte[] value(InternalRow header) {
-    return header.isNullAt(1) ? null : header.getBinary(1);
-  }
-
   static Header header(String name, String value) {
     return new RecordHeader(name, value == null ? null : value.getBytes(StandardCharsets.UTF_8));
-  }
-
-  private static Set<UTF8String> utf8(List<String> names) {
-    Set<UTF8String> all = new HashSet<>();
-    for (String name : names) {
-      all.add(UTF8String.fromString(name));
-    }
-    return all;
   }
 }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -15,7 +16,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Where Spark enters: {@code writeStream.format("headwater.delivery.LineageSink")}.
+ * Where Spark enters: {@code writeStream.format("headwater.delivery.LineageSink")}, or {@code write}
+ * for rows that are all there.
  *
  * <p>The rows have the columns topic, key, value, lineage, ordinal and error; the headers are made
  * here, record by record, from what the rows say of their parents. Written with Spark's public
@@ -46,7 +48,10 @@ public final class LineageSink implements TableProvider {
 
     @Override
     public Set<TableCapability> capabilities() {
-      return Set.of(TableCapability.STREAMING_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
+      return Set.of(
+          TableCapability.BATCH_WRITE,
+          TableCapability.STREAMING_WRITE,
+          TableCapability.ACCEPT_ANY_SCHEMA);
     }
 
     @Override
@@ -56,6 +61,11 @@ public final class LineageSink implements TableProvider {
         @Override
         public Write build() {
           return new Write() {
+            @Override
+            public BatchWrite toBatch() {
+              return new OneBatchWrite(options);
+            }
+
             @Override
             public StreamingWrite toStreaming() {
               return new BatchesWrite(options);

@@ -24,6 +24,10 @@ record SinkOptions(
     // Null: a record that Kafka refuses stops the job.
     String failuresTopic,
     long pauseMillis,
+    // The number of the batch, where the rows come in one; a stream numbers its own.
+    long batch,
+    // Put on every record behind its lineage, as name and value in turn.
+    List<String> ownHeaders,
     // Whether a task has the rows of one partition of the input, all of them and no others.
     boolean lanesOfInput,
     HashMap<String, Object> producer)
@@ -35,7 +39,7 @@ record SinkOptions(
     CaseInsensitiveStringMap given = info.options();
     return new SinkOptions(
         given.get("mode"),
-        info.queryId(),
+        given.getOrDefault("queryId", info.queryId()),
         given.get("jobName"),
         given.get("jobVersion"),
         given.get("runId"),
@@ -45,6 +49,8 @@ record SinkOptions(
         given.get("parentsTopic"),
         given.get("failuresTopic"),
         given.getLong("pauseMillis", 0),
+        given.getLong("batch", 0),
+        words(given.getOrDefault("ownHeaders", "")),
         given.getBoolean("lanesOfInput", false),
         producer(given));
   }

@@ -64,7 +64,10 @@ final class TransactionalDelivery implements Delivery {
     producer = new KafkaProducer<>(properties);
     // In this order: once earlier attempts are fenced, what is committed stays as it is.
     producer.initTransactions();
-    done = Progress.of(options, id).covers(place, options.lanesOfInput());
+    done = Progress.of(options, id).covers(place);
+    if (!options.lanesOfInput()) {
+      Progress.ofLanes(options, prefix(options.queryId())).forEach(lane -> lane.checkTasks(place));
+    }
   }
 
   /** Topic and partition of the first parent. */

@@ -1,0 +1,29 @@
+"""Converts visits as they arrive; `visits_converter_reprocessing_job` does the same to archived
+ones."""
+
+from __future__ import annotations
+
+from headwater.jobs.options import StreamOptions, stream_options
+from headwater.jobs.shared_job_logic import VISITS_CONVERTER
+from headwater.settings import Settings
+
+# As many as the text that these jobs come from gives its topics.
+_PARTITIONS = 1
+
+
+@stream_options(
+    job_name=VISITS_CONVERTER.job_name,
+    input_topic=VISITS_CONVERTER.input_topic,
+    output_topic=VISITS_CONVERTER.output_topic,
+)
+def main(settings: Settings, options: StreamOptions) -> None:
+    """Write each visit of `visits` to `visits_transformed`, its fields under longer names."""
+    job = options.lineage_job(settings, header_order=VISITS_CONVERTER.header_order)
+    visits = job.read(
+        options.input_topic, starting_offsets=options.starting_offsets, partitions=_PARTITIONS
+    )
+    options.write(job, VISITS_CONVERTER.function(visits))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""A topic as the target of a replay: exactly once on one driver, as a job delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headwater.deadletter import dead_letter_topic
+from headwater.delivery.exactly_once import ExactlyOnce, without_written
+from headwater.delivery.modes import Mode, Strict
+from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers_of, send_batch
+from headwater.delivery.tail import Tail
+from headwater.deltafiles.intervals import Intervals
+from headwater.errors import TopicNotFoundError
+from headwater.kafka import describe_topic, end_offsets, ensure_topic
+from headwater.pipeline import check_topic_columns, has_shuffle, rows_to_send, topics_for_parents
+from headwater.replay.digest_columns import record_hash
+from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
+from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
+from headwater.replay.target import Context, Ends, ReplayTarget
+from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
+from headwater.spark.kafka_source import FETCH, client_options
+
+_MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Strict)}
+DELIVERIES = tuple(_MODES)
+
+
+class TopicTarget(ReplayTarget):
+    """The topic, and its dead letter."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        plan, logic = context.plan, context.logic
+        self._topics = (plan.target, dead_letter_topic(plan.target))
+        self._mode: Mode = _MODES[plan.delivery]()
+        self._tail = Tail(context.folder.path, self._topics, context.settings)
+        self._target = Target(
+            logic.job_name,
+            plan.job_version,
+            context.folder.path,
+            self._topics,
+            {"once": True},
+            logic.header_order,
+        )
+
+    def prepare(self, outputs: DataFrame) -> None:
+        context = self.context
+        check_topic_columns(outputs, context.plan.target)
+        self._target = replace(self._target, one_input_per_task=not has_shuffle(outputs))
+        self._mode.refuse_unsafe(context.spark, self._target)
+        if context.settings.jobs.create_topics:
+            partitions = _partitions(context)
+            for name in (*self._topics, *topics_for_parents(outputs, context.plan.target)):
+                ensure_topic(name, partitions, context.settings)
+
+    def ends(self) -> Ends:
+        settings = self.context.settings
+        return {
+            topic: {str(p): end for p, end in end_offsets(topic, settings).items()}
+            for topic in self._topics
+        }
+
+    def before_step(self) -> None:
+        self._tail.begin_run(self.context.run_id)
+
+    def rows(self, outputs: DataFrame, step: int) -> DataFrame:
+        rows = rows_to_send(outputs, self._topics, self.context.settings.jobs.max_value_bytes)
+        identity = lineage_identity(
+            F.col(LINEAGE_COLUMN), self._target.job_name, F.col(ORDINAL_COLUMN)
+        )
+        return rows.withColumn(IDENTITY, identity).withColumn(
+            CONTENT, record_hash(F.col(IDENTITY), F.col("key"), F.col("value"))
+        )
+
+    def existing(self) -> DataFrame:
+        settings = self.context.settings
+        options = {
+            "kafka.bootstrap.servers": settings.bootstrap_servers,
+            "subscribe": ",".join(self._topics),
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed",
+            **FETCH,
+            **client_options(settings),
+        }
+        records = self.context.spark.read.format("kafka").options(**options).load()
+        return in_topic(records, self._target.job_name, self.context.run_id)
+
+    def near(self, existing: DataFrame, offsets: Mapping[int, Intervals]) -> DataFrame:
+        return from_inputs(existing, self.context.plan.topic, offsets)
+
+    def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
+        context = self.context
+        # Transactions tell by themselves what was committed.
+        look_back = again and isinstance(self._mode, ExactlyOnce)
+        written = self._tail.written_by(step) if look_back else set()
+        rows = without_written(rows, written, self._target.job_name)
+        headers = {
+            REPLAY_ID: context.plan.replay_id,
+            REPLAY_COUNT: str(context.plan.replay_count),
+        }
+        try:
+            send_batch(
+                rows,
+                self._target,
+                context.run_id,
+                step,
+                self._mode.options(),
+                context.settings,
+                own_headers=headers,
+            )
+        finally:
+            close_producers_of(context.spark, context.run_id)
+        return len(written)
+
+
+def _partitions(context: Context) -> int:
+    """A target that is not there is made with as many partitions as the source has or had."""
+    try:
+        return describe_topic(context.plan.topic, context.settings).partitions
+    except TopicNotFoundError:
+        return max(context.plan.offsets) + 1

@@ -1,0 +1,29 @@
+"""The struct column that rows of tables carry.
+
+The page docs/concepts/lineage-in-tables.md describes it for whoever queries such a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+COLUMN = "lineage"
+
+TableFormat = Literal["delta", "iceberg"]
+
+# Name -> type, as Spark's SQL writes it. A row with one parent has its address in the first
+# three, whose statistics tell which files may hold it; with more they are null, and `parents`
+# lists all addresses.
+FIELDS: Mapping[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "parents": "array<string>",
+    "record_id": "string",
+    "job_name": "string",
+    "job_version": "string",
+    "batch_version": "bigint",
+    "run_id": "string",
+}
+TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in FIELDS.items())}>"

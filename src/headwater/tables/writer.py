@@ -1,0 +1,175 @@
+"""Writes micro-batches to a Delta or Iceberg table, each once.
+
+Both formats let a commit carry who made it. A batch that runs again after a kill finds its own
+commit there and writes nothing: no row twice, and no reader sees half a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from headwater import faultpoints
+from headwater.errors import InputError, LineageTableError
+from headwater.tables.column import Maker, stored_lineage
+from headwater.tables.contract import COLUMN, TYPE, TableFormat
+from headwater.tables.registry import KnownTable
+
+ORDINAL_COLUMN = "ordinal"
+_QUERY_ID = "headwater.query-id"
+_BATCH_ID = "headwater.batch-id"
+
+
+class Table(ABC):
+    """A table of one format."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark = spark
+        self.name = name
+
+    @abstractmethod
+    def known(self) -> KnownTable:
+        """Under which name and where it is found by the questions."""
+
+    @abstractmethod
+    def ensure(self, schema: StructType) -> None:
+        """Make it if it is not there."""
+
+    @abstractmethod
+    def columns(self) -> StructType:
+        """Those that it has."""
+
+    @abstractmethod
+    def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
+        """Write a batch in one commit, unless it is there."""
+
+
+class DeltaTable(Table):
+    """A Delta table in a folder."""
+
+    def __init__(self, spark: SparkSession, location: Path) -> None:
+        super().__init__(spark, str(location))
+        self._location = location.absolute()
+        # With its scheme: a bare path would be one of the cluster's default file system.
+        self._uri = f"file://{self._location}"
+
+    def known(self) -> KnownTable:
+        return KnownTable(self.name, str(self._location))
+
+    def ensure(self, schema: StructType) -> None:
+        if not (self._location / "_delta_log").is_dir():
+            empty = self.spark.createDataFrame([], schema)
+            empty.write.format("delta").mode("ignore").save(self._uri)
+
+    def columns(self) -> StructType:
+        return self.spark.read.format("delta").load(self._uri).schema
+
+    def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
+        # Delta leaves out a commit of an application whose version it has.
+        once = {"txnAppId": query_id, "txnVersion": str(batch)}
+        rows.write.format("delta").mode("append").options(**once).save(self._uri)
+
+
+class IcebergTable(Table):
+    """An Iceberg table of a catalog, such as `demo.news.visits`."""
+
+    def known(self) -> KnownTable:
+        described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.name}").collect()
+        location = next(row["data_type"] for row in described if row["col_name"] == "Location")
+        return KnownTable(self.name, location.removeprefix("file:"))
+
+    def ensure(self, schema: StructType) -> None:
+        namespace = self.name.rpartition(".")[0]
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        if not self.spark.catalog.tableExists(self.name):
+            self.spark.createDataFrame([], schema).writeTo(self.name).using("iceberg").create()
+
+    def columns(self) -> StructType:
+        return self.spark.table(self.name).schema
+
+    def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
+        if self._has(query_id, batch):
+            return
+        (
+            rows.writeTo(self.name)
+            .option(f"snapshot-property.{_QUERY_ID}", query_id)
+            .option(f"snapshot-property.{_BATCH_ID}", str(batch))
+            .append()
+        )
+
+    def _has(self, query_id: str, batch: int) -> bool:
+        snapshots = self.spark.table(f"{self.name}.snapshots")
+        mine = F.col("summary")[_QUERY_ID] == query_id
+        return not snapshots.where(
+            mine & (F.col("summary")[_BATCH_ID].cast("bigint") >= batch)
+        ).isEmpty()
+
+
+def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) -> Table:
+    """The table: a folder for Delta, a name in a catalog for Iceberg.
+
+    Raises:
+        InputError: an unknown format, or a name that is none.
+    """
+    if table_format == "delta":
+        return DeltaTable(spark, Path(table))
+    if table_format != "iceberg":
+        raise InputError(f"unknown table format: {table_format!r}", hint="known: delta, iceberg")
+    parts = str(table).split(".")
+    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+        raise InputError(
+            f"not the name of an Iceberg table: {str(table)!r}",
+            hint="catalog, namespace and table, separated by dots, such as `demo.news.visits`",
+        )
+    return IcebergTable(spark, str(table))
+
+
+def writer_of(table: Table, maker: Maker) -> Callable[[DataFrame, int], None]:
+    """For `foreachBatch`: gives the rows their lineage and appends them."""
+
+    def write(rows: DataFrame, batch: int) -> None:
+        query_id = _query_id(rows)
+        faultpoints.reach("before_table_commit")
+        table.append(stored(rows, maker, batch), query_id, batch)
+        faultpoints.reach("after_table_commit")
+
+    return write
+
+
+def stored(rows: DataFrame, maker: Maker, batch: int) -> DataFrame:
+    """Rows as a table keeps them."""
+    ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(0)
+    lineage = stored_lineage(F.col(COLUMN), maker, batch, ordinal)
+    return rows.withColumn(COLUMN, lineage).drop(ORDINAL_COLUMN)
+
+
+def check_columns(table: Table, rows: DataFrame) -> None:
+    """The table must have the rows' columns, or a batch would fail in the middle of a stream.
+
+    Raises:
+        LineageTableError: names the column.
+    """
+    there = {field.name: field.dataType for field in table.columns()}
+    for field in rows.schema:
+        kind = there.get(field.name)
+        if kind is None or kind.simpleString() != field.dataType.simpleString():
+            found = "is not there" if kind is None else f"is {kind.simpleString()}"
+            raise LineageTableError(
+                f"table {table.name}: column `{field.name}` should be "
+                f"{field.dataType.simpleString()}, but {found}",
+                hint=f"ALTER TABLE … ADD COLUMN; `{COLUMN}` is {TYPE}",
+                table=table.name,
+            )
+
+
+def _query_id(rows: DataFrame) -> str:
+    # Of the thread that runs the micro-batch.
+    context = rows.sparkSession.sparkContext
+    found = context.getLocalProperty("sql.streaming.queryId")
+    assert found is not None  # noqa: S101 - Spark sets it for every streaming query
+    return found

@@ -1,0 +1,143 @@
+"""The strict mode when Spark gives the tasks of a batch other numbers as it runs it again.
+
+Kafka's source keeps its order; files are taken by size, so that one which was rewritten smaller
+changes places. What the rows are is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.delivery.dead_letter import ERROR_COLUMN
+from headwater.delivery.modes import Run, Strict
+from headwater.delivery.sink import Target, sink_rows
+from headwater.errors import QueryFailedError
+from headwater.kafka import read_topic
+from headwater.rowlineage.columns import HEADERS_TYPE, with_lineage
+from headwater.settings import Settings
+from headwater.spark import StopSignal
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(120)]
+
+ROWS = 50
+COLUMNS = "topic string, partition int, offset bigint"
+
+
+def write_rows(folder: Path, partition: int, padding: int) -> None:
+    """Rows of one partition of an input, in one file, in which spaces take more or less room."""
+    lines = [
+        json.dumps({"topic": "in", "partition": partition, "offset": n}) + " " * padding
+        for n in range(ROWS)
+    ]
+    (folder / f"{partition}.json").write_text("\n".join(lines))
+
+
+def rows_of(spark: SparkSession, folder: Path, gate: Path, tasks: int | None = None) -> DataFrame:
+    """Rows for the sink. Those of one task wait for the gate, and fail the first time.
+
+    Args:
+        tasks: as many behind a shuffle; None: one for each file.
+    """
+
+    def pass_gate(waits: bool, text: str) -> str:
+        failed = gate.with_name("failed")
+        if waits and not failed.exists():
+            deadline = time.monotonic() + 60
+            while not gate.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            failed.touch()
+            raise ValueError("the gate was reached")
+        return text
+
+    records = spark.readStream.schema(COLUMNS).json(str(folder))
+    task = F.spark_partition_id()
+    if tasks is None:
+        waits, text = F.col("partition") == 1, F.col("partition")
+    else:
+        records = records.repartition(tasks, "partition", "offset")
+        waits, text = task == 0, F.concat_ws("@", "partition", "offset")
+    passed = F.udf(pass_gate, "string", useArrow=False)(waits, text.cast("string"))
+    value = F.concat(passed, F.lit(" by task "), task.cast("string")) if tasks is None else passed
+    rows = with_lineage(records.withColumn("headers", F.lit(None).cast(HEADERS_TYPE)))
+    rows = rows.select("lineage", value.cast("binary").alias("value"))
+    return sink_rows(rows.withColumn(ERROR_COLUMN, F.lit(None)), F.lit(folder.name))
+
+
+class Batch:
+    """One batch of two files, run again and again."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, topic: str, home: Path) -> None:
+        self.folder = home / topic
+        self.folder.mkdir()
+        write_rows(self.folder, 0, padding=200)
+        write_rows(self.folder, 1, padding=100)
+        self._spark, self._settings, self._topic = spark, settings, topic
+        self._gate = home / "gate"
+        self._checkpoint = home / "checkpoint"
+
+    def run(self, tasks: int | None = None) -> None:
+        target = Target(
+            "renumbered",
+            "v1",
+            self._checkpoint,
+            (self._topic,),
+            {"availableNow": True},
+            one_input_per_task=tasks is None,
+        )
+        rows = rows_of(self._spark, self.folder, self._gate, tasks)
+        run = Run(self._spark, rows, target, self._settings, lambda line: None, "-")
+        Strict().run(run, StopSignal())
+
+    def run_until_one_task_is_committed(self, tasks: int | None = None) -> None:
+        """The others fail as soon as its records can be read."""
+        watching = threading.Thread(target=self._open_gate)
+        watching.start()
+        with pytest.raises(QueryFailedError, match="the gate was reached"):
+            self.run(tasks)
+        watching.join()
+
+    def values(self) -> Counter[str]:
+        records = read_topic(self._topic, self._settings)
+        return Counter((record.value or b"").decode() for record in records)
+
+    def _open_gate(self) -> None:
+        deadline = time.monotonic() + 60
+        while not self.values() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._gate.touch()
+
+
+@pytest.fixture
+def batch(spark: SparkSession, broker: Settings, make_topic: TopicMaker, tmp_path: Path) -> Batch:
+    return Batch(spark, broker, make_topic("out", partitions=1), tmp_path)
+
+
+def test_a_batch_whose_tasks_change_numbers_is_neither_lost_nor_doubled(batch: Batch) -> None:
+    batch.run_until_one_task_is_committed()
+    assert batch.values() == {"0 by task 0": ROWS}
+    write_rows(batch.folder, 0, padding=0)
+    batch.run()
+    # The second partition was written by a task of the same number.
+    assert batch.values() == {"0 by task 0": ROWS, "1 by task 0": ROWS}
+
+
+def test_a_batch_behind_a_shuffle_is_not_run_again_with_another_number_of_tasks(
+    batch: Batch,
+) -> None:
+    batch.run_until_one_task_is_committed(tasks=2)
+    committed = batch.values()
+    assert 0 < len(committed) < 2 * ROWS
+    with pytest.raises(QueryFailedError, match="was begun with 2 tasks and is run again with 1"):
+        batch.run(tasks=1)
+    assert batch.values() == committed
+    batch.run(tasks=2)
+    assert batch.values() == {f"{p}@{n}": 1 for p in (0, 1) for n in range(ROWS)}

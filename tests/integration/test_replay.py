@@ -1,0 +1,432 @@
+"""Replays on a real archive: exactly those records, in order, once, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.edge_tables import edge, made, scan, write_index
+from tests.support import Headwater
+
+from headwater.archive.contract import archive_path
+from headwater.errors import InputError, ReplayRefusedError
+from headwater.jobs import data_synchronization_job, visits_converter_streaming_job
+from headwater.jobs.shared_job_logic import VISITS_CONVERTER
+from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
+from headwater.model import Address, JobOutput, Record
+from headwater.replay.checking import check_replay
+from headwater.replay.manifest import Manifest
+from headwater.replay.operation import replay
+from headwater.replay.planning import Planned, Request, make_plan
+from headwater.replay.preview import preview
+from headwater.replay.runner import Outcome
+from headwater.replay.selection import Selection
+from headwater.replay.table_path import table_target
+from headwater.replay.undoing import undo_replay
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+CLICKS, CONVERTED = "replay-clicks", "replay-converted"
+# In each partition; the last one of partition 1 is malformed.
+RECORDS = 12
+# Behind them in partition 0: one that has been replayed too often.
+LOOPING = RECORDS
+
+
+@dataclass
+class World:
+    """An archive of clicks, and what the streaming job made of them."""
+
+    settings: Settings
+    spark: SparkSession
+    sent: list[Record]
+    converted: list[Record]
+
+    def request(self, offsets: dict[int, Any] | None = None, **more: Any) -> Request:
+        selecting = {name: more.pop(name) for name in list(more) if name in _SELECTING}
+        ranges = None if offsets is None else {p: (pair,) for p, pair in offsets.items()}
+        request = Request(
+            name="visits_converter",
+            logic=VISITS_CONVERTER,
+            selection=Selection(CLICKS, ranges, **selecting),
+            job_version="v1.0.0",
+            target=CONVERTED,
+        )
+        return replace(request, **more)
+
+    def plan(self, request: Request) -> Planned:
+        return make_plan(request, self.settings, lambda: self.spark)
+
+    def run(self, request: Request) -> Outcome:
+        return replay(request, self.settings, lambda: self.spark)
+
+    def manifest(self, request: Request) -> Manifest:
+        manifest = self.run(request).manifest
+        assert manifest is not None
+        return manifest
+
+    def selected(self, request: Request) -> list[str]:
+        """The addresses that a plan selects, as far as its offsets tell."""
+        plan = self.plan(request).plan
+        return [f"{p}@{one}" for p, of in sorted(plan.offsets.items()) for one in of.offsets()]
+
+
+_SELECTING = {"since_ms", "until_ms", "key", "where", "inputs_of", "made_by"}
+
+
+@pytest.fixture(scope="module")
+def world(broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    place = tmp_path_factory.mktemp("replay")
+    settings = broker.model_copy(update={"home": place / "home"})
+    for topic in (CLICKS, CONVERTED):
+        create_topic(topic, 2, settings)
+    with RecordProducer(settings) as producer:
+        for number in range(RECORDS):
+            for partition in (0, 1):
+                bad = (number, partition) == (RECORDS - 1, 1)
+                producer.send(
+                    CLICKS,
+                    b"{oops" if bad else _click(number),
+                    b"%d" % (number % 3),
+                    partition=partition,
+                )
+            if number == RECORDS // 2 - 1:
+                producer.flush()
+                # So that a time lies between the two halves.
+                time.sleep(0.05)
+        headers = [("replay_count", b"3"), ("traceparent", b"00-1")]
+        producer.send(CLICKS, _click(59), b"loop", partition=0, headers=headers)
+    _run(data_synchronization_job, settings, "--input-topic", CLICKS)
+    _run(
+        visits_converter_streaming_job,
+        settings,
+        *("--input-topic", CLICKS, "--output-topic", CONVERTED, "--job-version", "v1.0.0"),
+    )
+    converted = list(read_topic(CONVERTED, settings))
+    return World(settings, spark, list(read_topic(CLICKS, settings)), converted)
+
+
+def _click(number: int) -> bytes:
+    page = "home" if number % 2 else "index"
+    content = {"event_id": f"click-{number}", "visit_id": number % 3}
+    content |= {"event_time": f"2025-09-04T07:{number:02}:00.000000", "page": page}
+    return json.dumps(content).encode()
+
+
+def _run(job: Any, settings: Settings, *options: str) -> None:
+    job.main.main(["--available-now", "--quiet", *options], standalone_mode=False, obj=settings)
+
+
+def new_topic(name: str, world: World) -> str:
+    create_topic(name, 2, world.settings)
+    return name
+
+
+def parents(records: list[Record]) -> list[str]:
+    found = []
+    for record in records:
+        lineage = origin_of(record).lineage
+        assert lineage is not None
+        found += [f"{one.partition}@{one.offset}" for one in lineage.parents]
+    return found
+
+
+def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: World) -> None:
+    target = new_topic("replay-ranges", world)
+    request = world.request({0: (0, 2), 1: (5, 9)}, target=target)
+    outcome = world.run(request)
+    assert outcome.new
+    assert outcome.manifest is not None
+    written = list(read_topic(target, world.settings))
+    expected = ["0@0", "0@1", "0@2", "1@5", "1@6", "1@7", "1@8", "1@9"]
+    assert sorted(parents(written)) == expected
+    for partition in (0, 1):
+        of_output = [one for one in written if one.address.partition == partition]
+        for source in ("0@", "1@"):
+            found = [one for one in parents(of_output) if one.startswith(source)]
+            assert found == sorted(found)
+    # The same record ids and bytes as the streaming job gave them, and a mark of its own.
+    original = {origin_of(one).record_id: one.value for one in world.converted}
+    for record in written:
+        assert original[origin_of(record).record_id] == record.value
+        assert record.header("replay_id") == outcome.folder.replay_id.encode()
+        assert record.header("replay_count") == b"1"
+    assert (outcome.manifest.result.read.records, outcome.manifest.result.outputs.records) == (8, 8)
+
+    again = world.run(request)
+    assert (again.new, again.folder.replay_id) == (False, outcome.folder.replay_id)
+    assert sum(end_offsets(target, world.settings).values()) == 8
+    forced = world.run(replace(request, again=True))
+    assert forced.folder.replay_id == f"{outcome.folder.replay_id}-2"
+    other_version = world.run(replace(request, job_version="v2"))
+    assert other_version.folder.replay_id != outcome.folder.replay_id
+    assert sum(end_offsets(target, world.settings).values()) == 24
+
+    # Each replay is told apart from the others in the same topic, and from a forged record.
+    for folder in (outcome.folder, forced.folder, other_version.folder):
+        assert check_replay(folder, world.settings, lambda: world.spark).findings == []
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "strict"])
+def test_a_step_that_was_written_and_not_noted_is_not_written_again(
+    world: World, delivery: str
+) -> None:
+    target = new_topic(f"replay-cut-off-{delivery}", world)
+    request = world.request({0: (0, 5), 1: (0, 5)}, target=target, delivery=delivery)
+    folder = world.run(request).folder
+    before = list(read_topic(target, world.settings))
+    # As a kill between the last record and the note leaves it.
+    (folder.path / "commits" / "0").unlink()
+    (folder.path / "manifest.json").unlink()
+    assert folder.state() == "0 of 1 steps"
+    outcome = world.run(request)
+    assert outcome.folder.replay_id == folder.replay_id
+    assert list(read_topic(target, world.settings)) == before
+    assert len(before) == 12
+    assert outcome.manifest is not None
+    assert outcome.manifest.result.found == (12 if delivery == "exactly-once" else 0)
+    assert check_replay(folder, world.settings, lambda: world.spark).findings == []
+
+
+def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:
+    target = new_topic("replay-checked", world)
+    outcome = world.run(world.request({0: (0, 3)}, target=target))
+    content = outcome.folder.manifest_content()
+    assert content is not None
+    file = outcome.folder.path / "manifest.json"
+    content["result"]["written_checksum"] = "0" * 30
+    file.write_text(json.dumps(content))
+    check = check_replay(outcome.folder, world.settings, lambda: world.spark)
+    assert check.findings == ["the target has 4 records, but some are not what they were"]
+    content["result"] |= {"written": 5, "read": 3}
+    file.write_text(json.dumps(content))
+    check = check_replay(outcome.folder, world.settings, lambda: world.spark)
+    assert check.findings == [
+        "the archive has 4 records, not 3",
+        "the target has 4 records, not 5",
+    ]
+
+
+def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
+    half = next(one for one in world.sent if one.address == Address(CLICKS, 0, RECORDS // 2))
+    since, whole = half.timestamp_ms, {0: (0, RECORDS - 1), 1: (0, RECORDS - 1)}
+    later = world.request(whole, since_ms=since)
+    assert world.plan(later).plan.records == {0: 6, 1: 6}
+    earlier = world.request(whole, until_ms=since, key="1")
+    assert world.plan(earlier).plan.records == {0: 2, 1: 2}
+    # Narrowed to where matches lie: 1, 3, 5 … are `home`, of those 1 and 7 have the key 1.
+    found = world.plan(world.request(where="page = 'home'", key="1")).plan
+    assert found.records == {0: 2, 1: 2}
+    assert {p: of.ranges() for p, of in found.offsets.items()} == {0: [(1, 7)], 1: [(1, 7)]}
+    by_field = world.request(
+        whole, where="json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
+    )
+    assert world.plan(world.request(whole, where=by_field)).plan.records == {0: 1, 1: 1}
+    target = new_topic("replay-filtered", world)
+    request = world.request(where="page = 'home' and partition = 1", key="1", target=target)
+    outcome = world.run(request)
+    assert parents(list(read_topic(target, world.settings))) == ["1@1", "1@7"]
+    assert check_replay(outcome.folder, world.settings, lambda: world.spark).passed
+    with pytest.raises(InputError, match="no archived record"):
+        world.plan(world.request(key="nobody"))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "reason"),
+    [
+        ("page", "not a boolean"),
+        ("page = 'home'; DROP TABLE visits", "Syntax error"),
+        ("DELETE FROM visits", "Syntax error"),
+        ("page IN (SELECT page FROM visits)", "subquery"),
+        ("EXISTS (SELECT 1)", "subquery"),
+        ("rand() < 0.5", "chance"),
+        ("timestamp < now()", "asks the clock"),
+        ("reflect('java.lang.System', 'exit', 0) = ''", "calls into Java"),
+        ("java_method('java.lang.System', 'exit', 0) = ''", "calls into Java"),
+        ("no_such_column = 1", "cannot be resolved"),
+        ("no_such_function(page)", "cannot be resolved|Cannot resolve"),
+        ("'" + "x" * 10_001 + "' = page", "longer than"),
+    ],
+)
+def test_a_predicate_may_only_compare(world: World, predicate: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        world.plan(world.request(where=predicate))
+
+
+def test_inputs_are_found_by_what_came_of_them(world: World, tmp_path: Path) -> None:
+    some = [one for one in world.converted if parents([one]) in (["0@4"], ["1@7"])]
+    asked = world.request(inputs_of=tuple(one.address for one in some))
+    assert world.selected(asked) == ["0@4", "1@7"]
+    within = world.request({0: (0, 5)}, inputs_of=tuple(one.address for one in some))
+    assert world.selected(within) == ["0@4"]
+    with pytest.raises(InputError, match=f"was not made from topic '{CLICKS}'"):
+        world.plan(world.request(inputs_of=(Address(CLICKS, 0, 0),)))
+
+
+def test_inputs_of_all_that_a_job_made_are_found_by_the_index(world: World, tmp_path: Path) -> None:
+    """Two hops: what `later` made in batch 3 comes from what the converter made of clicks."""
+    rows = [
+        edge(f"{CLICKS}/0@2", f"{CONVERTED}/1@10", 4),
+        edge(f"{CLICKS}/1@0", f"{CONVERTED}/0@0", 3),
+        edge(f"{CONVERTED}/1@11", "later/0@5", 2),
+        edge(f"{CONVERTED}/0@2", "later/0@7"),
+        edge(f"{CONVERTED}/0@0", "later/0@8"),
+        made("later/0@5", 3, "later", "v1", 3),
+        made("later/0@8", 1, "later", "v1", 4),
+        scan("later/0@0", 9),
+    ]
+    write_index(tmp_path / "index", rows)
+    index = world.settings.index.model_copy(update={"table": tmp_path / "index"})
+    there = replace(world, settings=world.settings.model_copy(update={"index": index}))
+    job = JobOutput("later", "v1", (3, 3))
+    assert there.selected(there.request(made_by=job)) == ["0@3", "0@4", "1@2"]
+    assert there.selected(there.request({1: (0, 9)}, made_by=job)) == ["1@2"]
+    with pytest.raises(InputError, match="knows nothing that job 'later' in version 'v9' made"):
+        there.plan(there.request(made_by=JobOutput("later", "v9")))
+
+
+def test_what_the_archive_lacks_is_refused_by_name(world: World, tmp_path: Path) -> None:
+    with pytest.raises(ReplayRefusedError, match=f"{CLICKS}/1@12 to 20: not archived yet"):
+        world.plan(world.request({1: (10, 20)}))
+    allowed = world.plan(world.request({1: (10, 20)}, allow_gaps=True)).plan
+    assert [str(gap) for gap in allowed.gaps] == [f"{CLICKS}/1@12 to 20: not archived yet"]
+    # A file that somebody removed.
+    copy = tmp_path / "archive"
+    shutil.copytree(archive_path(CLICKS, world.settings).parent, copy)
+    for file in copy.rglob("part-*.parquet"):
+        file.unlink()
+    archive = world.settings.archive.model_copy(update={"folder": copy})
+    damaged = replace(world, settings=world.settings.model_copy(update={"archive": archive}))
+    with pytest.raises(ReplayRefusedError, match="a gap in the archive"):
+        damaged.plan(damaged.request({0: (0, 2)}))
+
+
+def test_a_replay_that_would_feed_itself_is_refused(world: World) -> None:
+    with pytest.raises(ReplayRefusedError, match="the target is the source"):
+        world.plan(world.request({0: (0, 2)}, target=CLICKS))
+    assert world.plan(world.request({0: (0, 2)}, target=CLICKS, force=True)).plan.target == CLICKS
+    target = new_topic("replay-loop", world)
+    with pytest.raises(ReplayRefusedError, match="replayed 3 times already"):
+        world.run(world.request({0: (0, LOOPING)}, target=target))
+    assert sum(end_offsets(target, world.settings).values()) == 0
+    more = world.settings.replay.model_copy(update={"max_replays": 4})
+    patient = replace(world, settings=world.settings.model_copy(update={"replay": more}))
+    patient.run(world.request({0: (LOOPING, LOOPING)}, target=target))
+    (record,) = read_topic(target, world.settings)
+    # One count, raised; what others put on the record stays.
+    assert [value for name, value in record.headers if name == "replay_count"] == [b"4"]
+    assert record.header("traceparent") == b"00-1"
+
+
+def shout(rows: DataFrame) -> DataFrame:
+    """The converter, changed for some pages."""
+    value = F.col("value").cast("string")
+    changed = F.when(value.contains("home"), F.upper(value)).otherwise(value)
+    return VISITS_CONVERTER.function(rows).withColumn("value", changed)
+
+
+def test_what_is_there_with_the_same_content_is_left_out_and_a_preview_shows_the_rest(
+    world: World,
+) -> None:
+    same = world.request({0: (0, 5), 1: (10, 11)}, skip_existing=True)
+    before = end_offsets(CONVERTED, world.settings)
+    manifest = world.manifest(same)
+    assert end_offsets(CONVERTED, world.settings) == before
+    # The malformed one is in the dead letter already.
+    assert (manifest.result.read.records, manifest.result.skipped) == (8, 8)
+
+    changed = replace(VISITS_CONVERTER, function=shout)
+    request = replace(same, logic=changed, name="shout", job_version="v2")
+    plan = world.plan(request).plan
+    shown = preview(plan, changed, world.spark, world.settings, 4)
+    assert [one.identity for one in shown if one.same] == [f"{CLICKS}/0@0", f"{CLICKS}/0@2"]
+    different = {one.identity: (one.old, one.new) for one in shown if not one.same}
+    old, new = different[f"{CLICKS}/0@1"]
+    assert new == (old or b"").upper()
+    assert end_offsets(CONVERTED, world.settings) == before
+    manifest = world.manifest(request)
+    assert (manifest.result.outputs.records, manifest.result.skipped) == (3, 5)
+    written = list(read_topic(CONVERTED, world.settings, start=before))
+    assert sorted(parents(written)) == ["0@1", "0@3", "0@5"]
+
+
+def test_rows_in_a_table_are_taken_back_exactly(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "converted"
+    target = table_target(path)
+    request = world.request({0: (0, 4)}, target=target)
+    first = world.manifest(request)
+    other = world.manifest(world.request({0: (3, 5), 1: (11, 11)}, target=target))
+    # What can't be processed has no place in a table, and is counted.
+    assert (other.result.outputs.records, other.result.dead_letters) == (3, 1)
+
+    def rows() -> list[tuple[int, str]]:
+        table = world.spark.read.format("delta").load(str(path))
+        found = table.select("lineage.offset", "lineage.run_id", "lineage.record_id").collect()
+        ids = {origin_of(one).record_id for one in world.converted}
+        assert {row["record_id"] for row in found} <= ids
+        return sorted((row["offset"], row["run_id"]) for row in found)
+
+    both = rows()
+    assert len(both) == 8
+    folder = world.run(request).folder
+    assert check_replay(folder, world.settings, lambda: world.spark).passed
+    undone = undo_replay(folder, world.settings, lambda: world.spark)
+    assert (undone.state, undone.undone_rows) == ("undone", 5)
+    assert rows() == [row for row in both if row[1] == other.run_id]
+    assert check_replay(folder, world.settings, lambda: world.spark).passed
+    again = undo_replay(folder, world.settings, lambda: world.spark)
+    assert again.as_json() == undone.as_json()
+    # Asked for once more, it is done anew.
+    anew = world.manifest(request)
+    assert anew.plan.replay_id == f"{first.plan.replay_id}-2"
+    assert len(rows()) == 8
+    skipping = world.manifest(replace(request, skip_existing=True))
+    assert (skipping.result.outputs.records, skipping.result.skipped) == (0, 5)
+    topic = world.run(world.request({0: (0, 0)}, target=new_topic("replay-final", world)))
+    with pytest.raises(ReplayRefusedError, match="can't be undone"):
+        undo_replay(topic.folder, world.settings, lambda: world.spark)
+
+
+def test_the_command_plans_without_spark_lists_shows_and_verifies(
+    world: World, headwater: Headwater
+) -> None:
+    run: Callable[..., Any] = lambda *words, **more: headwater(  # noqa: E731
+        *words, settings=world.settings, **more
+    )
+    ranges = json.dumps({CLICKS: {"0": [0, 2]}})
+    dry = ("replay", "visits_converter", "--offsets", ranges, "--dry-run")
+    done = run(*dry, "--to", "x", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert "Spark" not in done.stderr
+    assert (plan["record_count"], plan["gaps"], plan["already_there"]) == (3, [], 0)
+    assert (plan["can_be_undone"], plan["state"], len(plan["files"])) == (False, "new", 1)
+    text = run(*dry, "--to", CONVERTED)
+    assert "not possible: what is written to a topic stays there" in text.stdout
+    known = world.run(world.request({0: (0, 3)}, target="replay-checked-2")).folder.replay_id
+    listed = json.loads(run("replay", "list", "--json").stdout)
+    assert known in {row["replay_id"] for row in listed}
+    shown = run("replay", "show", known[:8])
+    assert f"replay   {known}" in shown.stdout
+    assert "4 records, checksum" in shown.stdout
+    assert run("replay", "verify", known).returncode == 0
+    signed = run("replay", "verify", known, HEADWATER_REPLAY__SIGNING_KEY="key")
+    assert signed.returncode == 1
+    assert "it is not signed, though a key is set" in signed.stdout
+    for words, code in (
+        (("replay", "visits_converter"), 2),
+        (("replay", "nothing", "--key", "1"), 2),
+        (("replay", "show", "ffff"), 2),
+        (("run", "visits_converter_reprocessing_job", "0", "2", "--input-topic", CLICKS), 2),
+    ):
+        assert run(*words).returncode == code

@@ -1,0 +1,199 @@
+"""Rows of Delta and Iceberg tables know their parents, and `impact` finds them there."""
+
+# ruff: noqa: S608 - the names of tables are made here
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.edge_tables import edge, made, scan, write_index
+from tests.stamped import write
+
+from headwater import LineageJob, faultpoints, merge_lineage
+from headwater.edges.contract import index_path
+from headwater.errors import InputError, LineageTableError
+from headwater.kafka import RecordProducer
+from headwater.model import Address, record_id
+from headwater.rowlineage.columns import with_lineage
+from headwater.settings import Settings
+from headwater.tables.column import Maker
+from headwater.tables.contract import TableFormat
+from headwater.tables.writer import stored, table_of, writer_of
+from headwater.testing.fixtures import TopicMaker
+from headwater.trace import JobOutput, impact
+from headwater.trace.in_tables import Tables
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+RECORDS = 100
+
+
+@pytest.fixture
+def settings(broker: Settings, tmp_path: Path) -> Settings:
+    """With a home of its own, so that tables of other tests are not known here."""
+    index = broker.index.model_copy(update={"table": tmp_path / "index"})
+    return broker.model_copy(update={"home": tmp_path / "home", "index": index})
+
+
+@pytest.fixture
+def numbers(settings: Settings, make_topic: TopicMaker) -> str:
+    topic = make_topic("numbers", partitions=1)
+    with RecordProducer(settings) as producer:
+        for number in range(RECORDS):
+            producer.send(topic, json.dumps({"n": number}).encode(), partition=0)
+    write_index(index_path(settings), [scan(f"{topic}/0@0", RECORDS)])
+    return topic
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> Iterator[None]:
+    yield
+    faultpoints.arm("")
+
+
+def number(rows: DataFrame) -> DataFrame:
+    n = F.get_json_object(rows.value.cast("string"), "$.n").cast("int").alias("n")
+    return rows.select(n, "lineage")
+
+
+def run(settings: Settings, topic: str, table: str | Path, tmp_path: Path, **more: object) -> None:
+    job = LineageJob("to_table", version="v7", settings=settings, checkpoint=tmp_path / "cp")
+    logic = more.pop("logic", number)
+    job.write_table(logic(job.read(topic)), table, trigger={"availableNow": True}, **more)  # type: ignore[operator, arg-type]
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TableFormat, str | Path]:
+    if request.param == "delta":
+        return "delta", tmp_path / "numbers"
+    return "iceberg", f"demo.{tmp_path.name.replace('-', '_')}.numbers"
+
+
+def test_rows_name_their_parents_and_impact_counts_them_in_the_table_as_it_stands(
+    spark: SparkSession,
+    settings: Settings,
+    numbers: str,
+    target: tuple[TableFormat, str | Path],
+    tmp_path: Path,
+) -> None:
+    table_format, name = target
+    run(settings, numbers, name, tmp_path, table_format=table_format)
+    table = table_of(spark, name, table_format)
+    row = spark.sql(f"SELECT lineage FROM {sql_name(target)} WHERE n = 17").head()
+    assert row is not None
+    kept = row["lineage"].asDict()
+    assert kept.pop("run_id")
+    assert kept == {
+        "topic": numbers,
+        "partition": 0,
+        "offset": 17,
+        "parents": None,
+        "record_id": record_id("to_table", f"{numbers}/0@17"),
+        "job_name": "to_table",
+        "job_version": "v7",
+        "batch_version": 0,
+    }
+    found = impact(Address(numbers, 0, 17), settings)
+    assert found.tables == {table.known().name: 1}
+    assert found.as_json()["tables"] == {str(name): 1}
+    assert impact(JobOutput("to_table", "v7", (0, 0)), settings).tables == {str(name): RECORDS}
+    with pytest.raises(InputError, match="job 'to_table' in version 'v8'"):
+        impact(JobOutput("to_table", "v8"), settings)
+    # A row that is gone is not counted any more.
+    spark.sql(f"DELETE FROM {sql_name(target)} WHERE n = 17")
+    assert impact(Address(numbers, 0, 17), settings).tables == {}
+    assert impact(Address(numbers, 0, 18), settings).tables == {str(name): 1}
+
+
+def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
+    spark: SparkSession,
+    settings: Settings,
+    numbers: str,
+    target: tuple[TableFormat, str | Path],
+    tmp_path: Path,
+) -> None:
+    table = table_of(spark, target[1], target[0])
+    maker = Maker("to_table", "v7", None)
+    rows = number(LineageJob("to_table", settings=settings).read(numbers))
+    table.ensure(stored(rows, maker, 0).schema)
+
+    def stream() -> None:
+        query = (
+            rows.writeStream.foreachBatch(writer_of(table, maker))
+            .option("checkpointLocation", str(tmp_path / "cp"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(60)
+
+    faultpoints.arm("after_table_commit=raise@1")
+    with pytest.raises(StreamingQueryException, match="after_table_commit"):
+        stream()
+    assert faultpoints.fired() == {"after_table_commit": 1}
+    stream()
+    assert rows_of(spark, target) == list(range(RECORDS))
+
+
+def rows_of(spark: SparkSession, target: tuple[TableFormat, str | Path]) -> list[int]:
+    rows = spark.sql(f"SELECT n FROM {sql_name(target)}").collect()
+    return sorted(row["n"] for row in rows)
+
+
+def sql_name(target: tuple[TableFormat, str | Path]) -> str:
+    return f"delta.`{target[1]}`" if target[0] == "delta" else str(target[1])
+
+
+def test_an_aggregated_row_is_found_by_each_of_its_parents_however_many(
+    spark: SparkSession, settings: Settings, numbers: str, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    before = make_topic("before", partitions=1)
+    write(before, [[]] * 3, settings)
+    index = [edge(f"{before}/0@1", f"{numbers}/0@50"), made(f"{numbers}/0@50", job="copy")]
+    write_index(index_path(settings), index)
+    kafka = {"kafka.bootstrap.servers": settings.bootstrap_servers, "subscribe": numbers}
+    records = spark.read.format("kafka").options(**kafka, includeHeaders="true").load()
+    lineage = merge_lineage(F.col("lineage")).alias("lineage")
+    totals = number(with_lineage(records)).groupBy(F.col("n") < 90).agg(F.sum("n"), lineage)
+    path = tmp_path / "totals"
+    rows = totals.select(F.col("sum(n)").alias("total"), "lineage")
+    stored(rows, Maker("sum", "v1", None), 3).write.format("delta").save(str(path))
+    at = settings.index.model_copy(update={"tables": [path]})
+    settings = settings.model_copy(update={"index": at})
+    tables = Tables(settings)
+    for offset in (0, 64, 65, 89, 95):
+        found = impact(Address(numbers, 0, offset), settings, tables=tables)
+        assert found.tables == {str(path): 1}, offset
+    assert impact(Address(before, 0, 1), settings, tables=tables).tables == {str(path): 1}
+    assert impact(Address(before, 0, 2), settings, tables=tables).tables == {}
+    # The copying job made a record from which a row came; the row's own job made both.
+    assert impact(JobOutput("copy"), settings, tables=tables).tables == {str(path): 1}
+    assert impact(JobOutput("sum"), settings, tables=tables).tables == {str(path): 2}
+
+
+def test_a_table_that_cannot_be_read_is_told_and_the_rest_is_a_lower_bound(
+    settings: Settings, numbers: str, tmp_path: Path
+) -> None:
+    gone = settings.index.model_copy(update={"tables": [tmp_path / "gone"]})
+    found = impact(Address(numbers, 0, 1), settings.model_copy(update={"index": gone}))
+    assert found.tables == {}
+    assert "no Delta and no Iceberg table" in found.unread_tables[str(tmp_path / "gone")]
+    assert found.lower_bound
+
+
+def test_a_table_with_other_columns_is_refused_before_the_query_starts(
+    spark: SparkSession, settings: Settings, numbers: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "other"
+    spark.range(1).write.format("delta").save(str(path))
+    with pytest.raises(LineageTableError, match="column `n` should be int, but is not there"):
+        run(settings, numbers, path, tmp_path)
+    with pytest.raises(InputError, match="not the name of an Iceberg table: 'a; drop'"):
+        run(settings, numbers, "a; drop", tmp_path, table_format="iceberg")
+    with pytest.raises(InputError, match="have no column 'lineage'"):
+        run(settings, numbers, path, tmp_path, logic=lambda rows: rows.select("value"))
