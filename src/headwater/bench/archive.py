@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -171,14 +172,14 @@ def _measure_reading(
     asked = [_somewhere(_MILLION // _PARTITIONS) for _ in range(_QUERIES + _WARM_UP)]
     anywhere = [_further(ranges) for ranges in asked]
     times: list[list[float]] = [[], []]
+    openings: list[list[float]] = [[], []]
     # In turn, so that the machine's noise hits both alike.
     for near, far in zip(asked, anywhere, strict=True):
-        for archive, ranges, taken in ((small, near, times[0]), (large, far, times[1])):
-            taken.append(_timed(lambda archive=archive, ranges=ranges: _read(archive, ranges)))  # type: ignore[misc]
-    openings: list[list[float]] = [[], []]
+        times[0].append(_timed(partial(_read, small, near)))
+        times[1].append(_timed(partial(_read, large, far)))
     for near, far in zip(asked[:_OPENINGS], anywhere[:_OPENINGS], strict=True):
-        for path, ranges, taken in ((paths[0], near, openings[0]), (paths[1], far, openings[1])):
-            taken.append(_timed(lambda path=path, ranges=ranges: _read(Archive(path), ranges)))  # type: ignore[misc]
+        openings[0].append(_timed(partial(_open_and_read, paths[0], near)))
+        openings[1].append(_timed(partial(_open_and_read, paths[1], far)))
     medians = [statistics.median(taken[_WARM_UP:]) for taken in times]
     opening = [statistics.median(taken) for taken in openings]
     opened = [_files_opened(small, asked), _files_opened(large, anywhere)]
@@ -254,6 +255,10 @@ def _timed(question: Callable[[], int]) -> float:
 
 def _read(archive: Archive, ranges: Mapping[int, Intervals]) -> int:
     return sum(1 for _ in archive.read(ranges))
+
+
+def _open_and_read(path: Path, ranges: Mapping[int, Intervals]) -> int:
+    return _read(Archive(path), ranges)
 
 
 def _files_opened(archive: Archive, asked: Sequence[Mapping[int, Intervals]]) -> float:
