@@ -384,7 +384,8 @@ def test_rows_in_a_table_are_taken_back_exactly(world: World, tmp_path: Path) ->
     assert (undone.state, undone.undone_rows) == ("undone", 5)
     assert rows() == [row for row in both if row[1] == other.run_id]
     assert check_replay(folder, world.settings, lambda: world.spark).passed
-    assert undo_replay(folder, world.settings, lambda: world.spark) == undone
+    again = undo_replay(folder, world.settings, lambda: world.spark)
+    assert again.as_json() == undone.as_json()
     # Asked for once more, it is done anew.
     anew = world.manifest(request)
     assert anew.plan.replay_id == f"{first.plan.replay_id}-2"

@@ -34,7 +34,6 @@ from headwater.spark import create_session
 
 _TOPIC = "bench-archive"
 _RECORDS = 1_000_000
-_PER_BATCH = 250_000
 _PARTITIONS = 2
 _REPEATS = 3
 _OURS, _PLAIN = "data_synchronization_job", "plain Spark, Kafka to Parquet"
@@ -86,7 +85,6 @@ def _plain(spark: SparkSession, settings: Settings) -> Contender:
                 **{"kafka.bootstrap.servers": settings.bootstrap_servers},
                 subscribe=_TOPIC,
                 startingOffsets="earliest",
-                maxOffsetsPerTrigger=str(_PER_BATCH),
             )
             .load()
         )
@@ -108,7 +106,6 @@ def _ours(settings: Settings) -> Contender:
             "--input-topic": _TOPIC,
             "--table": str(place / "table"),
             "--checkpoint": str(place / "checkpoint"),
-            "--max-records-per-batch": str(_PER_BATCH),
         }
         given = [word for pair in arguments.items() for word in pair]
         archive_job.main(
@@ -171,7 +168,7 @@ def _measure_reading(
 def _write_archive(spark: SparkSession, path: Path, millions: int, settings: Settings) -> Archive:
     """An archive as the job leaves it, and compacted."""
     make_table(spark, path, _TOPIC, "bench")
-    per_commit = _PER_BATCH // _PARTITIONS
+    per_commit = _MILLION // _PARTITIONS
     for begin in range(0, millions * _MILLION // _PARTITIONS, per_commit):
         append(_rows(spark, begin, per_commit), path)
     archive = Archive(path)
@@ -186,11 +183,11 @@ def _rows(spark: SparkSession, begin: int, number: int) -> DataFrame:
     event_time = F.timestamp_millis(F.lit(1_704_067_200_000) + offset * _STEP_MS)
     text = F.concat(
         F.lit('{"visit_id": "'),
-        F.sha2(offset.cast("string"), 512),
+        F.sha2(offset.cast("string"), 256),
         F.lit('", "event_time": "'),
         F.date_format(event_time, "yyyy-MM-dd'T'HH:mm:ss.SSS"),
         F.lit('", "page": "'),
-        F.sha2(at.cast("string"), 512),
+        F.sha2(at.cast("string"), 256),
         F.lit('"}'),
     )
     records = spark.range(0, number * _PARTITIONS, 1, _PARTITIONS).select(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headwater.archive.reader import Archive
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, ReplayRefusedError, TopicNotFoundError
-from headwater.kafka import RecordReader, partition_states
+from headwater.kafka import RecordReader, partition_states, topic_id
 from headwater.model import Address, Record
 from headwater.replay.ancestry import inputs_made_by, inputs_of
 from headwater.replay.coverage import NOT_YET, Extent, Gap, Resolved, resolve
@@ -136,7 +136,9 @@ def _extents(topic: str, archive: Archive, settings: Settings) -> dict[int, Exte
         for partition, found in archive.coverage().items()
     }
     try:
-        states = partition_states(topic, settings)
+        # The ends of a topic that was made anew are those of other records.
+        same = topic_id(topic, settings) == archive.topic_id
+        states = partition_states(topic, settings) if same else []
     except TopicNotFoundError:
         return extents
     for state in states:

@@ -81,7 +81,7 @@ def run_plan(
         while not stop.requested and run.next_step < plan.steps:
             run.take_step()
         if run.next_step < plan.steps:
-            say(f"stopped behind step {run.next_step} of {plan.steps}")
+            say(f"stopped behind step {run.next_step} of {plan.steps}; the same command goes on")
             return Outcome(folder, None, new=True)
         return Outcome(folder, run.finish(), new=True)
 
@@ -125,7 +125,8 @@ class _Run:
     def prepare(self) -> None:
         """Check that the target can be written to, and note where it ends."""
         plan = self._context.plan
-        self._target.prepare(self._outputs(self._rows.in_order(plan.offsets)))
+        # Not the ordered rows: whether the logic itself moves rows about is asked of its plan.
+        self._target.prepare(self._outputs(self._rows.table))
         self._context.folder.note_ends("before", self._target.ends())
         if self.next_step or self._cut_off is not None:
             self._say(f"going on with step {self.next_step + 1} of {plan.steps}")
