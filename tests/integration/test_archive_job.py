@@ -107,6 +107,8 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     for batch in range(3):
         send(topic, 4, settings)
         run_job(settings, topic, tmp_path)
+        if batch == 0:
+            shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
         versions = sorted(log.name for log in (path / "_delta_log").glob("*.json"))
         assert versions == [f"{version:020}.json" for version in range(batch + 2)]
     send(topic, 2, settings)
@@ -128,13 +130,19 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     send(topic, 1, settings)
     run_job(settings, topic, tmp_path)
     assert archived(topic, settings) == in_kafka(topic, settings)
+    # An older copy of it is in its place: its batch begins within what is archived.
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.move(tmp_path / "older", tmp_path / "checkpoint")
+    send(topic, 1, settings)
+    run_job(settings, topic, tmp_path)
+    assert archived(topic, settings) == in_kafka(topic, settings)
     send(topic, 5, settings, partition=1)
     folder = {"HEADWATER_ARCHIVE__FOLDER": str(tmp_path / "archive")}
     status = headwater("archive", "status", topic, "--json", **folder)
     assert [
         [line[name] for name in ("partition", "first", "last", "records", "holes", "gaps", "lag")]
         for line in json.loads(status.stdout)
-    ] == [[0, 0, 21, 17, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
+    ] == [[0, 0, 22, 18, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
 
 
 def test_a_record_that_the_topic_has_dropped_is_traced_from_the_archive(

@@ -75,6 +75,8 @@ def _event_time(records: DataFrame, text: Column, field: str) -> Column:
 def _registered(spark: SparkSession, field: str) -> str:
     """The function of `java/` that looks for a field, by the name under which Spark knows it."""
     name = f"headwater_event_time_{field.encode().hex()}"
+    if spark.catalog.functionExists(name):
+        return name
     jvm: Any = spark._jvm  # noqa: SLF001
     function = jvm.headwater.archive.EventTime(field)
     kind = jvm.org.apache.spark.sql.types.DataTypes.LongType
