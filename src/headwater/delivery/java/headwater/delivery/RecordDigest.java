@@ -1,0 +1,43 @@
+package headwater.delivery;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import org.apache.spark.sql.api.java.UDF3;
+
+/**
+ * The first eight bytes of a SHA-256 of what identifies a record, its key and its value. Spark has
+ * the hash only as text, from which a number is expensive; `replay/digest.py` does the same.
+ */
+public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
+  private static final long serialVersionUID = 1;
+  private static final ThreadLocal<MessageDigest> DIGEST = ThreadLocal.withInitial(RecordDigest::sha256);
+
+  @Override
+  public Long call(byte[] identity, byte[] key, byte[] value) {
+    MessageDigest digest = DIGEST.get();
+    digest.update(identity);
+    String lengths = "\0" + length(key) + "\0" + length(value) + "\0";
+    digest.update(lengths.getBytes(StandardCharsets.US_ASCII));
+    if (key != null) {
+      digest.update(key);
+    }
+    if (value != null) {
+      digest.update(value);
+    }
+    return ByteBuffer.wrap(digest.digest()).getLong();
+  }
+
+  private static String length(byte[] part) {
+    return part == null ? "-" : Integer.toString(part.length);
+  }
+
+  private static MessageDigest sha256() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException missing) {
+      throw new IllegalStateException(missing);
+    }
+  }
+}
