@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,41 @@ def read_reading(checkpoint: Path) -> Reading | None:
     progress = read_progress(checkpoint)
     if progress.begun == NO_BATCH:
         return None
-    # A version and a line of metadata come before the sources; in their own files, a version.
-    begun = _merged(_lines(checkpoint / "offsets" / str(progress.begun))[2:])
+    # In the files of sources a version comes before the offsets.
+    begun = read_offsets(checkpoint, progress.begun)
     committed: Offsets = {}
     if progress.committed != NO_BATCH:
-        committed = _merged(_lines(checkpoint / "offsets" / str(progress.committed))[2:])
+        committed = read_offsets(checkpoint, progress.committed)
     sources = sorted((checkpoint / "sources").glob("*/0"))
     started = _merged(line for file in sources for line in _lines(file)[1:])
     return Reading(checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint))
+
+
+def read_offsets(checkpoint: Path, batch: int) -> Offsets:
+    """Up to where a batch reads, of all topics.
+
+    Raises:
+        CheckpointError: Spark has removed the file.
+    """
+    # A version and a line of metadata come before the sources.
+    return _merged(_lines(checkpoint / "offsets" / str(batch))[2:])
+
+
+def read_watermark(checkpoint: Path) -> datetime:
+    """The watermark of the newest batch that was begun; 1970 before there is one.
+
+    Raises:
+        CheckpointError: the files contradict each other, or are damaged.
+    """
+    millis = 0
+    newest = read_progress(checkpoint).begun
+    if newest != NO_BATCH:
+        file = checkpoint / "offsets" / str(newest)
+        try:
+            millis = int(json.loads(_lines(file)[1])["batchWatermarkMs"])
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise CheckpointError(f"{file} has no watermark", file=str(file)) from None
+    return datetime.fromtimestamp(millis / 1000, UTC)
 
 
 def _lines(file: Path) -> list[str]:

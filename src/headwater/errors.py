@@ -13,6 +13,7 @@
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
     │   ├── LineageTableError      a table whose rows can't be followed, or not written
+    │   ├── StateLimitError        a query keeps more than it may
     │   ├── ArchiveError           missing, damaged, another table, or of another topic
     │   │   └── ArchiveGapError    records are gone that were not archived yet
     │   ├── ReplayRefusedError     a replay that would not be what was asked for, or never end
@@ -104,6 +105,10 @@ class LineageIndexError(InputError):
 
 class LineageTableError(InputError):
     """A table can't be read, or has other columns than the rows that are to be written."""
+
+
+class StateLimitError(InputError):
+    """The state of a query has reached the limit that it was given."""
 
 
 class ArchiveError(InputError):

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
+from headwater.deadletter.letter import LATE
 from headwater.delivery import DEFAULT_MODE, delivery_mode
 from headwater.delivery.dead_letter import (
     ERROR_COLUMN,
@@ -38,11 +39,18 @@ from headwater.kafka import ensure_topic
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
-from headwater.spark import StopSignal, create_session, read_topic_stream, run_until_stopped
+from headwater.spark import (
+    OnBatch,
+    StopSignal,
+    create_session,
+    read_topic_stream,
+    run_until_stopped,
+)
 from headwater.tables.column import Maker
 from headwater.tables.contract import TableFormat
 from headwater.tables.registry import register
 from headwater.tables.writer import check_columns, stored, table_of, writer_of
+from headwater.trace.fate import LATE_SUFFIX
 
 OnFailure = Literal["stop", "dead-letter"]
 
@@ -94,18 +102,26 @@ class LineageJob:
         *,
         starting_offsets: str = "earliest",
         partitions: int = _DEFAULT_PARTITIONS,
+        beside: Sequence[str] = (),
+        max_records_per_batch: int | None = None,
     ) -> DataFrame:
         """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`; one that is not there is made with so many partitions."""
+        and `lineage`; one that is not there is made with so many partitions.
+
+        Args:
+            beside: further topics in the same stream, which have to be there.
+        """
         self._topics.append(topic)
         if self._settings.jobs.create_topics:
             found = ensure_topic(topic, partitions, self._settings)
             self._partitions.append(found.partitions)
+        limit = {"maxOffsetsPerTrigger": str(max_records_per_batch)}
         stream = read_topic_stream(
             self.spark,
-            topic,
+            ",".join((topic, *beside)),
             self._settings,
             starting_offsets=starting_offsets,
+            **(limit if max_records_per_batch else {}),
         )
         return with_lineage(stream)
 
@@ -116,11 +132,19 @@ class LineageJob:
         *,
         trigger: Mapping[str, Any] | None = None,
         on_failure: OnFailure = "stop",
+        late_output: bool = False,
+        one_per_first_parent: bool = False,
+        on_batch: OnBatch | None = None,
     ) -> None:
         """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
         ends or is stopped.
 
         Args:
+            late_output: rows whose error is of the kind `LATE` go to `<topic>-late`.
+            one_per_first_parent: of a join that keeps one match for each record of its first
+                input, and may choose another one when a batch is run again.
+            on_batch: gets what Spark tells of each micro-batch; an error that it raises ends
+                the query.
             on_failure: what to do with a record that Kafka refuses for what it is, such as its
                 size: stop with its address in the error, or set it aside in the dead letter.
 
@@ -130,7 +154,8 @@ class LineageJob:
             QueryFailedError: the query failed; the next start goes on where it stopped.
         """
         check_topic_columns(records, topic)
-        topics = (topic, dead_letter_topic(topic))
+        late = (topic + LATE_SUFFIX,) if late_output else ()
+        topics = (topic, dead_letter_topic(topic), *late)
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
             for name in (*topics, *topics_for_parents(records, topic)):
@@ -144,9 +169,10 @@ class LineageJob:
             self._order,
             failures_topic=topics[1] if on_failure == "dead-letter" else None,
             one_input_per_task=self._has_one_input_per_task(records),
+            one_per_first_parent=one_per_first_parent,
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
-        deliver(self.spark, rows, target, self._mode, self._settings, self._say)
+        deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch)
 
     def write_table(
         self,
@@ -199,11 +225,11 @@ def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings
     return settings.model_copy(update={"kafka": kafka})
 
 
-def rows_to_send(records: DataFrame, topics: tuple[str, str], limit: int) -> DataFrame:
+def rows_to_send(records: DataFrame, topics: tuple[str, ...], limit: int) -> DataFrame:
     """Good and bad records in one pass; each row names the topic that it goes to.
 
     Args:
-        topics: the output and its dead letter.
+        topics: the output, its dead letter and, if there is one, the topic of late records.
         limit: values with more bytes are set aside.
     """
     rows = _with_errors(records, limit)
@@ -211,6 +237,8 @@ def rows_to_send(records: DataFrame, topics: tuple[str, str], limit: int) -> Dat
     failed = error.isNotNull()
     value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
     topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+    for late in topics[2:]:
+        topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
     return sink_rows(rows.withColumn("value", value), topic)
 
 

@@ -17,14 +17,14 @@ from headwater.settings import Settings
 
 @pytest.mark.kafka
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(620)
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
     for names in ([], ["reprocessor", "fifo", "tracker"]):
-        done = headwater("demo", *names, timeout=180)
+        done = headwater("demo", *names, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "All 23 checks passed" in done.stdout
+        assert re.search(r"All \d+ checks passed", done.stdout)
         assert "job_name:visits_reducer" in done.stdout
         assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
         for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
@@ -33,6 +33,7 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
         assert re.search(
             r"`visits_converter_reprocessing_job \d+ \d+`: 3 records more", done.stdout
         )
+        assert ("visit-2 can have no ad any more" in done.stdout) == (not names)
         # What was there before belongs to somebody: it must not disturb the next telling.
         with RecordProducer(broker) as producer:
             producer.send("visits", b"a stranger", b"x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from headwater.checkpoint import Reading
 from headwater.deadletter import redrive
 from headwater.errors import CheckpointError, InputError, TopicNotFoundError
 from headwater.kafka import create_topic
-from headwater.model import Address
+from headwater.model import Address, Record
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
@@ -226,9 +227,15 @@ def test_one_who_knows_a_job_with_state_is_asked_before_a_record_counts_as_filte
             asked.append(str(record))
             return Verdict(record, output, Fate.LATE, "in state") if record.offset == 2 else None
 
+        def remark(
+            self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
+        ) -> str | None:
+            return f"{len(outputs)} alone"
+
     hops.decorate(0, 9)
-    fates = [hops.ask(n, hops.decorated, explainers=[Join()]).fate for n in (2, 3, 0)]
-    assert fates == [Fate.LATE, Fate.FILTERED, Fate.PRESENT]
+    answers = [hops.ask(n, hops.decorated, explainers=[Join()]) for n in (2, 3, 0)]
+    assert [each.fate for each in answers] == [Fate.LATE, Fate.FILTERED, Fate.PRESENT]
+    assert answers[2].verdict.sentence.endswith("; 1 alone")
     assert asked == [f"{hops.visits}/0@2", f"{hops.visits}/0@3"]
 
 

@@ -8,6 +8,7 @@ BENCHES: Mapping[str, str] = {
     "catalog": "headwater.bench.catalog",
     "fifo": "headwater.bench.fifo",
     "generator": "headwater.bench.generator",
+    "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",

@@ -17,6 +17,10 @@ _SEE_MORE = {
         "headwater consume visits-reduced --from-beginning --headers",
         "headwater trace visits-reduced/0@0",
     ),
+    "joiner": (
+        "headwater run visits_ads_enrichment_job --explain",
+        "headwater consume joiner-1.visits-enriched --from-beginning --headers",
+    ),
     "fifo": (
         "headwater consume visits-individual-send --from-beginning --timestamps --partitions",
         "headwater verify visits-individual-send --source visits --order --follow",

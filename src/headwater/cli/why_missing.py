@@ -8,6 +8,7 @@ import click
 
 from headwater.cli.frame import json_option, print_json, reading_progress, with_settings
 from headwater.cli.text import printable
+from headwater.enrichment.waiting import JoinExplainer
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.trace import Verdict, WhyMissing
@@ -36,12 +37,19 @@ def why_missing(
     """Tell what became of a record on its way into a topic, over one job or several.
 
     ADDRESS is TOPIC/PARTITION@OFFSET of an input record. Exits 0 if the topic has a record made
-    from it, 1 if not: dead-lettered, late, not yet read, never read, filtered, uncertain,
-    expired, or never was.
+    from it, 1 if not: dead-lettered, late, waiting for a match, unmatched, not yet read, never
+    read, filtered, uncertain, expired, or never was.
     """
     record = Address.parse(address)
     with reading_progress() as watch:
-        found = ask_why_missing(record, topic, settings, checkpoint=checkpoint, watch=watch)
+        found = ask_why_missing(
+            record,
+            topic,
+            settings,
+            checkpoint=checkpoint,
+            explainers=[JoinExplainer(settings)],
+            watch=watch,
+        )
     if as_json:
         print_json(found.as_json())
     else:

@@ -21,6 +21,8 @@ MALFORMED = "headwater.MalformedJson"
 MISSING_FIELD = "headwater.MissingField"
 BAD_TIMESTAMP = "headwater.BadTimestamp"
 TOO_LARGE = "headwater.TooLarge"
+# Not a dead letter: such records go to `<output>-late`.
+LATE = "headwater.LateRecord"
 
 PREFIX = "__connect.errors."
 TOPIC = f"{PREFIX}topic"

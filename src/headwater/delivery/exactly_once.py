@@ -71,22 +71,33 @@ class ExactlyOnce(Idempotent):
             return
         run.say(f"batch {batch} was cut off; {len(written)} of its records are there already")
         faultpoints.reach("before_recovery")
-        rows = without_written(run.rows, written, run.target.job_name)
+        rows = without_written(
+            run.rows, written, run.target.job_name, by_first_parent=run.target.one_per_first_parent
+        )
         # `once` runs just the batch that the checkpoint asks for, then ends.
         once = {"once": True}
         query = start(rows, run.target, run.id, self.options(), run.settings, trigger=once)
         try:
-            run_until_stopped(query, stop, run.settings, run.say)
+            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
         finally:
             close_producers(run.spark, query)
         faultpoints.reach("after_recovery")
 
 
-def without_written(rows: DataFrame, written: Collection[str], job_name: str) -> DataFrame:
-    """Rows for the sink without those whose identities are there; their order stays."""
+def without_written(
+    rows: DataFrame, written: Collection[str], job_name: str, *, by_first_parent: bool = False
+) -> DataFrame:
+    """Rows for the sink without those whose identities are there; their order stays.
+
+    Args:
+        by_first_parent: a first parent has one output, whichever other parents it has.
+    """
     if not written:
         return rows
-    there = rows.sparkSession.createDataFrame([(identity,) for identity in written], [_IDENTITY])
     identity = lineage_identity(F.col(LINEAGE_COLUMN), job_name, F.col(ORDINAL_COLUMN))
+    if by_first_parent:
+        written = {each.partition(",")[0] for each in written}
+        identity = F.substring_index(identity, ",", 1)
+    there = rows.sparkSession.createDataFrame([(each,) for each in written], [_IDENTITY])
     named = rows.withColumn(_IDENTITY, identity)
     return named.join(F.broadcast(there), _IDENTITY, "left_anti")

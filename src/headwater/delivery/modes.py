@@ -23,7 +23,7 @@ from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
-from headwater.spark import StopSignal, run_until_stopped
+from headwater.spark import OnBatch, StopSignal, run_until_stopped
 
 Say = Callable[[str], None]
 
@@ -56,6 +56,7 @@ class Run:
     settings: Settings
     say: Say
     id: str
+    on_batch: OnBatch | None = None
 
 
 class Mode(ABC):
@@ -86,7 +87,7 @@ class Mode(ABC):
         """Run the query until it ends or is stopped."""
         query = start(run.rows, run.target, run.id, self.options(), run.settings)
         try:
-            run_until_stopped(query, stop, run.settings, run.say)
+            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
         finally:
             close_producers(run.spark, query)
 
@@ -181,6 +182,7 @@ def deliver(
     mode: Mode,
     settings: Settings,
     say: Say = lambda line: None,
+    on_batch: OnBatch | None = None,
 ) -> None:
     """Run the query in this mode until it ends or is stopped; `rows` are made by `sink_rows`.
 
@@ -194,7 +196,7 @@ def deliver(
     with lease_if_local(target.checkpoint, spark):
         stop = StopSignal()
         with stop.on_signals():
-            mode.run(Run(spark, rows, target, settings, say, new_run_id()), stop)
+            mode.run(Run(spark, rows, target, settings, say, new_run_id(), on_batch), stop)
 
 
 def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:

@@ -45,6 +45,9 @@ class Target:
     failures_topic: str | None = None
     # Whether each task has the rows of one partition of the input, as without a shuffle.
     one_input_per_task: bool = False
+    # Whether a first parent has one output only, made from it and whichever others were there
+    # first: a batch that is run again may choose others.
+    one_per_first_parent: bool = False
 
     @property
     def location(self) -> str:

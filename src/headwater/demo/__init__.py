@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from headwater.demo import fifo, reprocessor, tracker
+from headwater.demo import fifo, joiner, reprocessor, tracker
 from headwater.demo.story import Story
 
 # In the order in which they are told when no name is given.
 STORIES: Mapping[str, Callable[[Story], None]] = {
     "tracker": tracker.tell,
+    "joiner": joiner.tell,
     "fifo": fifo.tell,
     "reprocessor": reprocessor.tell,
 }

@@ -1,4 +1,4 @@
-"""Headwater's own Java: a small sink for Spark, compiled once per machine.
+"""Headwater's own Java: a sink and a function for Spark, compiled once per machine.
 
 The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
 The result lies in the cache beside the jars it was made from, named after their content.
@@ -21,6 +21,8 @@ from headwater.jvm.java import find_java
 from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings
 
+# Each beside the Python that uses it.
+_FOLDERS = ("archive/java", "delivery/java", "enrichment/java")
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
 # Zip has no older date; a date that never changes makes the same jar from the same sources.
@@ -59,8 +61,8 @@ def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:
 
 
 def _sources() -> list[Path]:
-    folder = Path(str(resources.files("headwater"))) / "delivery" / "java"
-    return sorted(folder.rglob("*.java"))
+    package = Path(str(resources.files("headwater")))
+    return sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*.java"))
 
 
 def _digest(sources: list[Path]) -> str:

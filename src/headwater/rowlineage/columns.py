@@ -21,15 +21,13 @@ def with_lineage(records: DataFrame) -> DataFrame:
 
     Only plain columns and literals: Spark then takes the struct apart again and never builds it.
     """
-    return records.withColumn(
-        LINEAGE_COLUMN,
-        _lineage(
-            topic=F.col("topic"),
-            partition=F.col("partition"),
-            offset=F.col("offset"),
-            headers=F.col("headers"),
-        ),
-    )
+    parts = (F.col(name) for name in ("topic", "partition", "offset", "headers"))
+    return records.withColumn(LINEAGE_COLUMN, parent_lineage(*parts))
+
+
+def parent_lineage(topic: Column, partition: Column, offset: Column, headers: Column) -> Column:
+    """The lineage of what is made from one record, by the record's address and headers."""
+    return _lineage(topic=topic, partition=partition, offset=offset, headers=headers)
 
 
 def join_lineage(left: Column, right: Column) -> Column:

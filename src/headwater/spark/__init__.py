@@ -2,10 +2,11 @@
 to stop. Importing this package imports pyspark."""
 
 from headwater.spark.kafka_source import read_topic_stream, read_topics_stream
-from headwater.spark.lifecycle import StopSignal, run_until_stopped
+from headwater.spark.lifecycle import OnBatch, StopSignal, run_until_stopped
 from headwater.spark.session import create_session
 
 __all__ = [
+    "OnBatch",
     "StopSignal",
     "create_session",
     "read_topic_stream",

@@ -26,13 +26,19 @@ def read_topic_stream(
     settings: Settings,
     *,
     starting_offsets: str = "earliest",
+    **options: str,
 ) -> DataFrame:
     """Rows of a topic with `key, value, topic, partition, offset, timestamp, headers`.
 
     Offsets that the broker no longer has end the query with an error: a gap is never silent.
     """
     return read_topics_stream(
-        spark, settings, subscribe=topic, startingOffsets=starting_offsets, failOnDataLoss="true"
+        spark,
+        settings,
+        subscribe=topic,
+        startingOffsets=starting_offsets,
+        failOnDataLoss="true",
+        **options,
     )
 
 

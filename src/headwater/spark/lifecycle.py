@@ -6,19 +6,24 @@ signal handler would break py4j, so the handler only notes the request.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.errors import QueryFailedError
 from headwater.settings import Settings
+
+# Takes what Spark tells of a micro-batch that is done: the JSON of its progress event.
+OnBatch = Callable[[Mapping[str, Any]], None]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _POLL_SECONDS = 0.2
@@ -61,23 +66,27 @@ def run_until_stopped(
     stop: StopSignal,
     settings: Settings,
     report: Callable[[str], None] = lambda line: None,
+    on_batch: OnBatch | None = None,
 ) -> None:
     """Wait for the query's end, or end it behind its micro-batch when asked to.
 
-    `report` gets a line for each micro-batch that had records, at most one a second.
+    `report` gets a line for each micro-batch that had records, at most one a second. `on_batch`
+    gets every micro-batch, in order; an error that it raises ends the query, too.
 
     Raises:
         QueryFailedError: the query failed; the next start goes on where it stopped.
     """
-    told = _Told(report)
+    told, batches = _Told(report), _Batches(on_batch)
     try:
         with stop.on_signals():
             while query.isActive and not stop.requested:
                 query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes a float
                 told.look_at(query)
+                batches.look_at(query)
             if stop.requested:
                 _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
             told.look_at(query, now=True)
+            batches.look_at(query)
         failure = query.exception()
         if failure is not None:
             raise failure
@@ -88,6 +97,33 @@ def run_until_stopped(
             hint="a new start goes on where it stopped; `headwater run --restarts N` does that",
             query=query.name,
         ) from error
+    except Exception:
+        _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
+        raise
+
+
+class _Batches:
+    """Hands on what Spark tells of each micro-batch, once."""
+
+    def __init__(self, hand_on: OnBatch | None) -> None:
+        self._hand_on = hand_on
+        self._newest = -1
+
+    def look_at(self, query: StreamingQuery) -> None:
+        if self._hand_on is None:
+            return
+        last = query.lastProgress
+        if last is None or last["batchId"] <= self._newest:
+            return
+        # Several may be done since the last look; Spark remembers a hundred. As JSON: pyspark makes
+        # text of the offsets in it.
+        java: Any = query._jsq  # noqa: SLF001
+        for progress in (json.loads(each.json()) for each in java.recentProgress()):
+            # A query that waits tells of itself, too, under the number of the batch to come.
+            done = "addBatch" in progress["durationMs"]
+            if done and progress["batchId"] > self._newest:
+                self._newest = progress["batchId"]
+                self._hand_on(progress)
 
 
 class _Told:

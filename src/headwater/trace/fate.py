@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from headwater.checkpoint import Reading
-from headwater.model import Address
+from headwater.model import Address, Record
 
 # The topic to which a job writes what came too late for it.
 LATE_SUFFIX = "-late"
@@ -20,6 +20,8 @@ class Fate(Enum):
     PRESENT = "present"
     DEAD_LETTERED = "dead-lettered"
     LATE = "late"
+    WAITING = "waiting"
+    UNMATCHED = "unmatched"
     NOT_YET_READ = "not yet read"
     NEVER_READ = "never read"
     FILTERED = "filtered"
@@ -60,11 +62,17 @@ class Explainer(Protocol):
     """Knows of a kind of job why a record that was read has no output yet, such as a join that
     holds it in its state.
 
-    Asked for records that are neither in the output nor set aside, and that the job has read;
-    the first answer counts. Without one the record counts as filtered.
+    The first answer counts.
     """
 
-    def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None: ...
+    def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None:
+        """Asked for records that are neither in the output nor set aside, and that the job has
+        read. Without an answer the record counts as filtered."""
+
+    def remark(
+        self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
+    ) -> str | None:
+        """Asked for records that have outputs: what is special about those."""
 
 
 @dataclass

@@ -102,11 +102,13 @@ class _Search:
         )
         live: set[Address] = set()
         for record in sorted(wanted):
-            outputs = _addresses(_made_from(record, made, listed))
+            found = _made_from(record, made, listed)
+            outputs = _addresses(found)
             letters = dead.found.get(record, [])
             if outputs:
                 live |= set(outputs[: _MAX_LIVE - len(live)])
-                self._add(_present(record, output, outputs))
+                remark = self._remark(record, output, found)
+                self._add(_present(record, output, outputs, remark))
             if letters:
                 copies = self._redriven(record, letters) if redrives < _MAX_REDRIVES else set()
                 self._add(_dead_lettered(record, output, letters, sorted(copies)))
@@ -120,6 +122,11 @@ class _Search:
 
     def _add(self, verdict: Verdict) -> None:
         self.verdicts.append(verdict)
+
+    def _remark(self, record: Address, output: str, found: Sequence[Record]) -> str | None:
+        reading = self._readings.of(record.topic, output)
+        remarks = (each.remark(record, output, found, reading) for each in self._explainers)
+        return next((remark for remark in remarks if remark), None)
 
     def _redriven(self, record: Address, letters: Sequence[Record]) -> set[Address]:
         """Copies of a record that lie in its topic again: in its partition, behind it."""
@@ -159,9 +166,11 @@ def _addresses(records: Sequence[Record]) -> tuple[Address, ...]:
     return tuple(record.address for record in records)
 
 
-def _present(record: Address, output: str, outputs: tuple[Address, ...]) -> Verdict:
+def _present(
+    record: Address, output: str, outputs: tuple[Address, ...], remark: str | None
+) -> Verdict:
     named = ", ".join(map(str, outputs[:3])) + (" and more" if len(outputs) > 3 else "")
-    sentence = f"{named} was made from {record}"
+    sentence = f"{named} was made from {record}" + (f"; {remark}" if remark else "")
     return Verdict(record, output, Fate.PRESENT, sentence, outputs, went_on=True)
 
 

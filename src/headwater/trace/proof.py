@@ -13,6 +13,7 @@ from headwater.kafka import end_offsets, partition_states, read_topic
 from headwater.model import Address, Record
 from headwater.rowlineage.headers import origin_of, parents_topic
 from headwater.settings import Settings
+from headwater.trace.fate import LATE_SUFFIX
 from headwater.trace.keys import Finding, Violation
 from headwater.trace.offsets import OffsetSet
 from headwater.trace.report import Gap, VerifyReport
@@ -31,8 +32,9 @@ def verify(
 ) -> VerifyReport:
     """Tell which records of `source` have no output in `topic`, and what is wrong with those.
 
-    Reads both topics once, as they were when the call began, and `<topic>-dead-letter` if there
-    is one. One hop: the records of `topic` must name records of `source` as their parents.
+    Reads both topics once, as they were when the call began, and what was set aside in
+    `<topic>-dead-letter` and `<topic>-late`. One hop: the records of `topic` must name records of
+    `source` as their parents.
 
     Args:
         allow_filtered: the job drops records on purpose: those that its checkpoint says were
@@ -48,14 +50,16 @@ def verify(
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     report = VerifyReport(topic, source)
-    dead_letter = dead_letter_topic(topic)
     # Before any topic: what is committed later must not count as read and filtered.
     reading = _reading(topic, source, settings, checkpoint) if allow_filtered else None
     # The order of these questions matters to a topic that grows: each end is looked up before
     # the one that bounds it, so that what is on its way is not taken for forged.
     states = partition_states(source, settings)
     topic_ends = end_offsets(topic, settings)
-    dead_ends = ends_if_there(dead_letter, settings)
+    set_aside = {
+        name: ends_if_there(name, settings)
+        for name in (dead_letter_topic(topic), topic + LATE_SUFFIX)
+    }
     source_ends = end_offsets(source, settings)
     bounds = {state.partition: (state.first, state.end) for state in states}
     windows = {p: Window(*bounds.get(p, (end, end)), end) for p, end in source_ends.items()}
@@ -68,11 +72,12 @@ def verify(
         for record in _read(rest, ends_if_there(rest, settings), settings):
             tally.take_rest(record)
     dead = NamedParents(source, windows)
-    for record in _read(dead_letter, dead_ends, settings):
-        lineage = origin_of(record).lineage
-        if lineage is not None:
-            dead.take(lineage)
-            report.unlisted_parents += lineage.unlisted
+    for name, ends in set_aside.items():
+        for record in _read(name, ends, settings):
+            lineage = origin_of(record).lineage
+            if lineage is not None:
+                dead.take(lineage)
+                report.unlisted_parents += lineage.unlisted
     _refuse_other_sources(report, tally.parents, dead)
     unaccounted = _Unaccounted(report, tally.parents, dead, reading)
     expected = _offsets_of(source, windows, settings, unaccounted)

@@ -1,0 +1,191 @@
+"""What a join with lineage, side outputs and a state on disk costs, against Spark's own.
+
+The plain one is written the obvious way: `from_json`, `withWatermark`, a left outer join and
+`to_json`, with Spark's default state store, Kafka source and sink. Both read the same topics in the
+same batches in one session, with as many partitions of the state as the topics have.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.bench.copying import Timing, cpu_seconds, new_topic
+from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.deadletter import dead_letter_topic
+from headwater.enrichment import JoinRule
+from headwater.enrichment.run import PARTITIONS_SETTING, STATE_STORES, Join, configured, run_join
+from headwater.kafka import RecordProducer, end_offsets
+from headwater.pipeline import LineageJob
+from headwater.services import up
+from headwater.settings import Settings
+from headwater.trace.fate import LATE_SUFFIX
+
+_RECORDS = 200_000
+_PARTITIONS = 2
+_PER_BATCH = 50_000
+_REPEATS = 3
+_VISITS, _ADS, _TARGET = "bench-join-visits", "bench-join-ads", "bench-join-target"
+# A topic that stays empty.
+_NO_ADS = "bench-join-no-ads"
+# Ten visits a second on so many pages: a dozen of each page wait at a time.
+_PAGES = 20_000
+_STEP_SECONDS = 0.1
+_LATEST_AD_SECONDS = 240
+_PLAIN, _PLAIN_ROCKS, _OURS = "plain Spark", "plain Spark on RocksDB", "Headwater"
+
+# Takes a place for its checkpoint; returns when everything is joined.
+Run = Callable[[Path], None]
+
+
+def measure(settings: Settings) -> BenchResult:
+    """Ratios of records per second, visits and ads; bytes of state of a visit that waits."""
+    load = load_now()
+    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+        pass
+    result = BenchResult("join", _REPEATS)
+    with ExitStack() as stack:
+        aside = (dead_letter_topic(_TARGET), _TARGET + LATE_SUFFIX)
+        for topic in (_VISITS, _ADS, _NO_ADS, *aside):
+            stack.enter_context(new_topic(topic, _PARTITIONS, settings))
+        _fill(settings)
+        spark = LineageJob("bench_join", settings=settings).spark
+        timings = _time(_contenders(spark, settings, _ADS), settings)
+        states = {
+            name: _state_bytes(run, settings)
+            for name, run in _contenders(spark, settings, _NO_ADS).items()
+        }
+    rates = {name: timing.rate for name, timing in timings.items()}
+    result.figures += [
+        Figure(f"{_OURS} / {_PLAIN}", round(rates[_OURS] / rates[_PLAIN], 3), "", 0.85),
+        Figure(f"{_OURS} / {_PLAIN_ROCKS}", round(rates[_OURS] / rates[_PLAIN_ROCKS], 3), ""),
+    ]
+    for name, timing in timings.items():
+        result.figures += timing.figures(name, 2 * _RECORDS)
+    for name, size in states.items():
+        result.figures.append(Figure(f"{name}: state", round(size), "bytes per waiting visit"))
+    result.machine = machine_now(load)
+    return result
+
+
+def _contenders(spark: SparkSession, settings: Settings, ads: str) -> dict[str, Run]:
+    return {
+        _PLAIN: _plain(spark, settings, ads, "memory"),
+        _PLAIN_ROCKS: _plain(spark, settings, ads, "rocksdb"),
+        _OURS: _headwater(settings, ads),
+    }
+
+
+def _plain(spark: SparkSession, settings: Settings, ads: str, store: str) -> Run:
+    brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
+
+    def read(topic: str, fields: str) -> DataFrame:
+        given = {"subscribe": topic, "startingOffsets": "earliest"}
+        given["maxOffsetsPerTrigger"] = str(_PER_BATCH)
+        stream = spark.readStream.format("kafka").options(**brokers, **given).load()
+        return stream.select(
+            F.from_json(F.col("value").cast("string"), fields).alias("data")
+        ).select("data.*")
+
+    def run(place: Path) -> None:
+        visits = read(_VISITS, "visit_id string, event_time timestamp, page string")
+        displays = read(ads, "page string, display_time timestamp, campaign_name string")
+        joined = (
+            visits.withColumnRenamed("page", "visit_page")
+            .withWatermark("event_time", "10 minutes")
+            .join(
+                displays.withWatermark("display_time", "10 minutes"),
+                F.expr(
+                    "page = visit_page AND display_time BETWEEN event_time AND "
+                    "event_time + INTERVAL 2 MINUTES"
+                ),
+                "left_outer",
+            )
+        )
+        sink = (
+            joined.select(F.to_json(F.struct("*")).alias("value"))
+            .writeStream.format("kafka")
+            .options(**brokers, topic=_TARGET, checkpointLocation=str(place))
+            .trigger(availableNow=True)
+        )
+        with configured(spark, {**STATE_STORES[store], PARTITIONS_SETTING: str(_PARTITIONS)}):
+            query = sink.start()
+            query.awaitTermination()
+
+    return run
+
+
+def _headwater(settings: Settings, ads: str) -> Run:
+    def run(place: Path) -> None:
+        job = LineageJob("bench_join", settings=settings, checkpoint=place)
+        join = Join(
+            JoinRule(_VISITS, ads),
+            _TARGET,
+            place,
+            {"availableNow": True},
+            max_records_per_batch=_PER_BATCH,
+        )
+        run_join(join, job, settings)
+
+    return run
+
+
+def _time(contenders: Mapping[str, Run], settings: Settings) -> dict[str, Timing]:
+    """All in turn; a round before the first warms the JVM up."""
+    timings = {name: Timing() for name in contenders}
+    rows: set[int] = set()
+    for round_ in range(_REPEATS + 1):
+        for name, run in contenders.items():
+            with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as place:
+                cpu, began = cpu_seconds(), time.monotonic()
+                run(place)
+                seconds, used = time.monotonic() - began, cpu_seconds() - cpu
+                rows.add(sum(end_offsets(_TARGET, settings).values()))
+            if round_:
+                timings[name].rates.append(2 * _RECORDS / seconds)
+                timings[name].cpu.append(used)
+    if len(rows) != 1:
+        raise RuntimeError(f"the contenders do not agree on the number of rows: {sorted(rows)}")
+    return timings
+
+
+def _state_bytes(run: Run, settings: Settings) -> float:
+    """Of a visit that waits, as the checkpoint keeps it: all do when there are no ads."""
+    with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as place:
+        run(place)
+        files = (file for file in (place / "state").rglob("*") if file.is_file())
+        return sum(file.stat().st_size for file in files) / _RECORDS
+
+
+@contextmanager
+def _checkpoint() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "checkpoint"
+
+
+def _fill(settings: Settings) -> None:
+    """As many ads as visits; each is shown on a visit's page, half of them too late for it."""
+    random = Random(1)  # noqa: S311 - data, not secrets
+    with RecordProducer(settings) as producer:
+        for number in range(_RECORDS):
+            page, at = f"page_{number % _PAGES}", number * _STEP_SECONDS
+            visit = {"visit_id": f"visit-{number}", "event_time": _time_text(at), "page": page}
+            visit["user_id"] = f"user-{number % 1000}"
+            shown = _time_text(at + random.random() * _LATEST_AD_SECONDS)
+            ad = {"page": page, "display_time": shown, "campaign_name": "supermarket"}
+            producer.send(_VISITS, json.dumps(visit).encode(), visit["visit_id"].encode())
+            producer.send(_ADS, json.dumps(ad).encode(), page.encode())
+
+
+def _time_text(seconds: float) -> str:
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    return (start + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")

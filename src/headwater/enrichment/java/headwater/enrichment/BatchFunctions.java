@@ -1,0 +1,25 @@
+package headwater.enrichment;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF0;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+
+/** Makes what a task knows of its micro-batch known to expressions. */
+public final class BatchFunctions {
+  private BatchFunctions() {}
+
+  /**
+   * Registers functions under these names. They are not deterministic: the optimizer would take
+   * them for constants and call them on the driver.
+   */
+  public static void register(
+      SparkSession spark, String checkpoint, String watermarkName, String numberName) {
+    register(spark, watermarkName, new LateWatermark(checkpoint));
+    register(spark, numberName, new BatchNumber());
+  }
+
+  private static void register(SparkSession spark, String name, UDF0<Long> function) {
+    spark.udf().register(name, functions.udf(function, DataTypes.LongType).asNondeterministic());
+  }
+}

@@ -1,0 +1,59 @@
+"""What a join counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+_SIDES = ("visits", "ads")
+
+
+class JoinMetrics:
+    """Counters and gauges of one join, in a registry of their own; labels are the two sides."""
+
+    def __init__(self, output: str) -> None:
+        self.registry = CollectorRegistry()
+        rows = Gauge(
+            "headwater_join_state_rows",
+            "Rows that wait in the state of the join.",
+            ("output",),
+            registry=self.registry,
+        )
+        size = Gauge(
+            "headwater_join_state_bytes",
+            "Bytes of the state of the join, in memory or in files, as Spark reports them.",
+            ("output",),
+            registry=self.registry,
+        )
+        dropped = Counter(
+            "headwater_join_dropped_rows_total",
+            "Rows that Spark dropped as late behind Headwater's back; always 0.",
+            ("output",),
+            registry=self.registry,
+        )
+        self._rows, self._bytes = rows.labels(output), size.labels(output)
+        self._dropped = dropped.labels(output)
+        self._sides = {
+            kind: Counter(
+                f"headwater_join_{kind}_total", text, ("output", "side"), registry=self.registry
+            )
+            for kind, text in (
+                ("records", "Records that were read."),
+                ("late", "Records that came too late and went to the late topic."),
+                ("malformed", "Records that can't be read and went to the dead letter."),
+            )
+        }
+        self._output = output
+        for counter in self._sides.values():
+            for side in _SIDES:
+                counter.labels(output, side)
+
+    def state(self, rows: int, size: int) -> None:
+        self._rows.set(rows)
+        self._bytes.set(size)
+
+    def dropped(self, rows: int) -> None:
+        self._dropped.inc(rows)
+
+    def read(self, side: str, records: int, late: int, malformed: int) -> None:
+        for kind, count in (("records", records), ("late", late), ("malformed", malformed)):
+            self._sides[kind].labels(self._output, side).inc(count)

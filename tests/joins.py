@@ -1,0 +1,150 @@
+"""A join that runs beside a test, fed step by step."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.jobs import visits_ads_enrichment_job
+from headwater.kafka import RecordProducer, read_topic
+from headwater.model import Address, Record
+from headwater.settings import Settings
+from headwater.testing.fixtures import TopicMaker
+
+
+class RunningJoin:
+    """Topics of a test's own, and the job between them."""
+
+    def __init__(
+        self, settings: Settings, spark: SparkSession, make_topic: TopicMaker, checkpoint: Path
+    ) -> None:
+        self.settings = settings
+        self.checkpoint = checkpoint
+        self.visits, self.ads = make_topic("visits", partitions=1), make_topic("ads", partitions=1)
+        self.output = self.visits.removesuffix("visits") + "visits-enriched"
+        self._spark = spark
+        self._error: list[BaseException] = []
+        self._seen = 0
+
+    def options(self, *further: str) -> list[str]:
+        topics = ["--visits-topic", self.visits, "--ads-topic", self.ads]
+        topics += ["--output-topic", self.output, "--checkpoint", str(self.checkpoint)]
+        return [*topics, "--job-name", self.output, *further]
+
+    def run(self, *further: str) -> None:
+        """In this thread, until it ends."""
+        command = visits_ads_enrichment_job.main
+        command.main(self.options(*further), standalone_mode=False, obj=self.settings)
+
+    @contextmanager
+    def running(self, *further: str) -> Iterator[StreamingQuery]:
+        """In a thread beside the body; gives the query."""
+
+        def work() -> None:
+            try:
+                self.run(*further)
+            except BaseException as error:
+                self._error.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            query = self._query()
+            yield query
+            query.stop()
+        finally:
+            for each in self._spark.streams.active:
+                if each.name == self.output:
+                    each.stop()
+            thread.join(60)
+        if self._error:
+            raise self._error.pop()
+
+    def _query(self) -> StreamingQuery:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not self._error:
+            for query in self._spark.streams.active:
+                if query.name == self.output:
+                    return query
+            time.sleep(0.05)
+        raise self._error.pop() if self._error else TimeoutError("the query did not start")
+
+    def send(self, topic: str, *values: str | bytes | None) -> None:
+        with RecordProducer(self.settings) as producer:
+            for value in values:
+                data = value.encode() if isinstance(value, str) else value
+                producer.send(topic, data, b"raw key")
+
+    def visit(self, *named: tuple[str, str, str]) -> None:
+        """Visits as (id, time of 2024-01-01, page)."""
+        self.send(self.visits, *(visit(*each) for each in named))
+
+    def ad(self, *named: tuple[str, str, str]) -> None:
+        """Ads as (page, time of 2024-01-01, campaign)."""
+        self.send(self.ads, *(ad(*each) for each in named))
+
+    def records(self, suffix: str = "") -> list[Record]:
+        return list(read_topic(self.output + suffix, self.settings))
+
+    def new_values(self) -> list[str]:
+        """What has come out since the last call, sorted."""
+        values = [(record.value or b"").decode() for record in self.records()]
+        new, self._seen = values[self._seen :], len(values)
+        return sorted(new)
+
+    def wait_for_records(self, count: int) -> None:
+        deadline = time.monotonic() + 90
+        while len(self.records()) < count:
+            assert not self._error, self._error
+            assert time.monotonic() < deadline, f"less than {count} records came out"
+            time.sleep(0.2)
+
+    def visit_at(self, offset: int) -> Address:
+        return Address(self.visits, 0, offset)
+
+    def ad_at(self, offset: int) -> Address:
+        return Address(self.ads, 0, offset)
+
+
+def watermark(query: StreamingQuery) -> str:
+    """The newest watermark, as a time of day."""
+    progress: Any = query.lastProgress
+    return str(progress["eventTime"]["watermark"])[11:19]
+
+
+def state_rows(query: StreamingQuery) -> int:
+    """Rows that wait in the join's state."""
+    progress: Any = query.lastProgress
+    return int(progress["stateOperators"][0]["numRowsTotal"])
+
+
+def dropped(query: StreamingQuery) -> int:
+    """Rows that Spark dropped by itself, over all batches that it remembers."""
+    progresses: Sequence[Any] = query.recentProgress
+    return sum(
+        each["numRowsDroppedByWatermark"]
+        for progress in progresses
+        for each in progress["stateOperators"]
+    )
+
+
+def visit(visit_id: str, time: str, page: str) -> str:
+    return json.dumps({"visit_id": visit_id, "event_time": _instant(time), "page": page})
+
+
+def ad(page: str, time: str, campaign: str) -> str:
+    return json.dumps({"page": page, "display_time": _instant(time), "campaign_name": campaign})
+
+
+def _instant(time: str) -> str:
+    if ":" not in time:
+        return time
+    return f"2024-01-01T{time}{'.000' if '.' not in time else ''}+00:00"

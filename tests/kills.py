@@ -1,0 +1,55 @@
+"""Jobs in processes of their own, killed while they write."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+from tests.support import environment
+
+from headwater.kafka import end_offsets
+from headwater.settings import Settings
+
+
+def start_job(
+    settings: Settings, options: Sequence[str], log: Path, name: str = "visits_decorator_job"
+) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "headwater", "run", name, *options],
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=environment(settings),
+        )
+
+
+def records_in(topic: str, settings: Settings) -> int:
+    return sum(end_offsets(topic, settings).values())
+
+
+def wait_for_growth(
+    topic: str, settings: Settings, job: subprocess.Popen[bytes], log: Path
+) -> None:
+    """Return as soon as a batch is being written."""
+    before = records_in(topic, settings)
+    deadline = time.monotonic() + 150
+    while records_in(topic, settings) == before:
+        assert job.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.01)
+
+
+def kill(job: subprocess.Popen[bytes], whole: bool) -> None:
+    """SIGKILL to the driver's Python, or to its JVM as well."""
+    victims = [psutil.Process(job.pid)]
+    if whole:
+        victims += psutil.Process(job.pid).children(recursive=True)
+    for victim in victims:
+        victim.kill()
+    assert job.wait(10) == -signal.SIGKILL
