@@ -228,9 +228,7 @@ def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
     found = world.plan(world.request(where="page = 'home'", key="1")).plan
     assert found.records == {0: 2, 1: 2}
     assert {p: of.ranges() for p, of in found.offsets.items()} == {0: [(1, 7)], 1: [(1, 7)]}
-    by_field = world.request(
-        whole, where="json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
-    )
+    by_field = "json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
     assert world.plan(world.request(whole, where=by_field)).plan.records == {0: 1, 1: 1}
     target = new_topic("replay-filtered", world)
     request = world.request(where="page = 'home' and partition = 1", key="1", target=target)

@@ -18,7 +18,8 @@ _WORD = 2**64
 
 def know_digest(spark: SparkSession) -> None:
     """Make the function known to a session; needed before `record_hash` is used in it."""
-    spark.udf.registerJavaFunction(_FUNCTION, _CLASS, LongType())
+    if not spark.catalog.functionExists(_FUNCTION):
+        spark.udf.registerJavaFunction(_FUNCTION, _CLASS, LongType())
 
 
 def record_hash(identity: Column, key: Column, value: Column) -> Column:

@@ -1,7 +1,6 @@
 package headwater.delivery;
 
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import org.apache.spark.sql.api.java.UDF3;
@@ -12,14 +11,16 @@ import org.apache.spark.sql.api.java.UDF3;
  */
 public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
   private static final long serialVersionUID = 1;
-  private static final ThreadLocal<MessageDigest> DIGEST = ThreadLocal.withInitial(RecordDigest::sha256);
+  private static final ThreadLocal<MessageDigest> DIGEST =
+      ThreadLocal.withInitial(RecordDigest::sha256);
 
   @Override
   public Long call(byte[] identity, byte[] key, byte[] value) {
     MessageDigest digest = DIGEST.get();
     digest.update(identity);
-    String lengths = "\0" + length(key) + "\0" + length(value) + "\0";
-    digest.update(lengths.getBytes(StandardCharsets.US_ASCII));
+    digest.update((byte) 0);
+    addLength(digest, key);
+    addLength(digest, value);
     if (key != null) {
       digest.update(key);
     }
@@ -29,8 +30,20 @@ public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
     return ByteBuffer.wrap(digest.digest()).getLong();
   }
 
-  private static String length(byte[] part) {
-    return part == null ? "-" : Integer.toString(part.length);
+  /** In decimal, or a dash for null; byte by byte, because this is done for every record. */
+  private static void addLength(MessageDigest digest, byte[] part) {
+    if (part == null) {
+      digest.update((byte) '-');
+    } else {
+      int unit = 1;
+      while (part.length / unit >= 10) {
+        unit *= 10;
+      }
+      for (; unit > 0; unit /= 10) {
+        digest.update((byte) ('0' + part.length / unit % 10));
+      }
+    }
+    digest.update((byte) 0);
   }
 
   private static MessageDigest sha256() {
