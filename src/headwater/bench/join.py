@@ -1,8 +1,9 @@
 """What a join with lineage, side outputs and a state on disk costs, against Spark's own.
 
 The plain one is written the obvious way: `from_json`, `withWatermark`, a left outer join and
-`to_json`, with Spark's default state store, Kafka source and sink. Both read the same topics in the
-same batches in one session, with as many partitions of the state as the topics have.
+`to_json`, with Spark's own Kafka source and sink. All read the same topics in the same batches in
+one session, with as many partitions of the state as the topics have. The bar is for the same state
+store, so that it tells what lineage and side outputs cost; what RocksDB costs is shown beside it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _NO_ADS = "bench-join-no-ads"
 _PAGES = 20_000
 _STEP_SECONDS = 0.1
 _LATEST_AD_SECONDS = 240
-_PLAIN, _PLAIN_ROCKS, _OURS = "plain Spark", "plain Spark on RocksDB", "Headwater"
+_PLAIN, _PLAIN_ROCKS = "plain Spark, state in memory", "plain Spark, state in RocksDB"
+_OURS = "Headwater, state in RocksDB"
 
 # Takes a place for its checkpoint; returns when everything is joined.
 Run = Callable[[Path], None]
@@ -66,8 +68,8 @@ def measure(settings: Settings) -> BenchResult:
         }
     rates = {name: timing.rate for name, timing in timings.items()}
     result.figures += [
-        Figure(f"{_OURS} / {_PLAIN}", round(rates[_OURS] / rates[_PLAIN], 3), "", 0.85),
-        Figure(f"{_OURS} / {_PLAIN_ROCKS}", round(rates[_OURS] / rates[_PLAIN_ROCKS], 3), ""),
+        Figure(f"{_OURS} / {_PLAIN_ROCKS}", round(rates[_OURS] / rates[_PLAIN_ROCKS], 3), "", 0.85),
+        Figure(f"{_OURS} / {_PLAIN}", round(rates[_OURS] / rates[_PLAIN], 3), ""),
     ]
     for name, timing in timings.items():
         result.figures += timing.figures(name, 2 * _RECORDS)

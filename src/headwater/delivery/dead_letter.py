@@ -49,15 +49,17 @@ def parse_json(
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = F.from_json(F.col("value").cast("string"), schema, options)
     rows = records.withColumn("_parsed", parsed)
-    read = {
-        name: F.col("_parsed")[name].try_cast("timestamp")
-        if name in times
-        else F.col("_parsed")[name]
-        for name in fields
-    }
+    # Columns of their own: inside the struct Spark would read the text anew at each use.
+    at = {name: f"_at_{name}" for name in times}
+    rows = rows.withColumns(
+        {column: F.col("_parsed")[name].try_cast("timestamp") for name, column in at.items()}
+    )
+    read = {name: F.col(at[name]) if name in at else F.col("_parsed")[name] for name in fields}
     data = F.struct(*(column.alias(name) for name, column in read.items()))
     error = _first_error(F.col("value"), F.col("_parsed"), read, times, required)
-    return rows.select("*", data.alias("data"), error.alias(ERROR_COLUMN)).drop("_parsed")
+    return rows.select("*", data.alias("data"), error.alias(ERROR_COLUMN)).drop(
+        "_parsed", *at.values()
+    )
 
 
 def _first_error(
