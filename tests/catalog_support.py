@@ -89,6 +89,16 @@ def dataset(name: str, *, fields: list[str] | None = None, **facets: Any) -> dic
     return {"namespace": "data", "name": name, "facets": facets}
 
 
+def guarded(settings: Settings, **catalog: Any) -> Settings:
+    """The same, and keys are asked for."""
+    changed = settings.catalog.model_copy(update={"require_keys": True, **catalog})
+    return settings.model_copy(update={"catalog": changed})
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
 def run_id(text: str) -> str:
     """The same id for the same text."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, text))

@@ -12,12 +12,12 @@
     │   ├── CheckpointError        damaged, or of another query
     │   │   └── CheckpointInUseError  another driver holds it
     │   ├── LineageIndexError      missing, damaged, or another table
+    │   ├── LineageTableError      a table whose rows can't be followed, or not written
     │   ├── StateLimitError        a query keeps more than it may
     │   ├── ArchiveError           missing, damaged, another table, or of another topic
     │   │   └── ArchiveGapError    records are gone that were not archived yet
     │   ├── ReplayRefusedError     a replay that would not be what was asked for, or never end
     │   ├── UnknownReplayError     no replay has that id
-    │   ├── LineageTableError      a table whose rows can't be followed, or not written
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -103,6 +103,10 @@ class LineageIndexError(InputError):
     """The index of edges is missing, damaged, or not what it should be."""
 
 
+class LineageTableError(InputError):
+    """A table can't be read, or has other columns than the rows that are to be written."""
+
+
 class StateLimitError(InputError):
     """The state of a query has reached the limit that it was given."""
 
@@ -121,10 +125,6 @@ class ReplayRefusedError(InputError):
 
 class UnknownReplayError(InputError):
     """No replay has that id."""
-
-
-class LineageTableError(InputError):
-    """A table can't be read, or has other columns than the rows that are to be written."""
 
 
 class UnsafeDeliveryError(InputError):

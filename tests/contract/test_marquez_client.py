@@ -33,6 +33,7 @@ def test_a_pipeline_made_by_hand_is_there_afterwards(client: MarquezClient) -> N
         tags=["SENSITIVE"],
     )
     assert (table["fields"][0]["tags"], table["tags"]) == (["PII"], ["SENSITIVE"])
+    client.create_dataset("by-hand", "orders_copy", DatasetType.DB_TABLE, "copy", "warehouse")
     job = client.create_job(
         "by-hand",
         "copy",

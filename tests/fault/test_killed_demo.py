@@ -30,8 +30,9 @@ def processes_of(settings: Settings) -> list[psutil.Process]:
 
 
 # Before anything is started, while the broker starts, while Spark runs.
-@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 9.0])
-@pytest.mark.parametrize("whole_group", [False, True])
+@pytest.mark.parametrize(
+    ("seconds", "whole_group"), [(0.5, True), (1.5, False), (2.5, True), (9.0, False)]
+)
 def test_down_stops_all_that_a_killed_demo_left(
     headwater: Headwater, tmp_path: Path, seconds: float, whole_group: bool
 ) -> None:

@@ -30,6 +30,8 @@ ANYTHING: Sequence[tuple[bytes | None, Sequence[Header]]] = (
     (b'{"event_time": "2025-09-04T07:59:59.999999", "page": "home"}', ()),
     (b'{"event_time": "2025-09-04T08:00:00+02:00"}', [("a", b"1"), ("a", None), ("b", b"\xff")]),
     (b'{"event_time": "1969-12-31"}', ()),
+    (b'{"page": {"event_time": "2001-01-01T00:00:00"}, "event_time": "2025-02-28 23:59:59Z"}', ()),
+    (b' {"a": 1, "b" : "\\"", "event_time":"2024-02-29T00:30:00.1-01:30"}', ()),
     # None of these has a time that can be read.
     (b'{"event_time": "12:30"}', ()),
     (BROKEN, ()),
@@ -42,7 +44,7 @@ ANYTHING: Sequence[tuple[bytes | None, Sequence[Header]]] = (
 @pytest.fixture
 def settings(broker: Settings, tmp_path: Path) -> Settings:
     archive = broker.archive.model_copy(
-        update={"folder": tmp_path / "archive", "compact_at_files": 6}
+        update={"folder": tmp_path / "archive", "compact_at_files": 4}
     )
     return broker.model_copy(update={"archive": archive})
 
@@ -84,12 +86,13 @@ def test_every_record_is_archived_as_it_was_under_its_hour(
     rows = table.where("partition = 0").orderBy("offset").collect()
     hours = [tuple(row[name] for name in ("year", "month", "day", "hour")) for row in rows]
     assert hours[:3] == [(2025, 9, 4, 7), (2025, 9, 4, 6), (1969, 12, 31, 0)]
-    for row, hour in zip(rows[3:], hours[3:], strict=True):
+    assert hours[3:5] == [(2025, 2, 28, 23), (2024, 2, 29, 2)]
+    for row, hour in zip(rows[5:], hours[5:], strict=True):
         time = row["timestamp"]
         assert hour == (time.year, time.month, time.day, time.hour)
-    assert [row["event_time_unreadable"] for row in rows] == [False] * 3 + [True] * 5
-    assert [row["value"] for row in rows[4:]] == [BROKEN.decode(), None, "", None]
-    assert [row["value_bytes"] for row in rows[4:]] == [None, ANYTHING[5][0], None, None]
+    assert [row["event_time_unreadable"] for row in rows] == [False] * 5 + [True] * 5
+    assert [row["value"] for row in rows[6:]] == [BROKEN.decode(), None, "", None]
+    assert [row["value_bytes"] for row in rows[6:]] == [None, b"\xff\xfe no text", None, None]
 
 
 def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
@@ -104,8 +107,11 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     for batch in range(3):
         send(topic, 4, settings)
         run_job(settings, topic, tmp_path)
+        if batch == 0:
+            shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
         versions = sorted(log.name for log in (path / "_delta_log").glob("*.json"))
         assert versions == [f"{version:020}.json" for version in range(batch + 2)]
+    send(topic, 2, settings)
     # Markers of transactions take offsets; what was aborted is void.
     write_transaction(topic, [b"{}"] * 2, settings)
     write_transaction(topic, [b"{}"] * 3, settings, abort=True)
@@ -114,13 +120,19 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     assert archived(topic, settings) == in_kafka(topic, settings)
     assert len(list(path.rglob("joined-*.parquet"))) >= 1
     rows = spark.read.format("delta").load(str(path))
-    assert rows.count() == 14
+    assert rows.count() == 16
     coverage = Archive.open(topic, settings).coverage()[0]
-    assert (coverage.gaps, coverage.holes.ranges()) == ([], [(14, 18)])
+    assert (coverage.gaps, coverage.holes.ranges()) == ([], [(16, 20)])
 
     # The checkpoint is gone: the job goes on where the archive ends.
     shutil.rmtree(tmp_path / "checkpoint")
     send(topic, 2, settings, partition=1)
+    send(topic, 1, settings)
+    run_job(settings, topic, tmp_path)
+    assert archived(topic, settings) == in_kafka(topic, settings)
+    # An older copy of it is in its place: its batch begins within what is archived.
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.move(tmp_path / "older", tmp_path / "checkpoint")
     send(topic, 1, settings)
     run_job(settings, topic, tmp_path)
     assert archived(topic, settings) == in_kafka(topic, settings)
@@ -130,7 +142,7 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     assert [
         [line[name] for name in ("partition", "first", "last", "records", "holes", "gaps", "lag")]
         for line in json.loads(status.stdout)
-    ] == [[0, 0, 19, 15, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
+    ] == [[0, 0, 22, 18, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
 
 
 def test_a_record_that_the_topic_has_dropped_is_traced_from_the_archive(

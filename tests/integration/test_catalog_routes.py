@@ -22,9 +22,10 @@ from headwater.catalog.ingest.offsets import OffsetRange
 from headwater.catalog.store import migrate
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.retention import sweep
-from headwater.catalog.store.schema import newest
-from headwater.errors import UnsupportedVersionError
-from headwater.settings import Settings
+from headwater.catalog.store.schema import migrations, newest
+from headwater.errors import DatabaseUnavailableError, SettingError, UnsupportedVersionError
+from headwater.services.catalog import database_url
+from headwater.settings import Settings, load
 from headwater.testing.fixtures import local_settings
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -134,6 +135,28 @@ def test_a_record_leads_to_its_batch_and_to_what_the_batch_read(catalog: Catalog
         assert catalog.call("GET", f"/records/{missing}").status_code == 404
 
 
+def test_a_trace_has_every_batch_that_wrote_what_was_read(catalog: Catalog) -> None:
+    def part(topic: str, first: int, last: int) -> dict[str, Any]:
+        place = {"namespace": "kafka://many", "topic": topic, "partition": 0}
+        return {**place, "first": first, "last": last}
+
+    for number in range(4):
+        # Topics that no input or output of the event names are found as well.
+        wrote = {"batch": number, "outputs": [part("made", 10 * number, 10 * number + 9)]}
+        catalog.send(
+            run_event(
+                "RUNNING",
+                job="many",
+                at=f"2026-01-01T00:00:{number:02}Z",
+                run_facets={"headwater_offsets": wrote},
+            )
+        )
+    read = {"batch": 0, "inputs": [part("made", 5, 35)], "outputs": [part("end", 0, 3)]}
+    catalog.send(run_event("RUNNING", job="one", run_facets={"headwater_offsets": read}))
+    (trace,) = catalog.get("/records/end/0/2")["trace"]
+    assert [made["batch"] for made in trace["writtenBy"]] == [0, 1, 2, 3]
+
+
 def test_the_facets_schema_ships_with_the_package_and_names_every_field() -> None:
     from importlib import resources
 
@@ -202,6 +225,28 @@ def test_two_migrations_at_once_end_with_one_schema_and_a_newer_one_is_refused(
         migrate(database)
 
 
+def test_a_database_of_an_older_schema_is_brought_up_to_date_with_what_it_holds(
+    postgres: str,
+) -> None:
+    database = fresh_database(postgres)
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "CREATE TABLE schema_versions "
+            "(version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        first = migrations()[1].replace("{default_namespace}", run_id("default"))
+        connection.execute(first.encode())
+        connection.execute("INSERT INTO schema_versions VALUES (1)")
+        connection.execute(
+            "INSERT INTO runs (id, job_id, job_at, seen_at) "
+            "VALUES (gen_random_uuid(), gen_random_uuid(), now(), now())"
+        )
+    assert migrate(database) == 1
+    assert migrate(database) == newest()
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT job_told FROM runs").fetchall() == [(True,)]
+
+
 def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
     headwater: Headwater, tmp_path: Path
 ) -> None:
@@ -214,6 +259,10 @@ def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
         page = requests.get(f"http://localhost:{home.catalog.page_port}/", timeout=10)
         assert page.status_code == 200
         assert "text/html" in page.headers["content-type"]
+        # The page is guarded like the API: no frames, no scripts of others, no rebound names.
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        rebound = {"Host": "evil.example"}
+        assert requests.get(page.url, headers=rebound, timeout=10).status_code == 403
         below = f"http://localhost:{home.catalog.page_port}/api/v1/namespaces"
         assert requests.get(below, timeout=10).json()["namespaces"]
         key = headwater("keys", "create", "me", "--role", "write", "--json", settings=home)
@@ -227,6 +276,26 @@ def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
     finally:
         stopped = headwater("down", "--wipe", "--json", settings=home)
     assert json.loads(stopped.stdout)["stopped"] == ["catalog", "postgres"]
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        (
+            "postgresql://me:secret word@host:x/y z",
+            SettingError,
+            "HEADWATER_CATALOG__DATABASE_URL",
+        ),
+        ("postgresql://me:secret@127.0.0.1:1/x", DatabaseUnavailableError, "Connection refused"),
+    ],
+)
+def test_what_is_wrong_with_a_database_is_said_without_its_password(
+    url: str, error: type[Exception], said: str
+) -> None:
+    # What `serve` and `keys` ask first.
+    with pytest.raises(error, match=said) as raised:
+        database_url(load(catalog={"database_url": url}))
+    assert "secret" not in str(raised.value)
 
 
 def test_serve_without_a_database_says_what_to_do(headwater: Headwater, tmp_path: Path) -> None:

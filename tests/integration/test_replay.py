@@ -204,7 +204,7 @@ def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:
     content = outcome.folder.manifest_content()
     assert content is not None
     file = outcome.folder.path / "manifest.json"
-    content["result"]["written_checksum"] = "0" * 30
+    content["result"]["written_checksum"] = "0" * 16
     file.write_text(json.dumps(content))
     check = check_replay(outcome.folder, world.settings, lambda: world.spark)
     assert check.findings == ["the target has 4 records, but some are not what they were"]
@@ -228,9 +228,7 @@ def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
     found = world.plan(world.request(where="page = 'home'", key="1")).plan
     assert found.records == {0: 2, 1: 2}
     assert {p: of.ranges() for p, of in found.offsets.items()} == {0: [(1, 7)], 1: [(1, 7)]}
-    by_field = world.request(
-        whole, where="json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
-    )
+    by_field = "json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
     assert world.plan(world.request(whole, where=by_field)).plan.records == {0: 1, 1: 1}
     target = new_topic("replay-filtered", world)
     request = world.request(where="page = 'home' and partition = 1", key="1", target=target)
@@ -384,7 +382,8 @@ def test_rows_in_a_table_are_taken_back_exactly(world: World, tmp_path: Path) ->
     assert (undone.state, undone.undone_rows) == ("undone", 5)
     assert rows() == [row for row in both if row[1] == other.run_id]
     assert check_replay(folder, world.settings, lambda: world.spark).passed
-    assert undo_replay(folder, world.settings, lambda: world.spark) == undone
+    again = undo_replay(folder, world.settings, lambda: world.spark)
+    assert again.as_json() == undone.as_json()
     # Asked for once more, it is done anew.
     anew = world.manifest(request)
     assert anew.plan.replay_id == f"{first.plan.replay_id}-2"

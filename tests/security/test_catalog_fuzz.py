@@ -9,30 +9,37 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
-from tests.catalog_support import Catalog, dataset, fresh_database, run_event, running
+from tests.catalog_support import (
+    Catalog,
+    bearer,
+    dataset,
+    fresh_database,
+    guarded,
+    run_event,
+    running,
+)
 
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key
 from headwater.settings import Settings
 
-# A short pass in every run, the same each time.
-EXAMPLES = 6
-FEW = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+
+def few(examples: int) -> settings:
+    """A short pass in every run, the same each time."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 @pytest.fixture(scope="module")
 def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
     database = fresh_database(postgres)
     migrate(database)
-    changed = headwater_settings.catalog.model_copy(update={"require_keys": True})
-    with running(headwater_settings.model_copy(update={"catalog": changed}), database) as found:
-        _, key = create_key(database, "fuzz", "admin", None)
-        found.headers = {"Authorization": f"Bearer {key}"}
+    with running(guarded(headwater_settings), database) as found:
+        found.headers = bearer(create_key(database, "fuzz", "admin", None)[1])
         found.send(run_event(outputs=[dataset("x", fields=["a"])]))
         yield found
 
@@ -50,7 +57,7 @@ def test_no_request_with_a_key_ends_in_a_server_error(service: Catalog) -> None:
     count = 0
     for operation in operations(service):
 
-        @FEW
+        @few(6)
         @given(case=operation.as_strategy())
         def send(case: Any) -> None:
             answer = case.call(headers=service.headers, timeout=30)
@@ -64,7 +71,7 @@ def test_no_request_with_a_key_ends_in_a_server_error(service: Catalog) -> None:
 def test_no_request_without_a_key_gets_further_than_the_door(service: Catalog) -> None:
     for operation in operations(service):
 
-        @FEW
+        @few(2)
         @given(case=operation.as_strategy())
         def send(case: Any) -> None:
             answer = case.call(timeout=30)

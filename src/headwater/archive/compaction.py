@@ -8,6 +8,7 @@ written again a few times and not with every compaction.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import os
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -26,6 +28,7 @@ from headwater.archive.commit import NewFile, check_protocol, commit_lock, repla
 from headwater.archive.contract import COLUMNS, OWN_FOLDER, PARTITIONED_BY, ROW_GROUP_ROWS
 from headwater.archive.files import ArchiveFile, milliseconds
 from headwater.archive.reader import Archive
+from headwater.errors import ArchiveError, DiskFullError, HeadwaterError
 from headwater.settings import Settings
 
 # A new file takes in files up to so much together.
@@ -107,10 +110,18 @@ def compact(
     """Join small files; other processes may write to the archive and read from it meanwhile.
 
     Raises:
-        ArchiveError: a file can't be read, or the table asks for more than is known here.
-        OSError: the disk is full, or can't be written; what was committed before stays.
+        ArchiveError: a file can't be read or written, or the table asks for more than is known
+            here; what was committed before stays.
+        DiskFullError: there is no space for the new files.
     """
     check_protocol(archive)
+    try:
+        return _compact(archive, settings, everything, watch)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _failed(archive, error) from error
+
+
+def _compact(archive: Archive, settings: Settings, everything: bool, watch: Watch) -> Compacted:
     archive.refresh()
     before = len(archive.files)
     runs = runs_to_join(archive.files, _small_bytes(settings), everything=everything)
@@ -127,6 +138,15 @@ def compact(
             left += len(chosen)
         watch(min(joined, total), total)
     return Compacted(before, len(archive.files), joined, left)
+
+
+def _failed(archive: Archive, error: Exception) -> HeadwaterError:
+    what = f"{archive.path} could not be compacted: {error}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        hint = "make space and try again; nothing was changed"
+        return DiskFullError(what, hint=hint, path=str(archive.path))
+    hint = "`headwater archive status` shows whether records are missing"
+    return ArchiveError(what, hint=hint, path=str(archive.path))
 
 
 def vacuum(archive: Archive) -> int:

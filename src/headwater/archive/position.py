@@ -95,3 +95,24 @@ def refuse_other_checkpoint(reading: Reading, behind: Mapping[int, int], archive
                 "the archive ends",
                 checkpoint=str(reading.checkpoint),
             )
+
+
+def refuse_old_checkpoint(
+    reading: Reading, archive: Archive, states: Sequence[TopicPartitionState]
+) -> None:
+    """Where an older copy of a checkpoint would begin, the topic may have nothing any more.
+
+    Raises:
+        CheckpointError: nothing is lost, but Spark would fail for it.
+    """
+    next_to_read = reading.committed.get(archive.topic, reading.started.get(archive.topic, {}))
+    for state in states:
+        offset = next_to_read.get(state.partition, state.first)
+        if offset < state.first:
+            raise CheckpointError(
+                f"{reading.checkpoint} would read {archive.topic}/{state.partition} from {offset} "
+                f"on, and the topic begins at {state.first}",
+                hint="the archive has what lies between; remove the checkpoint, and the job goes "
+                "on where the archive ends",
+                checkpoint=str(reading.checkpoint),
+            )

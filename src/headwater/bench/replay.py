@@ -7,11 +7,11 @@ also plans, checks what is archived and keeps its manifest in that time.
 from __future__ import annotations
 
 import tempfile
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from headwater.bench.copying import Copy, new_topic, time_copies
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.generator import generate
 from headwater.jobs.data_synchronization_job import main as archive_job
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.kafka import RecordProducer
@@ -27,6 +27,9 @@ _RECORDS = 400_000
 _PARTITIONS = 2
 _REPEATS = 5
 _SOURCE, _TARGET = "bench-replay-source", "bench-replay-target"
+# An hour holds 100,000 of them.
+_BETWEEN = timedelta(milliseconds=36)
+_START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - the times of clicks name no zone
 _STREAMING, _REPLAY = "visits_converter_streaming_job", "replay of the same records"
 
 
@@ -56,10 +59,20 @@ def _fill(settings: Settings, place: Path) -> None:
     """Clicks, as many in each partition, and their archive."""
     create_session("bench_replay", settings, connectors=("kafka", "delta"))
     with RecordProducer(settings) as producer:
-        for number, (key, value) in enumerate(generate("clicks", _RECORDS)):
-            producer.send(_SOURCE, value, key, partition=number % _PARTITIONS)
+        for number in range(_RECORDS):
+            producer.send(
+                _SOURCE, _click(number), b"%d" % (number // 10), partition=number % _PARTITIONS
+            )
     options = ["--input-topic", _SOURCE, "--checkpoint", str(place / "checkpoint")]
     archive_job.main(["--available-now", "--quiet", *options], standalone_mode=False, obj=settings)
+
+
+def _click(number: int) -> bytes:
+    """As `generate clicks` makes them, but many in an hour and not one a minute: the archive has
+    a file for each hour at least."""
+    time = (_START + number * _BETWEEN).isoformat(timespec="microseconds")
+    content = f'"event_id": "click-{number}", "visit_id": {number // 10}, "event_time": "{time}"'
+    return f'{{{content}, "page": "page_{number % 20}"}}'.encode()
 
 
 def _streaming(settings: Settings) -> Copy:

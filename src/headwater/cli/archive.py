@@ -148,7 +148,7 @@ def read(
         else:
             click.echo(as_line(record, headers, timestamps, partitions))
     for number, missing in plan.missing.items():
-        messages.print(f"not archived: {topic}/{number} {_named(missing.ranges())}", markup=False)
+        click.echo(f"not archived: {topic}/{number} {_named(missing.ranges())}", err=True)
     if plan.missing:
         click.get_current_context().exit(1)
 

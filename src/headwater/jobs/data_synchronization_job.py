@@ -17,6 +17,7 @@ from headwater.archive.holes import note_holes
 from headwater.archive.position import (
     next_offsets,
     refuse_gaps,
+    refuse_old_checkpoint,
     refuse_other_checkpoint,
     refuse_topic_made_anew,
 )
@@ -26,7 +27,7 @@ from headwater.archive.table import append, make_table, without
 from headwater.checkpoint import read_reading
 from headwater.delivery.lease import lease, only_writer
 from headwater.deltafiles.intervals import Intervals
-from headwater.errors import ArchiveError, InternalError
+from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import TopicPartitionState, ensure_topic, partition_states, topic_id
 from headwater.settings import Settings
@@ -147,9 +148,10 @@ def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptio
     if options.own["allow_gaps"]:
         _tell_of_gaps(archive.topic, behind, states, options.say)
     else:
+        refuse_gaps(archive.topic, behind, states)
         if reading is not None:
             refuse_other_checkpoint(reading, behind, archive)
-        refuse_gaps(archive.topic, behind, states)
+            refuse_old_checkpoint(reading, archive, states)
     if not behind:
         return options.starting_offsets
     offsets = {
@@ -241,9 +243,9 @@ class ArchiveBatches:
             if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
                 self._vacuumed = time.monotonic()
                 vacuum(self._archive)
-        except OSError as error:
+        except (ArchiveError, UnavailableError) as error:
             # Archiving goes on, and tries again behind the next batch.
-            self._say(f"small files were not joined: {error}")
+            self._say(f"small files were not joined: {error.message}")
 
 
 if __name__ == "__main__":

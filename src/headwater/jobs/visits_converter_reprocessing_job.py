@@ -82,7 +82,8 @@ def main(settings: Settings | None, /, **given: Any) -> None:
     outcome = replay(request, settings, Session(settings, say, _watch), say)
     manifest = outcome.manifest
     if manifest is None:
-        return
+        # Stopped by a signal, behind a step.
+        click.get_current_context().exit(1)
     if not outcome.new:
         say(f"replay {outcome.folder.replay_id} was done before: nothing is written")
         return

@@ -1,4 +1,4 @@
-"""Headwater's own Java: a small sink for Spark, compiled once per machine.
+"""Headwater's own Java: a sink and a function for Spark, compiled once per machine.
 
 The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
 The result lies in the cache beside the jars it was made from, named after their content.
@@ -22,7 +22,7 @@ from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings
 
 # Each beside the Python that uses it.
-_FOLDERS = ("delivery/java", "enrichment/java")
+_FOLDERS = ("archive/java", "delivery/java", "enrichment/java")
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
 # Zip has no older date; a date that never changes makes the same jar from the same sources.

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.contract import archive_path
+from headwater.archive.reader import Archive
 from headwater.replay.digest import Checksum
-from headwater.replay.digest_columns import checksum_metrics, checksum_of, record_hash
+from headwater.replay.digest_columns import (
+    checksum_metrics,
+    checksum_of,
+    know_digest,
+    record_hash,
+)
 from headwater.replay.identities import CONTENT
 from headwater.replay.plan import Plan
 from headwater.replay.rows import ArchiveRows, address_text
@@ -17,14 +22,15 @@ from headwater.settings import Settings
 
 def read_checksum(plan: Plan, spark: SparkSession, settings: Settings) -> Checksum:
     """Of the archived records that the plan selects now."""
-    path = archive_path(plan.topic, settings)
+    archive = Archive.open(plan.topic, settings)
     # The predicate was checked when the plan was made; fields are those of the logic.
-    rows = ArchiveRows.open(spark, path, plan.filters, plan.fields).in_order(plan.offsets)
+    rows = ArchiveRows.open(spark, archive, plan.filters, plan.fields).in_order(plan.offsets)
     return _checksum(rows.select(record_hash(address_text(), F.col("key"), F.col("value"))))
 
 
 def written_checksum(plan: Plan, run_id: str, spark: SparkSession) -> Checksum:
     """Of the rows that a replay has in a table."""
+    know_digest(spark)
     return _checksum(rows_of_run(spark, plan.target, run_id).select(CONTENT))
 
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from headwater.archive.reader import Archive
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, ReplayRefusedError, TopicNotFoundError
-from headwater.kafka import RecordReader, partition_states
+from headwater.kafka import RecordReader, partition_states, topic_id
 from headwater.model import Address, Record
 from headwater.replay.ancestry import inputs_made_by, inputs_of
 from headwater.replay.coverage import NOT_YET, Extent, Gap, Resolved, resolve
 from headwater.replay.folder import ReplayFolder, all_replays
 from headwater.replay.logic import Logic
+from headwater.replay.loops import next_count
 from headwater.replay.manifest import DONE
 from headwater.replay.plan import Plan, canonical, steps_for
 from headwater.replay.selection import Selection
@@ -85,7 +86,8 @@ def make_plan(request: Request, settings: Settings, sessions: Sessions) -> Plann
 
     Raises:
         ArchiveError: there is no archive, or it is damaged.
-        ReplayRefusedError: records are missing, or the target is the source.
+        ReplayRefusedError: records are missing, the target is the source, or the records have
+            been replayed too often.
         InputError: nothing is selected, or the selection makes no sense.
     """
     _refuse_source(request)
@@ -101,6 +103,8 @@ def make_plan(request: Request, settings: Settings, sessions: Sessions) -> Plann
         raise _refused(gaps)
     plan = _plan(request, resolved, gaps, archive, settings, sessions)
     plan, known = _attempt(plan, request.again, settings)
+    if known is None:
+        plan = plan.counted(next_count(archive, plan.offsets, settings))
     behind = {p: extents[p].behind for p in plan.offsets if extents[p].behind}
     return _planned(plan, archive, behind, known)
 
@@ -136,7 +140,9 @@ def _extents(topic: str, archive: Archive, settings: Settings) -> dict[int, Exte
         for partition, found in archive.coverage().items()
     }
     try:
-        states = partition_states(topic, settings)
+        # The ends of a topic that was made anew are those of other records.
+        same = topic_id(topic, settings) == archive.topic_id
+        states = partition_states(topic, settings) if same else []
     except TopicNotFoundError:
         return extents
     for state in states:
@@ -234,7 +240,7 @@ def _count(
     no match, changes no plan."""
     from headwater.replay.rows import ArchiveRows
 
-    rows = ArchiveRows.open(sessions(), archive.path, filters, request.logic.fields)
+    rows = ArchiveRows.open(sessions(), archive, filters, request.logic.fields)
     found = rows.count(offsets)
     narrowed = {
         one.partition: offsets[one.partition] & Intervals.of((one.first, one.last)) for one in found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.contract import archive_path
+from headwater.archive.reader import Archive
 from headwater.delivery.sink import ORDINAL_COLUMN
 from headwater.deltafiles.intervals import Intervals
 from headwater.pipeline import rows_to_send
@@ -46,8 +46,8 @@ def preview(
     plan: Plan, logic: Logic, spark: SparkSession, settings: Settings, sample: int
 ) -> list[Difference]:
     """The results of the plan's first records, so many; nothing is written."""
-    path = archive_path(plan.topic, settings)
-    archived = ArchiveRows.open(spark, path, plan.filters, plan.fields)
+    archive = Archive.open(plan.topic, settings)
+    archived = ArchiveRows.open(spark, archive, plan.filters, plan.fields)
     rows = archived.in_order(plan.offsets).limit(sample).cache()
     try:
         outputs = logic.function(with_lineage(rows))

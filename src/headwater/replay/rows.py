@@ -6,7 +6,7 @@ and no row changes its place on the way to the sink.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -15,15 +15,21 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.contract import VALUE_SQL
+from headwater.archive.contract import COLUMNS as ARCHIVE_COLUMNS
+from headwater.archive.contract import PARTITIONED_BY, VALUE_SQL
+from headwater.archive.reader import Archive
 from headwater.delivery.dead_letter import parse_json
 from headwater.deltafiles.intervals import Intervals
-from headwater.replay.headers import REPLAY_COUNT
+from headwater.replay.digest_columns import know_digest
 from headwater.replay.predicate import checked_predicate
 
 # As Spark's Kafka source names them.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
+# What a file holds; the columns of its folder's name are not among them.
+_SCHEMA = ", ".join(
+    f"`{name}` {kind}" for name, kind in ARCHIVE_COLUMNS.items() if name not in PARTITIONED_BY
+)
 # More comparisons than this for each row are slower than looking its offset up.
 _MAX_COMPARISONS = 64
 _RECORD = "_record"
@@ -33,7 +39,8 @@ _RECORD = "_record"
 class ArchiveRows:
     """The rows of an archive that pass a replay's filters."""
 
-    table: DataFrame
+    spark: SparkSession
+    archive: Archive
     filters: Mapping[str, Any] = field(default_factory=dict)
     # Of a JSON value, for the predicate.
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -42,14 +49,17 @@ class ArchiveRows:
     def open(
         cls,
         spark: SparkSession,
-        path: Path,
+        archive: Archive,
         filters: Mapping[str, Any],
         fields: Mapping[str, str],
     ) -> ArchiveRows:
-        """Read the table that lies there."""
-        table = spark.read.format("delta").load(f"file://{path}")
-        rows = table.withColumn("value", F.expr(VALUE_SQL)).select(*COLUMNS)
-        return cls(rows, filters, fields)
+        """Read this version of an archive."""
+        know_digest(spark)
+        return cls(spark, archive, filters, fields)
+
+    def empty(self) -> DataFrame:
+        """No rows, of the same columns."""
+        return self._read([])
 
     def in_order(self, offsets: Mapping[int, Intervals]) -> DataFrame:
         """The records at these offsets; those of a partition in one task and in their order."""
@@ -70,15 +80,9 @@ class ArchiveRows:
         )
         return [Counted(**row.asDict()) for row in found.orderBy("partition").collect()]
 
-    def most_replayed(self, offsets: Mapping[int, Intervals]) -> int:
-        """How often the record was replayed that was most often."""
-        parts = [self._matching(partition, of) for partition, of in sorted(offsets.items())]
-        rows = reduce(DataFrame.unionAll, parts).where(F.col("headers").isNotNull())
-        (row,) = rows.agg(F.max(_replay_count())).collect()
-        return int(row[0] or 0)
-
     def _matching(self, partition: int, offsets: Intervals) -> DataFrame:
-        rows = _at(self.table.where(F.col("partition") == partition), offsets)
+        files = self.archive.files_of({partition: offsets})
+        rows = _at(self._read(files).where(F.col("partition") == partition), offsets)
         given = self.filters
         if given.get("since_ms") is not None:
             rows = rows.where(F.col("timestamp") >= _time(given["since_ms"]))
@@ -89,6 +93,15 @@ class ArchiveRows:
         if given.get("where") is not None:
             rows = self._where(rows, given["where"])
         return rows
+
+    def _read(self, files: Sequence[Path]) -> DataFrame:
+        """Exactly these files: which ones hold an offset is known, and Delta need not look."""
+        there = [f"file://{file}" for file in files if file.is_file()]
+        if there:
+            rows = self.spark.read.schema(_SCHEMA).parquet(*there)
+        else:
+            rows = self.spark.createDataFrame([], _SCHEMA)
+        return rows.withColumn("value", F.expr(VALUE_SQL)).select(*COLUMNS)
 
     def _where(self, rows: DataFrame, text: str) -> DataFrame:
         """The rows for which a user's predicate holds: of plain columns and of decoded fields."""
@@ -137,11 +150,6 @@ def _at(rows: DataFrame, offsets: Intervals) -> DataFrame:
         F.explode(F.sequence("first", "last")).alias("offset")
     )
     return rows.join(F.broadcast(wanted), "offset", "left_semi").select(*COLUMNS)
-
-
-def _replay_count() -> Column:
-    found = F.filter("headers", lambda header: header["key"] == REPLAY_COUNT)
-    return F.try_element_at(found, F.lit(-1))["value"].cast("string").try_cast("int")
 
 
 def _time(milliseconds: int) -> Column:

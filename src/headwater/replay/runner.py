@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater import faultpoints
-from headwater.archive.contract import archive_path
 from headwater.archive.reader import Archive
 from headwater.delivery.lease import lease
-from headwater.errors import HeadwaterError, QueryFailedError, ReplayRefusedError
+from headwater.errors import HeadwaterError, QueryFailedError
 from headwater.replay.digest_columns import checksum_of
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.logic import Logic
@@ -58,7 +57,6 @@ def run_plan(
     SIGTERM and SIGINT end it behind the step that runs.
 
     Raises:
-        ReplayRefusedError: the records have been replayed too often.
         UnsafeDeliveryError: Spark's settings would break what is promised for a topic.
         CheckpointInUseError: another process runs the same replay.
         QueryFailedError: a step failed; the same command goes on with it.
@@ -70,43 +68,24 @@ def run_plan(
     folder.path.mkdir(parents=True, exist_ok=True)
     stop = StopSignal()
     with stop.on_signals(), lease(folder.path, spark):
-        rows = _rows(plan, spark, settings)
         if folder.exists():
             plan = folder.plan()
         else:
-            plan = _guarded(plan, rows, settings)
             folder.begin(plan, request, now_text())
+        rows = _rows(plan, spark, settings)
         run = _Run(Context(spark, plan, logic, folder, settings), rows, say)
         run.prepare()
         while not stop.requested and run.next_step < plan.steps:
             run.take_step()
         if run.next_step < plan.steps:
-            say(f"stopped behind step {run.next_step} of {plan.steps}")
+            say(f"stopped behind step {run.next_step} of {plan.steps}; the same command goes on")
             return Outcome(folder, None, new=True)
         return Outcome(folder, run.finish(), new=True)
 
 
 def _rows(plan: Plan, spark: SparkSession, settings: Settings) -> ArchiveRows:
-    return ArchiveRows.open(spark, archive_path(plan.topic, settings), plan.filters, plan.fields)
-
-
-def _guarded(plan: Plan, rows: ArchiveRows, settings: Settings) -> Plan:
-    """The plan with the count that its records will carry: the loop guard.
-
-    Raises:
-        ReplayRefusedError: they have been replayed as often as is allowed.
-    """
-    before = rows.most_replayed(plan.offsets)
-    most = settings.replay.max_replays
-    if before >= most:
-        raise ReplayRefusedError(
-            f"some of these records have been replayed {before} times already: a replay seems to "
-            "feed itself",
-            hint=f"HEADWATER_REPLAY__MAX_REPLAYS is {most}; look where {plan.topic!r} gets its "
-            "records from",
-            topic=plan.topic,
-        )
-    return plan.counted(before + 1)
+    archive = Archive.open(plan.topic, settings)
+    return ArchiveRows.open(spark, archive, plan.filters, plan.fields)
 
 
 class _Run:
@@ -125,7 +104,8 @@ class _Run:
     def prepare(self) -> None:
         """Check that the target can be written to, and note where it ends."""
         plan = self._context.plan
-        self._target.prepare(self._outputs(self._rows.in_order(plan.offsets)))
+        # Not the ordered rows: whether the logic itself moves rows about is asked of its plan.
+        self._target.prepare(self._outputs(self._rows.empty()))
         self._context.folder.note_ends("before", self._target.ends())
         if self.next_step or self._cut_off is not None:
             self._say(f"going on with step {self.next_step + 1} of {plan.steps}")
@@ -167,7 +147,7 @@ class _Run:
             context.folder.result(),
             context.folder.began(),
             now_text(),
-            Archive.open(context.plan.topic, context.settings).version,
+            self._rows.archive.version,
             context.folder.noted_ends("before"),
             ends,
         )

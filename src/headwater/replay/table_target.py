@@ -114,6 +114,8 @@ def rows_of_run(spark: SparkSession, target: str, run_id: str) -> DataFrame:
 
 def remove_run(spark: SparkSession, target: str, run_id: str) -> int:
     """Take the rows of a replay back, and no others, in one commit; returns how many."""
+    if not (table_path(target) / "_delta_log").is_dir():
+        return 0
     jvm = spark._jvm.io.delta.tables.DeltaTable  # type: ignore[union-attr]  # noqa: SLF001
     table = jvm.forPath(spark._jsparkSession, f"file://{table_path(target)}")  # noqa: SLF001
     rows = read_table(spark, target).where(F.col(COLUMN)["run_id"] == run_id).count()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from headwater.catalog.store import check_database
 from headwater.errors import HeadwaterError, InputError, MissingPartError
 from headwater.jvm.jars import Watcher
 from headwater.services.postgres import PostgresServer
@@ -27,9 +28,13 @@ def database_url(settings: Settings) -> str:
     """The user's own database, or the local one; with its password, not for logs.
 
     Raises:
+        SettingError: the address can't be read.
+        DatabaseUnavailableError: nobody answers there, or the login is refused.
+        UnsupportedVersionError: the server is too old.
         InputError: there is neither.
     """
     if settings.catalog.database_url is not None:
+        check_database(settings)
         return settings.catalog.database_url.get_secret_value()
     local = PostgresServer(settings)
     if local.state().state is State.STOPPED:

@@ -90,6 +90,9 @@ class CatalogSettings(Section):
     max_depth: int = Field(
         100, ge=10, le=200, description="Deepest nesting of JSON in a request; above it 413."
     )
+    max_batch_events: int = Field(
+        10_000, ge=1, description="Most events of one batch; above it 413."
+    )
     max_rows: int = Field(
         1000, ge=1, description="Most entries of a list; more are cut with `truncated`."
     )

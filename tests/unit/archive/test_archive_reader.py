@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import WriterProperties, write_deltalake
 from tests.archive_tables import SCHEMA, make_archive, record, row_of, write_batch
 
 from headwater.archive.contract import OWN_FOLDER, archive_path
@@ -45,7 +45,8 @@ def test_a_range_is_read_in_order_over_hours_that_lie_side_by_side(tmp_path: Pat
     write_batch(tmp_path, [record(n) for n in range(50)], hours=(7, 8, 9), row_group=4)
     # Not in order within the file, as after a sort by the hour.
     backwards = pa.Table.from_pylist([row_of(record(n), (7,)) for n in range(59, 49, -1)], SCHEMA)
-    write_deltalake(str(tmp_path), backwards, mode="append")
+    small = WriterProperties(max_row_group_size=3)
+    write_deltalake(str(tmp_path), backwards, mode="append", writer_properties=small)
     archive = Archive(tmp_path)
     assert offsets(archive, 5, 57) == list(range(5, 58))
     several = Intervals.of((3, 4), (20, 22), (59, 70))

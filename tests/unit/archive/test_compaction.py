@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
-from tests.archive_tables import make_archive, record, write_batch
+from deltalake import DeltaTable, write_deltalake
+from tests.archive_tables import SCHEMA, make_archive, record, row_of, write_batch
 
 from headwater import faultpoints
 from headwater.archive.compaction import compact, is_due, vacuum
 from headwater.archive.contract import OWN_FOLDER
 from headwater.archive.reader import Archive
 from headwater.deltafiles.intervals import Intervals
-from headwater.errors import ArchiveError
+from headwater.errors import ArchiveError, DiskFullError
 from headwater.model import Record
 from headwater.settings import Settings
 
@@ -112,7 +113,7 @@ def test_a_compaction_that_fails_leaves_the_table_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(DiskFullError, match="No space left"):
         compact(Archive(tmp_path), SETTINGS, everything=True)
     monkeypatch.undo()
     faultpoints.arm("before_archive_compaction=raise")
@@ -148,6 +149,25 @@ def test_on_schedule_it_waits_for_enough_files_and_leaves_large_ones_alone(tmp_p
     assert len(archive.files) == 2 + 2 + 2 + 4
     assert not is_due(archive, settings)
     assert archive.coverage()[0].gaps == []
+
+
+def test_rows_that_are_not_in_order_are_put_in_order(tmp_path: Path) -> None:
+    fill(tmp_path, 1, size=10)
+    rows = [row_of(record(n), (7,)) for n in range(29, 9, -1)]
+    write_deltalake(str(tmp_path), pa.Table.from_pylist(rows, SCHEMA), mode="append")
+    archive = Archive(tmp_path)
+    compact(archive, SETTINGS, everything=True)
+    (joined,) = (f for f in archive.files if (f.hour[3], f.partition) == (7, 0))
+    offsets = pq.read_table(joined.path)["offset"].to_pylist()
+    assert offsets == [*range(0, 10, 2), *range(10, 30)]
+
+
+def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    archive = Archive(tmp_path)
+    archive.files[0].path.unlink()
+    with pytest.raises(ArchiveError, match="could not be compacted"):
+        compact(archive, SETTINGS, everything=True)
 
 
 def test_a_table_that_asks_writers_for_more_is_left_alone(tmp_path: Path) -> None:

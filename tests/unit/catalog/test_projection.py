@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,15 +22,31 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def _event(kind: str, minute: int, names: list[str], facet: int) -> Event:
     at = (START + timedelta(minutes=minute)).isoformat()
-    column = {"inputFields": [{"namespace": "data", "name": names[0], "field": "a"}]}
+    column = {"inputFields": [{"namespace": "mentioned", "name": names[0], "field": "a"}]}
+    written = {"namespace": "kafka://k", "topic": "t", "partition": 0, "first": 0, "last": facet}
+    output = dataset(
+        names[-1],
+        fields=["b"],
+        columnLineage={"fields": {"b": column}},
+        symlinks={"identifiers": [{"namespace": "hive", "name": names[0]}]},
+        dataSource={"name": f"source {facet}", "uri": names[0]},
+    )
     return read_event(
         run_event(
             kind,
             run=run_id(str(minute % 2)),
             at=at,
             inputs=[dataset(names[0], fields=["a"])],
-            outputs=[dataset(names[-1], fields=["b"], columnLineage={"fields": {"b": column}})],
-            run_facets={"seen": {"number": facet}},
+            outputs=[output],
+            run_facets={
+                "seen": {"number": facet},
+                "headwater_offsets": {"batch": 0, "jobVersion": names[0], "outputs": [written]},
+                # Runs that name each other's jobs: what they say themselves goes before.
+                "parent": {
+                    "run": {"runId": run_id(str((minute + 1) % 2))},
+                    "job": {"namespace": "tests", "name": names[0]},
+                },
+            },
         )
     )
 
@@ -127,6 +144,15 @@ def test_what_is_not_json_is_refused(text: bytes) -> None:
 def test_a_job_version_is_the_one_that_marquez_shows() -> None:
     found = job_version_id("golden", "dag_orders", [], [], None)
     assert str(found) == "8a665362-fbf0-3ebb-be91-535749c84830"
+
+
+def test_a_long_chain_of_names_is_walked_once() -> None:
+    # A name for each link of the way would take hours.
+    chain = [content_id(str(i).encode()) for i in range(20_000)]
+    links = [(alias, named, START) for alias, named in itertools.pairwise(chain)]
+    assert set(canonical_names(links).values()) == {chain[-1]}
+    closed = canonical_names([*links, (chain[-1], chain[0], START + timedelta(hours=1))])
+    assert set(closed.values()) == {chain[-1]}
 
 
 def test_names_that_name_each_other_lead_to_one_of_them() -> None:

@@ -37,7 +37,13 @@ def children_of(index: LineageIndex, place: tuple[str, int], parents: set[int]) 
     return found
 
 
-def test_every_edge_is_found_from_its_parent_and_no_other(tmp_path: Path) -> None:
+def parents_of(index: LineageIndex, child: Address) -> set[str]:
+    wanted = {(child.topic, child.partition): Intervals.of((child.offset, child.offset))}
+    found = index.parents_of(wanted)
+    return {str(Address(*place, offset)) for place, of in found.items() for offset in of.offsets()}
+
+
+def test_every_edge_is_found_from_both_of_its_ends_and_no_other(tmp_path: Path) -> None:
     chance = random.Random(3)  # noqa: S311
     edges: dict[Address, set[str]] = {}
     for _ in range(4):  # commits
@@ -58,6 +64,13 @@ def test_every_edge_is_found_from_its_parent_and_no_other(tmp_path: Path) -> Non
     for parent, expected in edges.items():
         place = (parent.topic, parent.partition)
         assert children_of(index, place, {parent.offset}) == expected
+    parents: dict[str, set[str]] = {}
+    for parent, children in edges.items():
+        for below_it in children:
+            parents.setdefault(below_it, set()).add(str(parent))
+    # Some of them: each is a look at all edges.
+    for below_it in sorted(parents)[::50]:
+        assert parents_of(index, Address.parse(below_it)) == parents[below_it]
     for place, group in groupby(sorted(edges), key=lambda a: (a.topic, a.partition)):
         some = {a.offset for a in group if a.offset % 3 == 0}
         together = set().union(*(edges[Address(*place, offset)] for offset in some))

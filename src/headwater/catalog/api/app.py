@@ -18,6 +18,8 @@ from headwater.catalog.api import (
     ingest_routes,
     job_routes,
     problems,
+    run_routes,
+    search_routes,
     shapes,
 )
 from headwater.catalog.api.guard import Guard, authorise
@@ -63,9 +65,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
     api.include_router(job_routes.router)
+    api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
     api.include_router(catalogue_routes.router)
-    api.include_router(catalogue_routes.v2_router)
+    api.include_router(search_routes.router)
+    api.include_router(search_routes.v2_router)
     api.include_router(_document_route(api))
     problems.install(api)
     return api
@@ -74,7 +78,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
 def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
     """The routes, and the same behind all that guards them."""
     api = create_api(settings, url)
-    app: ASGIApp = api
+    return api, behind_guards(api, api, settings)
+
+
+def behind_guards(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
+    """What every request passes on its way to the routes or the page, and every answer back."""
     if settings.catalog.cors_origins:
         app = CORSMiddleware(
             app,
@@ -82,7 +90,7 @@ def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return api, Wire(app, settings.catalog, keys_required=api.state.guard.required)
+    return Wire(app, settings.catalog, keys_required=api.state.guard.required)
 
 
 def _document_route(api: FastAPI) -> APIRouter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,8 @@ from headwater.settings.sections import CatalogSettings
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
+# Entries of a list that is sent to be stored by hand; each costs a row or two.
+_MOST_ENTRIES = 10_000
 
 
 async def read_body(request: Request, settings: CatalogSettings) -> bytes:
@@ -33,34 +36,45 @@ async def read_body(request: Request, settings: CatalogSettings) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise _too_large(settings)
-    unpack = zlib.decompressobj(wbits=31) if packed == "gzip" else None
+    unpack = _Gzip() if packed == "gzip" else None
     parts: list[bytes] = []
-    size = 0
+    size = sent = 0
     try:
         async with asyncio.timeout(settings.body_seconds):
             async for chunk in request.stream():
-                for part in _unpacked(chunk, unpack):
+                sent += len(chunk)
+                for part in unpack.parts(chunk) if unpack else (chunk,):
                     size += len(part)
-                    if size > most:
+                    # Both: what is packed may unpack to nothing, without an end.
+                    if max(size, sent) > most:
                         raise _too_large(settings)
                     parts.append(part)
     except TimeoutError:
         raise refused(408, f"the body took longer than {settings.body_seconds:g} s") from None
     except zlib.error:
         raise refused(400, "body is not gzip") from None
-    if unpack is not None and not unpack.eof:
+    if unpack is not None and not unpack.ended:
         raise refused(400, "body is not gzip, or was cut off")
     return b"".join(parts)
 
 
-def _unpacked(chunk: bytes, unpack: Any) -> Any:
-    if unpack is None:
-        yield chunk
-        return
-    # In pieces: a small body must not become a large one before it is counted.
-    while chunk:
-        yield unpack.decompress(chunk, _CHUNK)
-        chunk = unpack.unconsumed_tail
+class _Gzip:
+    """Unpacks a stream of one or more members, as the format allows them."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=31)
+
+    @property
+    def ended(self) -> bool:
+        return self._member.eof
+
+    def parts(self, chunk: bytes) -> Iterator[bytes]:
+        # In pieces: a small body must not become a large one before it is counted.
+        while chunk:
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=31)
+            yield self._member.decompress(chunk, _CHUNK)
+            chunk = self._member.unconsumed_tail or self._member.unused_data
 
 
 def _too_large(settings: CatalogSettings) -> ApiError:
@@ -132,11 +146,11 @@ class Fields:
             return None
 
     def names(self, key: str) -> list[str]:
-        listed = self._checks.list(self._body.get(key), key)
+        listed = self._list(key)
         return [self._checks.name(each, f"{key}[{i}]") for i, each in enumerate(listed)]
 
     def dataset_names(self, key: str) -> list[tuple[str, str]]:
-        listed = self._checks.list(self._body.get(key), key)
+        listed = self._list(key)
         found: list[tuple[str, str]] = []
         for i, each in enumerate(listed):
             one = self._checks.object(each, f"{key}[{i}]")
@@ -148,7 +162,7 @@ class Fields:
         if self._body.get(key) is None:
             return None
         found: list[dict[str, Any]] = []
-        for i, each in enumerate(self._checks.list(self._body[key], key)):
+        for i, each in enumerate(self._list(key)):
             one = Fields(self._checks.object(each, f"{key}[{i}]"), self._checks)
             found.append(
                 {
@@ -159,6 +173,13 @@ class Fields:
                 }
             )
         return found
+
+    def _list(self, key: str) -> list[Any]:
+        listed = self._checks.list(self._body.get(key), key)
+        if len(listed) > _MOST_ENTRIES:
+            self._checks.fail(f"{key} must have at most {_MOST_ENTRIES} entries")
+            return []
+        return listed
 
     def mapping(self, key: str) -> dict[str, Any]:
         value = self._body.get(key)

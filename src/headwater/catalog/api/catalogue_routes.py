@@ -1,33 +1,25 @@
-"""Namespaces, sources, tags, search, stored events, statistics and health."""
+"""Namespaces, sources, tags and health."""
 
 from __future__ import annotations
 
-import zoneinfo
-from datetime import UTC, date, datetime
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from headwater.catalog.api import documented, shapes
+from headwater.catalog.api.answers import list_response, tag_name
 from headwater.catalog.api.bodies import Fields
-from headwater.catalog.api.params import Limit, NameInPath, Offset, time_param
-from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
+from headwater.catalog.api.params import Limit, NameInPath, Offset
+from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import Service, service_of
-from headwater.catalog.api.told_events import told
 from headwater.catalog.api.version import VERSION
-from headwater.catalog.store import catalogue, edits, stats
+from headwater.catalog.store import catalogue, edits
+from headwater.catalog.store.pool import Connection
+from headwater.catalog.store.values import Json
 from headwater.errors import HeadwaterError
 
 router = APIRouter(prefix="/api/v1", tags=["catalog"])
-
-
-def cut(answer: dict[str, Any], listed: str, limit: int, shortened: bool) -> dict[str, Any]:
-    """Marks a list that has more than it may show."""
-    if shortened and len(answer[listed]) >= limit:
-        answer["truncated"] = True
-    return answer
 
 
 @router.get("/health", response_model=shapes.Health)
@@ -47,11 +39,11 @@ async def get_health(request: Request) -> Response:
 @router.get("/namespaces", response_model=shapes.Namespaces)
 async def list_namespaces(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All namespaces by name."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
-        found = await catalogue.namespaces(connection, limit, offset)
-    return json_response(cut({"namespaces": found}, "namespaces", limit, short))
+
+    async def fetch(connection: Connection, most: int) -> Json:
+        return {"namespaces": await catalogue.namespaces(connection, most, offset)}
+
+    return await list_response(request, "namespaces", limit, fetch)
 
 
 @router.get("/namespaces/{namespace}", response_model=shapes.Namespace)
@@ -84,9 +76,10 @@ async def put_namespace(request: Request, namespace: NameInPath) -> Response:
     return json_response(await _namespace(service, namespace))
 
 
-# What Marquez takes in the name of a namespace that is made by hand.
+# What may stand in the name of a namespace that is made by hand: all that Marquez takes, and
+# marks that are met in addresses.
 _NAME_MARKS = frozenset(
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@+=?&%,'()"
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:;/@+=?&%,'()"
 )
 
 
@@ -103,11 +96,11 @@ async def delete_namespace(request: Request, namespace: NameInPath) -> Response:
 @router.get("/sources", response_model=shapes.Sources)
 async def list_sources(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All sources by name."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
-        found = await catalogue.sources(connection, limit, offset)
-    return json_response(cut({"sources": found}, "sources", limit, short))
+
+    async def fetch(connection: Connection, most: int) -> Json:
+        return {"sources": await catalogue.sources(connection, most, offset)}
+
+    return await list_response(request, "sources", limit, fetch)
 
 
 @router.get("/sources/{source}", response_model=shapes.Source)
@@ -142,206 +135,19 @@ async def put_source(request: Request, source: NameInPath) -> Response:
 @router.get("/tags", response_model=shapes.Tags)
 async def list_tags(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All tags by name."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
-        found = await catalogue.tags(connection, limit, offset)
-    return json_response(cut({"tags": found}, "tags", limit, short))
 
+    async def fetch(connection: Connection, most: int) -> Json:
+        return {"tags": await catalogue.tags(connection, most, offset)}
 
-MOST_TAG_CHARACTERS = 255
-
-
-def tag_name(name: str) -> str:
-    if len(name) > MOST_TAG_CHARACTERS:
-        raise bad_fields(f"a tag must have at most {MOST_TAG_CHARACTERS} characters", status=400)
-    return name
+    return await list_response(request, "tags", limit, fetch)
 
 
 @router.put("/tags/{name}", response_model=shapes.Tag, openapi_extra=documented.TAG)
 async def put_tag(request: Request, name: NameInPath) -> Response:
-    """Make or change a tag."""
+    """Make or change a tag; a description that is not given stays."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     description = fields.text("description")
     fields.done()
     async with service.question() as connection:
-        await edits.put_tag(connection, tag_name(name), description)
-    return json_response({"name": name, "description": description})
-
-
-class SearchFilter(StrEnum):
-    """What to look for."""
-
-    DATASET = "DATASET"
-    JOB = "JOB"
-
-
-class SearchSort(StrEnum):
-    """How to order results."""
-
-    NAME = "NAME"
-    UPDATE_AT = "UPDATE_AT"
-
-
-@router.get("/search", response_model=shapes.SearchResults)
-async def search(
-    request: Request,
-    q: Annotated[str, Query(description="Part of a name, in any case.")],
-    filter: Annotated[SearchFilter | None, Query()] = None,
-    sort: Annotated[SearchSort, Query()] = SearchSort.NAME,
-    limit: Limit = 10,
-    namespace: Annotated[str | None, Query()] = None,
-    before: Annotated[str | None, Query(description="YYYY-MM-DD")] = None,
-    after: Annotated[str | None, Query(description="YYYY-MM-DD")] = None,
-) -> Response:
-    """Datasets and jobs whose name holds the text."""
-    if not q.strip():
-        raise bad_fields("query param q must not be blank", status=400)
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    values = {
-        "q": _plain("q", q),
-        "type": filter,
-        "namespace": _plain("namespace", namespace),
-        "before": _day("before", before),
-        "after": _day("after", after),
-        "limit": limit,
-    }
-    async with service.question() as connection:
-        found = await catalogue.search(connection, sort, values)
-    answer = {"results": found, "totalCount": len(found)}
-    return json_response(cut(answer, "results", limit, short))
-
-
-def _plain(name: str, value: str | None) -> str | None:
-    if value is not None and "\0" in value:
-        raise bad_fields(f"query param {name} must not hold a NUL character", status=400)
-    return value
-
-
-def _day(name: str, value: str | None) -> datetime | None:
-    if not value:
-        return None
-    try:
-        found = date.fromisoformat(value)
-        return datetime(found.year, found.month, found.day, tzinfo=UTC)
-    except ValueError:
-        raise bad_fields(f"query param {name} must be a day, YYYY-MM-DD", status=400) from None
-
-
-v2_router = APIRouter(prefix="/api/v2beta", tags=["catalog"])
-
-
-@v2_router.get("/search/jobs", response_model=shapes.SearchResults)
-async def search_jobs(request: Request, q: str, limit: Limit = 10) -> Response:
-    """Jobs whose name holds the text; Marquez needs OpenSearch for it."""
-    return await search(request, q, SearchFilter.JOB, limit=limit)
-
-
-@v2_router.get("/search/datasets", response_model=shapes.SearchResults)
-async def search_datasets(request: Request, q: str, limit: Limit = 10) -> Response:
-    """Datasets whose name holds the text; Marquez needs OpenSearch for it."""
-    return await search(request, q, SearchFilter.DATASET, limit=limit)
-
-
-class Direction(StrEnum):
-    """Newest or oldest first."""
-
-    ASC = "asc"
-    DESC = "desc"
-
-
-@router.get("/events/lineage", response_model=shapes.Events)
-async def list_events(
-    request: Request,
-    before: str = "2030-01-01T00:00:00+00:00",
-    after: str = "1970-01-01T00:00:00+00:00",
-    sortDirection: Direction = Direction.DESC,
-    limit: Limit = 100,
-    offset: Offset = 0,
-) -> Response:
-    """The events as they were sent, by their time."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    end, begin = time_param("before", before), time_param("after", after)
-    async with service.question() as connection:
-        rows, count = await catalogue.events(
-            connection,
-            before=end,
-            after=begin,
-            ascending=sortDirection is Direction.ASC,
-            limit=limit,
-            offset=offset,
-        )
-    answer = {"totalCount": count, "events": [told(row) for row in rows]}
-    return json_response(cut(answer, "events", limit, short))
-
-
-class Period(StrEnum):
-    """Over which time to count."""
-
-    DAY = "DAY"
-    WEEK = "WEEK"
-
-
-PeriodParam = Annotated[Period | None, Query()]
-Zone = Annotated[str | None, Query(description="Needed for WEEK, such as `Europe/Berlin`.")]
-
-
-def _period(period: Period | None, zone: str | None) -> str | None:
-    if period is None:
-        raise refused(400, "Invalid period", "query param period must not be null")
-    if period is Period.WEEK and zone is None:
-        return None
-    try:
-        zoneinfo.ZoneInfo(zone or "UTC")
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        raise bad_fields(
-            "query param timezone must be the name of a time zone", status=400
-        ) from None
-    return zone or "UTC"
-
-
-@router.get("/stats/lineage-events", response_model=list[shapes.EventCount])
-async def count_events(
-    request: Request, period: PeriodParam = None, timezone: Zone = None
-) -> Response:
-    """Events by type, hour by hour or day by day."""
-    zone = _period(period, timezone)
-    if zone is None or period is None:
-        return json_response([])
-    async with service_of(request).question() as connection:
-        return json_response(await stats.lineage_events(connection, period, zone))
-
-
-async def _count(request: Request, kind: str, period: Period | None, zone: str | None) -> Response:
-    known = _period(period, zone)
-    if known is None or period is None:
-        return json_response([])
-    async with service_of(request).question() as connection:
-        return json_response(await stats.things(connection, kind, period, known))
-
-
-@router.get("/stats/jobs", response_model=list[shapes.Count])
-async def count_jobs(
-    request: Request, period: PeriodParam = None, timezone: Zone = None
-) -> Response:
-    """How many jobs there were."""
-    return await _count(request, "jobs", period, timezone)
-
-
-@router.get("/stats/datasets", response_model=list[shapes.Count])
-async def count_datasets(
-    request: Request, period: PeriodParam = None, timezone: Zone = None
-) -> Response:
-    """How many datasets there were."""
-    return await _count(request, "datasets", period, timezone)
-
-
-@router.get("/stats/sources", response_model=list[shapes.Count])
-async def count_sources(
-    request: Request, period: PeriodParam = None, timezone: Zone = None
-) -> Response:
-    """How many sources there were."""
-    return await _count(request, "sources", period, timezone)
+        return json_response(await edits.put_tag(connection, tag_name(name), description))

@@ -9,35 +9,25 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from headwater.catalog.api import documented, shapes
+from headwater.catalog.api.answers import (
+    dataset_response,
+    find_dataset,
+    find_run,
+    list_response,
+    require_namespace,
+    tag_name,
+)
 from headwater.catalog.api.bodies import Fields
-from headwater.catalog.api.catalogue_routes import cut, tag_name
+from headwater.catalog.api.guard import caller_of
 from headwater.catalog.api.params import IdInPath, Limit, NameInPath, Offset
 from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import catalogue, datasets, edits, runs
+from headwater.catalog.store import catalogue, dataset_versions, datasets, edits
 from headwater.catalog.store.pool import Connection
-from headwater.catalog.store.values import Row
+from headwater.catalog.store.values import Json, Row
 
 router = APIRouter(prefix="/api/v1/namespaces/{namespace}/datasets", tags=["datasets"])
 _PATH = "/{dataset}"
-
-
-async def require_namespace(connection: Connection, name: str) -> None:
-    if await catalogue.namespace(connection, name) is None:
-        raise not_found("Namespace", name)
-
-
-async def _find(connection: Connection, namespace: str, name: str) -> Row:
-    row = await datasets.by_name(connection, namespace, name)
-    if row is None:
-        await require_namespace(connection, namespace)
-        raise not_found("Dataset", name)
-    return row
-
-
-async def _answer(connection: Connection, namespace: str, name: str) -> Response:
-    row = await _find(connection, namespace, name)
-    return json_response((await datasets.shaped(connection, [row]))[0])
 
 
 @router.get("", response_model=shapes.Datasets)
@@ -45,20 +35,20 @@ async def list_datasets(
     request: Request, namespace: NameInPath, limit: Limit = 100, offset: Offset = 0
 ) -> Response:
     """Datasets of a namespace by name."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
+
+    async def fetch(connection: Connection, most: int) -> Json:
         await require_namespace(connection, namespace)
-        rows, count = await datasets.page(connection, namespace, limit, offset)
-        answer = {"totalCount": count, "datasets": await datasets.shaped(connection, rows)}
-    return json_response(cut(answer, "datasets", limit, short))
+        rows, count = await datasets.page(connection, namespace, most, offset)
+        return {"totalCount": count, "datasets": await datasets.shaped(connection, rows)}
+
+    return await list_response(request, "datasets", limit, fetch)
 
 
 @router.get(_PATH, response_model=shapes.Dataset)
 async def get_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
     """A dataset by its name, by another name of it, or by the namespace of a job that uses it."""
     async with service_of(request).question() as connection:
-        return await _answer(connection, namespace, dataset)
+        return await dataset_response(request, connection, namespace, dataset)
 
 
 @router.put(_PATH, response_model=shapes.Dataset, openapi_extra=documented.DATASET, deprecated=True)
@@ -71,29 +61,31 @@ async def put_dataset(request: Request, namespace: NameInPath, dataset: NameInPa
         "physicalName": fields.name("physicalName"),
         "sourceName": fields.name("sourceName"),
         "fields": fields.columns("fields"),
-        "tags": [tag_name(tag) for tag in fields.names("tags")],
+        "tags": fields.names("tags"),
         "description": fields.text("description"),
         "schemaLocation": fields.text("schemaLocation"),
         "runId": fields.uuid("runId"),
     }
     fields.done()
+    for tags in (body["tags"], *(column["tags"] for column in body["fields"] or [])):
+        for tag in tags:
+            tag_name(tag)
     async with service.question() as connection:
         await require_namespace(connection, namespace)
         if await catalogue.source(connection, body["sourceName"]) is None:
             raise not_found("Source", body["sourceName"])
-        if body["runId"] and not await runs.rows_by_id(connection, [body["runId"]]):
-            raise not_found("Run", body["runId"])
-        for column in body["fields"] or []:
-            column["tags"] = [tag_name(tag) for tag in column["tags"]]
+        if body["runId"]:
+            run, _ = await find_run(connection, body["runId"])
+            caller_of(request).require_namespace(run["job_namespace"])
         await edits.put_dataset(connection, (namespace, dataset), body, datetime.now(UTC))
-        return await _answer(connection, namespace, dataset)
+        return await dataset_response(request, connection, namespace, dataset)
 
 
 @router.delete(_PATH, response_model=shapes.Dataset)
 async def delete_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
     """Delete a dataset; new events about it bring it back."""
     async with service_of(request).question() as connection:
-        row = await _find(connection, namespace, dataset)
+        row = await find_dataset(request, connection, namespace, dataset)
         (shown,) = await datasets.shaped(connection, [row])
         await edits.hide(connection, "datasets", [row["id"]])
     return json_response(shown)
@@ -108,13 +100,13 @@ async def list_versions(
     offset: Offset = 0,
 ) -> Response:
     """Versions of a dataset, newest first."""
-    service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
-        row = await _find(connection, namespace, dataset)
-        found, count = await datasets.versions(connection, row, limit=limit, offset=offset)
-    answer = {"versions": found, "totalCount": count}
-    return json_response(cut(answer, "versions", limit, short))
+
+    async def fetch(connection: Connection, most: int) -> Json:
+        row = await find_dataset(request, connection, namespace, dataset)
+        found, count = await dataset_versions.versions(connection, row, limit=most, offset=offset)
+        return {"versions": found, "totalCount": count}
+
+    return await list_response(request, "versions", limit, fetch)
 
 
 @router.get(f"{_PATH}/versions/{{version}}", response_model=shapes.DatasetVersion)
@@ -123,8 +115,8 @@ async def get_version(
 ) -> Response:
     """One version of a dataset."""
     async with service_of(request).question() as connection:
-        row = await _find(connection, namespace, dataset)
-        found, _ = await datasets.versions(connection, row, version=version)
+        row = await find_dataset(request, connection, namespace, dataset)
+        found, _ = await dataset_versions.versions(connection, row, version=version)
     if not found:
         raise not_found("Dataset version", version)
     return json_response(found[0])
@@ -136,9 +128,9 @@ async def tag_dataset(
 ) -> Response:
     """Put a tag on a dataset; a new tag is made."""
     async with service_of(request).question() as connection:
-        row = await _find(connection, namespace, dataset)
-        await edits.tag_dataset(connection, row["id"], "", tag_name(tag))
-        return await _answer(connection, namespace, dataset)
+        row = await find_dataset(request, connection, namespace, dataset)
+        await edits.tag_dataset(connection, row["id"], [("", tag_name(tag))])
+        return await dataset_response(request, connection, namespace, dataset)
 
 
 @router.delete(f"{_PATH}/tags/{{tag}}", response_model=shapes.Dataset)
@@ -147,13 +139,15 @@ async def untag_dataset(
 ) -> Response:
     """Take a tag from a dataset."""
     async with service_of(request).question() as connection:
-        row = await _find(connection, namespace, dataset)
+        row = await find_dataset(request, connection, namespace, dataset)
         await edits.untag_dataset(connection, row["id"], "", tag)
-        return await _answer(connection, namespace, dataset)
+        return await dataset_response(request, connection, namespace, dataset)
 
 
-async def _find_field(connection: Connection, namespace: str, name: str, field: str) -> Row:
-    row = await _find(connection, namespace, name)
+async def _find_field(
+    request: Request, connection: Connection, namespace: str, name: str, field: str
+) -> Row:
+    row = await find_dataset(request, connection, namespace, name)
     (shown,) = await datasets.shaped(connection, [row])
     if field not in [each["name"] for each in shown["fields"]]:
         raise refused(404, f"Field '{field}' not found for dataset '{name}'.")
@@ -168,11 +162,11 @@ async def tag_field(
     field: NameInPath,
     tag: NameInPath,
 ) -> Response:
-    """Put a tag on a column; a new tag is made."""
+    """Put a tag on a column; a new tag is made. Marquez writes tags of columns in capitals."""
     async with service_of(request).question() as connection:
-        row = await _find_field(connection, namespace, dataset, field)
-        await edits.tag_dataset(connection, row["id"], field, tag_name(tag))
-        return await _answer(connection, namespace, dataset)
+        row = await _find_field(request, connection, namespace, dataset, field)
+        await edits.tag_dataset(connection, row["id"], [(field, tag_name(tag.upper()))])
+        return await dataset_response(request, connection, namespace, dataset)
 
 
 @router.delete(f"{_PATH}/fields/{{field}}/tags/{{tag}}", response_model=shapes.Dataset)
@@ -185,6 +179,6 @@ async def untag_field(
 ) -> Response:
     """Take a tag from a column."""
     async with service_of(request).question() as connection:
-        row = await _find_field(connection, namespace, dataset, field)
-        await edits.untag_dataset(connection, row["id"], field, tag)
-        return await _answer(connection, namespace, dataset)
+        row = await _find_field(request, connection, namespace, dataset, field)
+        await edits.untag_dataset(connection, row["id"], field, tag, tag.upper())
+        return await dataset_response(request, connection, namespace, dataset)

@@ -12,6 +12,7 @@ from headwater.catalog.api import shapes
 from headwater.catalog.api.params import Depth, NameInPath, node_parts, splits, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
 from headwater.catalog.api.service import service_of
+from headwater.catalog.ingest.checks import Checks
 from headwater.catalog.store import columns, datasets, jobs, lineage, records, run_lineage, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Row
@@ -42,7 +43,7 @@ async def get_lineage(
     limits = service.settings
     bounds = lineage.Bounds(depth, limits.max_nodes, limits.query_seconds / 2, moment)
     async with service.question() as connection:
-        if kind == "datasetField":
+        if kind not in ("job", "dataset"):
             raise refused(404, f"Node '{nodeId}' must be of type dataset or job!")
         row = await _node(connection, kind, nodeId)
         if row is None:
@@ -74,16 +75,28 @@ async def get_column_lineage(
 ) -> Response:
     """What columns are made from, with the kinds of transformation."""
     service = service_of(request)
-    node, _, version = nodeId.partition("#")
+    node, version = _without_version(nodeId)
     if version and withDownstream:
         raise bad_fields("query param withDownstream can't go with a version", status=400)
     kind, _, _ = node_parts(node)
     bounds = columns.ColumnBounds(depth, _MOST_COLUMN_EDGES, withDownstream)
     async with service.question() as connection:
         start = await _columns(connection, kind, node)
+        if version:
+            job = await _node(connection, kind, node) if kind == "job" else None
+            key = job["id"] if job else None
+            known = await columns.columns_of_version(connection, version, key)
+            start = [column for column in start if column in known]
         if not start:
             raise refused(404, "Could not find node")
         return json_response(await columns.column_graph(connection, start, bounds))
+
+
+def _without_version(node: str) -> tuple[str, UUID | None]:
+    """`dataset:NAMESPACE:NAME#VERSION` in two; a `#` without an id behind it is part of a name."""
+    name, _, version = node.rpartition("#")
+    found = Checks.uuid_or_none(version)
+    return (name, found) if found else (node, None)
 
 
 async def _columns(connection: Connection, kind: str, node: str) -> list[columns.Column]:
@@ -93,6 +106,8 @@ async def _columns(connection: Connection, kind: str, node: str) -> list[columns
     if kind == "dataset":
         dataset = await _node(connection, kind, node)
         return await columns.columns_of_dataset(connection, dataset) if dataset else []
+    if kind != "datasetField":
+        return []
     for place, field in splits(node.partition(":")[2]):
         dataset = await _node(connection, "dataset", f"dataset:{place}") if ":" in place else None
         if dataset is not None:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import ssl
-import time
 import urllib.request
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +23,8 @@ _LOG = logging.getLogger("headwater.catalog")
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
 _LEEWAY_SECONDS = 30
 _KEYS_SECONDS = 600.0
+# An issuer that is away for longer than this may have withdrawn a key meanwhile.
+_MOST_KEYS_SECONDS = 24 * 3600.0
 # An unknown key id asks the issuer again, but a stranger's tokens must not make us ask for ever.
 _PAUSE_SECONDS = 10.0
 _TIMEOUT_SECONDS = 5
@@ -43,7 +45,7 @@ class TokenChecker:
         self._audience = settings.oidc_audience
         self._keys_url = settings.oidc_keys_url
         self._keys: dict[str, Any] = {}
-        self._asked = -_KEYS_SECONDS
+        self._asked = self._read = -_MOST_KEYS_SECONDS
         self._lock = asyncio.Lock()
         for url in (self._issuer, self._keys_url or self._issuer):
             _check_url(url)
@@ -64,22 +66,33 @@ class TokenChecker:
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.PyJWTError as error:
-            # The reason, never the token.
+        except (jwt.PyJWTError, TypeError, ValueError) as error:
+            # TypeError: an algorithm for another kind of key. The reason, never the token.
             _LOG.info("token refused: %s", type(error).__name__)
             return None
 
     async def _key(self, kid: str) -> Any:
-        async with self._lock:
-            age = time.monotonic() - self._asked
-            if age > _KEYS_SECONDS or (kid not in self._keys and age > _PAUSE_SECONDS):
-                self._asked = time.monotonic()
-                try:
-                    self._keys = await asyncio.to_thread(self._fetch)
-                except (OSError, ValueError, KeyError, jwt.PyJWTError) as error:
-                    # The keys that are known go on being good.
-                    _LOG.warning("the issuer's keys can't be read: %s", type(error).__name__)
+        if self._should_ask(kid):
+            async with self._lock:
+                if self._should_ask(kid):
+                    await self._ask()
         return self._keys.get(kid)
+
+    def _should_ask(self, kid: str) -> bool:
+        """Those with a key that is known don't wait for an issuer that strangers make us ask."""
+        age = monotonic() - self._asked
+        return age > (_KEYS_SECONDS if kid in self._keys else _PAUSE_SECONDS)
+
+    async def _ask(self) -> None:
+        try:
+            self._keys = await asyncio.to_thread(self._fetch)
+            self._read = monotonic()
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, jwt.PyJWTError) as error:
+            # The keys that are known go on being good for a while.
+            _LOG.warning("the issuer's keys can't be read: %s", type(error).__name__)
+            if monotonic() - self._read > _MOST_KEYS_SECONDS:
+                self._keys = {}
+        self._asked = monotonic()
 
     def _fetch(self) -> dict[str, Any]:
         url = self._keys_url

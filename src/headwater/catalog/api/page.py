@@ -6,11 +6,12 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 from pathlib import Path
+from urllib.parse import unquote
 
 from fastapi import FastAPI
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from headwater.catalog.api.service import Service
 from headwater.catalog.api.version import VERSION
@@ -33,8 +34,7 @@ def static_folder() -> Path:
 class Page:
     """Files of the page, its index for the page's own addresses, and the API below `/api`."""
 
-    def __init__(self, app: ASGIApp, api: FastAPI, folder: Path | None = None) -> None:
-        self._app = app
+    def __init__(self, api: FastAPI, folder: Path | None = None) -> None:
         self._api = api
         self._folder = folder or static_folder()
         index = self._folder / "index.html"
@@ -42,7 +42,7 @@ class Page:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/api/"):
-            await self._app(scope, receive, send)
+            await self._api(scope, receive, send)
             return
         response = await self._response(scope)
         await response(scope, receive, send)
@@ -54,7 +54,7 @@ class Page:
             if scope["path"] != "/":
                 return Response("Not Found", 404, media_type="text/plain")
             return HTMLResponse(await self._status())
-        name = scope["path"].lstrip("/")
+        name = unquote(scope["path"]).lstrip("/")
         # An address without a file belongs to the page, which reads it in the browser.
         if "." not in name.rpartition("/")[2]:
             name = "index.html"

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from fastapi import Path, Query
 from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from headwater.catalog.api.problems import bad_fields, refused
 from headwater.catalog.ingest.checks import MOST_NAME_CHARACTERS, parse_time
@@ -24,13 +25,30 @@ def _decoded(value: Any) -> Any:
     return name
 
 
+def _whole(value: Any) -> Any:
+    # As Java reads numbers: neither `1.0` nor `1_000` nor digits of other scripts.
+    if isinstance(value, str) and not _WHOLE.fullmatch(value):
+        raise PydanticCustomError("int_parsing", "not a whole number")
+    return value
+
+
+def _fuzzy(value: Any) -> Any:
+    """Words of a choice in any case, and with another mark for `_`, as Dropwizard takes them."""
+    return value.strip().upper().replace("-", "_").replace(".", "_")
+
+
 _INT = 2**31 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+Fuzzy = BeforeValidator(_fuzzy)
+_Whole = BeforeValidator(_whole)
 _TIME_START = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?")
 NameInPath = Annotated[str, BeforeValidator(_decoded), Path()]
 IdInPath = Annotated[UUID, BeforeValidator(unquote), Path()]
-Limit = Annotated[int, Query(ge=0, le=_INT, description="Most entries to return.")]
-Offset = Annotated[int, Query(ge=0, le=_INT, description="Entries to skip.")]
-Depth = Annotated[int, Query(ge=0, le=_INT, description="How many jobs away from the node.")]
+Limit = Annotated[int, _Whole, Query(ge=0, le=_INT, description="Most entries to return.")]
+Offset = Annotated[int, _Whole, Query(ge=0, le=_INT, description="Entries to skip.")]
+Depth = Annotated[
+    int, _Whole, Query(ge=0, le=_INT, description="How many jobs away from the node.")
+]
 
 
 class RunState(StrEnum):
@@ -44,8 +62,9 @@ class RunState(StrEnum):
     OTHER = "OTHER"
 
 
+RunStateParam = Annotated[RunState, Fuzzy]
 LastRunStates = Annotated[
-    list[RunState], Query(description="Only jobs whose last run is in one of these states.")
+    list[RunStateParam], Query(description="Only jobs whose last run is in one of these states.")
 ]
 
 
@@ -68,9 +87,11 @@ def node_parts(node: str) -> tuple[str, str, str]:
     A namespace may hold colons and so may a name; as in Marquez the last colon divides them,
     unless the name is known to hold one (see the lookup).
     """
-    kind, _, rest = node.partition(":")
+    kind, first, rest = node.partition(":")
+    if not first or kind not in ("dataset", "datasetField", "job", "run"):
+        raise refused(404, "HTTP 404 Not Found")
     namespace, colon, name = rest.rpartition(":")
-    if kind not in ("dataset", "job", "datasetField") or not colon or not namespace or not name:
+    if kind != "run" and (not colon or not namespace or not name):
         raise bad_fields(
             "query param nodeId must be job:NAMESPACE:NAME, dataset:NAMESPACE:NAME or "
             "datasetField:NAMESPACE:NAME:FIELD",

@@ -119,7 +119,7 @@ def _invalid(errors: Any) -> Response:
     if place == "path" or kind in parsed or kind.startswith("uuid"):
         return problem_response(404, "HTTP 404 Not Found")
     if kind == "missing":
-        reason = "must not be null"
+        reason = "must not be blank" if name == "q" else "must not be null"
     elif kind == "greater_than_equal":
         reason = f"must be greater than or equal to {first['ctx']['ge']}"
     elif kind in ("enum", "literal_error"):

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from headwater.catalog.api.app import create_app
+from headwater.catalog.api.app import behind_guards, create_app
 from headwater.catalog.api.page import Page
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
@@ -57,7 +58,7 @@ async def _serve(settings: Settings, url: str) -> None:
     api, app = create_app(settings, url)
     servers = [
         _Server(_config(app, catalog, catalog.port)),
-        _Server(_config(Page(app, api), catalog, catalog.page_port)),
+        _Server(_config(behind_guards(Page(api), api, settings), catalog, catalog.page_port)),
     ]
 
     def stop() -> None:
@@ -106,9 +107,21 @@ def _check_tls(catalog: CatalogSettings) -> None:
         raise SettingError(
             "only one of HEADWATER_CATALOG__TLS_CERTIFICATE and HEADWATER_CATALOG__TLS_KEY is set"
         )
+    if catalog.tls_certificate is None or catalog.tls_key is None:
+        return
     for path in (catalog.tls_certificate, catalog.tls_key):
-        if path is not None and not path.is_file():
+        if not path.is_file():
             raise SettingError(f"no such file for TLS: {path}")
+    try:
+        # With a password of our own: OpenSSL would stop and ask the terminal for one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            catalog.tls_certificate, catalog.tls_key, password=""
+        )
+    except (ssl.SSLError, OSError) as error:
+        raise SettingError(
+            f"{catalog.tls_certificate} and {catalog.tls_key} can't be used for TLS: {error}",
+            hint="a PEM certificate chain, and its private key without a password, are needed",
+        ) from None
 
 
 def _warn(catalog: CatalogSettings, *, required: bool) -> None:

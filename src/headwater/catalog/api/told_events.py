@@ -1,5 +1,9 @@
 """A stored event in the shape in which Marquez lists it: facets that it knows stand there as null
-where an event has none."""
+where an event has none.
+
+Only what an event of its kind is made of was checked when it came. What else it carries (a dataset
+event with `inputs`, say) is anybody's guess, and is listed as it was sent.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ _DATASET = dict.fromkeys(
         "symlinks",
     )
 )
+_NO_DESCRIPTION = {"description": None}
 
 
 def told(row: Row) -> Any:
@@ -30,12 +35,12 @@ def told(row: Row) -> Any:
     event = json.loads(row["body"])
     shown: Json = {**event, "eventTime": instant(row["event_time"])}
     for key, known in (("run", _RUN), ("job", _JOB)):
-        if isinstance(event.get(key), dict):
-            shown[key] = {**event[key], "facets": {**known, **(event[key].get("facets") or {})}}
+        if key in event:
+            shown[key] = _with_facets(event[key], known)
     for key in ("inputs", "outputs"):
         if isinstance(event.get(key), list):
             shown[key] = [_dataset(each) for each in event[key]]
-    if isinstance(event.get("dataset"), dict):
+    if "dataset" in event:
         shown["dataset"] = _dataset(event["dataset"])
     try:
         orjson.dumps(shown)
@@ -44,14 +49,19 @@ def told(row: Row) -> Any:
     return shown
 
 
-def _dataset(each: Json) -> Json:
-    facets = {**_DATASET, **(each.get("facets") or {})}
-    schema = facets["schema"]
+def _with_facets(part: Any, known: Json) -> Any:
+    facets = part.get("facets") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(facets, dict | None):
+        return part
+    return {**part, "facets": {**known, **(facets or {})}}
+
+
+def _dataset(each: Any) -> Any:
+    shown = _with_facets(each, _DATASET)
+    if shown is each:
+        return each
+    schema = shown["facets"]["schema"]
     if isinstance(schema, dict) and isinstance(schema.get("fields"), list):
         fields = [{**_NO_DESCRIPTION, **f} if isinstance(f, dict) else f for f in schema["fields"]]
-        facets["schema"] = {**schema, "fields": fields}
-    io = {key: each.get(key) for key in ("inputFacets", "outputFacets")}
-    return {**each, "facets": facets, **io}
-
-
-_NO_DESCRIPTION = {"description": None}
+        shown["facets"]["schema"] = {**schema, "fields": fields}
+    return {**shown, **{key: each.get(key) for key in ("inputFacets", "outputFacets")}}

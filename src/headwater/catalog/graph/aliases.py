@@ -21,15 +21,24 @@ def canonical_names(links: Iterable[Link]) -> dict[UUID, UUID]:
     for alias, dataset, at in links:
         if alias not in first or (at, dataset) < first[alias]:
             first[alias] = (at, dataset)
-    return {alias: _follow(alias, first) for alias in first}
+    found: dict[UUID, UUID] = {}
+    for alias in first:
+        _follow(alias, first, found)
+    return {alias: found[alias] for alias in first}
 
 
-def _follow(start: UUID, first: dict[UUID, tuple[datetime, UUID]]) -> UUID:
-    path = [start]
-    while path[-1] in first:
-        following = first[path[-1]][1]
-        if following in path:
-            circle = path[path.index(following) :]
-            return max(circle, key=lambda each: (first[each], each))
-        path.append(following)
-    return path[-1]
+def _follow(start: UUID, first: dict[UUID, tuple[datetime, UUID]], found: dict[UUID, UUID]) -> None:
+    """Notes where every name on the way leads to, so that a long chain is walked once."""
+    path: dict[UUID, int] = {}
+    name = start
+    while name not in found:
+        if name not in first:
+            found[name] = name
+        elif name in path:
+            circle = list(path)[path[name] :]
+            found[name] = max(circle, key=lambda each: (first[each], each))
+        else:
+            path[name] = len(path)
+            name = first[name][1]
+    for passed in path:
+        found[passed] = found[name]

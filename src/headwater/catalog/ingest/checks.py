@@ -4,7 +4,7 @@ names every mistake of an event."""
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 from uuid import UUID
 
@@ -123,19 +123,26 @@ def parse_time(value: Any) -> datetime:
         ValueError: says what a time has to look like.
     """
     try:
-        if isinstance(value, bool):
-            raise ValueError
-        if isinstance(value, int | float):
-            # Beyond the year 5138 in seconds: those are milliseconds.
-            seconds = value / 1000 if abs(value) >= 1e11 else value
-            return datetime.fromtimestamp(seconds, UTC)
-        found = datetime.fromisoformat(_FRACTION.sub(r"\1", value))
-        if found.tzinfo is None:
-            raise ValueError
-        found = found.astimezone(UTC)
+        found = _since_1970(value) if isinstance(value, int | float) else _iso(value)
         # The store keeps instants between these; further ones are mistakes.
         if not 1 < found.year < 9999:
             raise ValueError
         return found
-    except (ValueError, TypeError, OverflowError, OSError):
+    except (ValueError, TypeError, OverflowError):
         raise ValueError("must be an ISO 8601 time with a zone") from None
+
+
+def _since_1970(value: float) -> datetime:
+    if isinstance(value, bool):
+        raise ValueError
+    # Beyond the year 5138 in seconds: those are milliseconds. No division: it would round.
+    if abs(value) >= 1e11:
+        return _EPOCH + timedelta(milliseconds=value)
+    return _EPOCH + timedelta(seconds=value)
+
+
+def _iso(value: str) -> datetime:
+    found = datetime.fromisoformat(_FRACTION.sub(r"\1", value))
+    if found.tzinfo is None:
+        raise ValueError
+    return found.astimezone(UTC)

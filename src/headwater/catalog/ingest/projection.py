@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from headwater.catalog.identity import content_id, dataset_id, dataset_version_id, job_id
+from headwater.catalog.identity import Name, content_id, dataset_id, dataset_version_id, job_id
 from headwater.catalog.ingest.checks import Checks
 from headwater.catalog.ingest.event import DatasetRef, Event, JobRef, Kind
 from headwater.catalog.ingest.facets import FacetMap, facet_map, merge_into, microseconds
@@ -18,6 +18,7 @@ from headwater.catalog.ingest.rows import (
     ColumnEdge,
     DatasetRow,
     JobRow,
+    RangeRow,
     RunDatasetRow,
     RunRow,
     SourceRow,
@@ -26,6 +27,8 @@ from headwater.catalog.ingest.rows import (
 )
 
 _NO_FIELDS = UUID(int=0)
+# Run, batch, whether it was written, dataset, partition, first offset.
+RangeKey = tuple[UUID, int, bool, UUID, int, int]
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class Projection:
     edges: dict[tuple[UUID, UUID, bool], Span] = field(default_factory=dict)
     column_sets: dict[tuple[UUID, UUID, UUID], Span] = field(default_factory=dict)
     column_edges: dict[tuple[UUID, UUID], list[ColumnEdge]] = field(default_factory=dict)
-    ranges: dict[tuple[UUID, OffsetRange], datetime] = field(default_factory=dict)
+    ranges: dict[RangeKey, RangeRow] = field(default_factory=dict)
 
 
 def project(
@@ -82,8 +85,17 @@ class _Adder:
         for dataset in event.outputs:
             self._add_dataset(dataset, output=True)
         for each in event.ranges:
-            assert self.run is not None  # noqa: S101 - only run events have ranges
-            self.rows.ranges.setdefault((self.run, each), self.at)
+            self._add_range(each)
+
+    def _add_range(self, each: OffsetRange) -> None:
+        assert self.run is not None  # noqa: S101 - only run events have ranges
+        dataset, _ = self._dataset_row(each.namespace, each.topic)
+        key = (self.run, each.batch, each.output, dataset, each.partition, each.first)
+        row = self.rows.ranges.get(key)
+        if row is None:
+            row = RangeRow(each.topic, each.last, each.job_version, self.at)
+            self.rows.ranges[key] = row
+        row.add(each.last, each.job_version, self.at)
 
     def _add_namespace(self, name: str) -> None:
         known = self.rows.namespaces.get(name, self.at)
@@ -95,11 +107,11 @@ class _Adder:
         row = self.rows.jobs.get(key)
         if row is None:
             row = self.rows.jobs[key] = JobRow(namespace, name, Span(self.at, self.at))
+        row.seen.add(self.at)
         return key, row
 
     def _add_job(self, job: JobRef) -> UUID:
         key, row = self._job_row(job.namespace, job.name)
-        row.seen.add(self.at)
         said = facet_map(job.facets, self.at)
         merge_into(row.facets, said)
         if self.event.kind is Kind.JOB:
@@ -109,20 +121,20 @@ class _Adder:
             parent_key, _ = self._job_row(parent.namespace, parent.name)
             row.add_parent(parent_key, self.at)
             if parent.run_id is not None and parent.run_id != self.run:
-                self._run_row(parent.run_id, parent_key)
+                self._run_row(parent.run_id, parent_key, told=False)
         return key
 
-    def _run_row(self, run: UUID, job: UUID) -> RunRow:
+    def _run_row(self, run: UUID, job: UUID, *, told: bool) -> RunRow:
         row = self.rows.runs.get(run)
         if row is None:
-            row = self.rows.runs[run] = RunRow(job, self.at, self.at)
-        row.add_job(job, self.at)
+            row = self.rows.runs[run] = RunRow(job, self.at, told, self.at)
+        row.add_job(job, self.at, told=told)
         row.seen_at = min(row.seen_at, self.at)
         return row
 
     def _add_run(self, run: UUID, job: UUID) -> None:
         event = self.event
-        row = self._run_row(run, job)
+        row = self._run_row(run, job, told=True)
         row.add_state(event.event_type or "OTHER", self.at)
         if event.parent is not None and event.parent.run_id is not None:
             row.parent_run_id = max(row.parent_run_id or event.parent.run_id, event.parent.run_id)
@@ -135,7 +147,6 @@ class _Adder:
 
     def _add_dataset(self, said: DatasetRef, *, output: bool) -> None:
         key, row = self._dataset_row(said.namespace, said.name)
-        row.seen.add(self.at)
         self._add_source(row, said.facets.get("dataSource"))
         for alias in said.symlinks:
             alias_key, _ = self._dataset_row(*alias)
@@ -161,6 +172,7 @@ class _Adder:
         row = self.rows.datasets.get(key)
         if row is None:
             row = self.rows.datasets[key] = DatasetRow(namespace, name, Span(self.at, self.at))
+        row.seen.add(self.at)
         return key, row
 
     def _add_source(self, row: DatasetRow, facet: Any) -> None:
@@ -234,34 +246,44 @@ class _Adder:
         digest = UUID(facets["columnLineage"][1])
         place = (key, self.job, digest)
         self.rows.column_sets.setdefault(place, Span(self.at, self.at)).add(self.at)
+        inputs = {name: self._dataset_row(*name)[0] for name in _inputs_of(fields)}
         if (key, digest) not in self.rows.column_edges and (key, digest) not in self.known_columns:
-            self.rows.column_edges[key, digest] = list(self._column_edges(fields))
+            self.rows.column_edges[key, digest] = list(_column_edges(fields, inputs))
 
-    def _column_edges(self, fields: dict[str, Any]) -> Iterable[ColumnEdge]:
-        seen: set[tuple[str, UUID, str]] = set()
-        for name, made in fields.items():
-            listed = made.get("inputFields") if isinstance(made, dict) else None
-            if not Checks.is_name(name) or not isinstance(listed, list):
-                continue
-            for each in listed:
-                if not isinstance(each, dict) or not all(
-                    Checks.is_name(each.get(part)) for part in ("namespace", "name", "field")
-                ):
-                    continue
-                source, _ = self._dataset_row(each["namespace"], each["name"])
-                if (name, source, each["field"]) in seen:
-                    continue
-                seen.add((name, source, each["field"]))
-                listed_ways = each.get("transformations")
-                ways = listed_ways if isinstance(listed_ways, list) else []
-                yield ColumnEdge(
-                    name,
-                    source,
-                    each["field"],
-                    json_text(ways),
-                    _text(made.get("transformationDescription")),
-                    _text(made.get("transformationType")),
-                )
+
+def _named_inputs(fields: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Name of a column, how it is made, and one input of it that can be used."""
+    for name, made in fields.items():
+        listed = made.get("inputFields") if isinstance(made, dict) else None
+        if not Checks.is_name(name) or not isinstance(listed, list):
+            continue
+        for each in listed:
+            if isinstance(each, dict) and all(
+                Checks.is_name(each.get(part)) for part in ("namespace", "name", "field")
+            ):
+                yield name, made, each
+
+
+def _inputs_of(fields: dict[str, Any]) -> set[Name]:
+    return {(each["namespace"], each["name"]) for _, _, each in _named_inputs(fields)}
+
+
+def _column_edges(fields: dict[str, Any], inputs: dict[Name, UUID]) -> Iterable[ColumnEdge]:
+    seen: set[tuple[str, UUID, str]] = set()
+    for name, made, each in _named_inputs(fields):
+        source = inputs[each["namespace"], each["name"]]
+        if (name, source, each["field"]) in seen:
+            continue
+        seen.add((name, source, each["field"]))
+        ways = each.get("transformations")
+        yield ColumnEdge(
+            name,
+            source,
+            each["field"],
+            json_text(ways if isinstance(ways, list) else []),
+            _text(made.get("transformationDescription")),
+            _text(made.get("transformationType")),
+        )
 
 
 def _text(value: Any) -> str | None:

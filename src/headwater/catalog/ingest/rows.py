@@ -78,8 +78,10 @@ class JobRow:
 @dataclass(slots=True)
 class RunRow:
     job_id: UUID
-    # When the job was named: a run belongs to the job of its first event.
+    # When the job was named, and whether by the run itself: a run belongs to the job of its first
+    # event, and only before there is one to the job that its children name.
     job_at: datetime
+    job_told: bool
     seen_at: datetime
     # None as long as it is only known as somebody's parent.
     last_event_at: datetime | None = None
@@ -93,9 +95,9 @@ class RunRow:
     facets: FacetMap = field(default_factory=dict)
     job_facets: FacetMap = field(default_factory=dict)
 
-    def add_job(self, job: UUID, at: datetime) -> None:
-        if (at, job) < (self.job_at, self.job_id):
-            self.job_id, self.job_at = job, at
+    def add_job(self, job: UUID, at: datetime, *, told: bool) -> None:
+        if (not told, at, job) < (not self.job_told, self.job_at, self.job_id):
+            self.job_id, self.job_at, self.job_told = job, at, told
 
     def add_state(self, event_type: str, at: datetime) -> None:
         self.last_event_at = max(self.last_event_at or at, at)
@@ -122,6 +124,21 @@ class RunDatasetRow:
     def add_version(self, version: UUID, at: datetime) -> None:
         if self.version_at is None or (self.version_at, self.version_id) < (at, version):
             self.version_id, self.version_at = version, at
+
+
+@dataclass(slots=True)
+class RangeRow:
+    """Records that a batch read or wrote, from an offset on; the topic is a dataset's name."""
+
+    topic: str
+    last: int
+    job_version: str | None
+    at: datetime
+
+    def add(self, last: int, job_version: str | None, at: datetime) -> None:
+        self.last, self.at = max(self.last, last), min(self.at, at)
+        if job_version is not None:
+            self.job_version = max(self.job_version or job_version, job_version)
 
 
 @dataclass(frozen=True, slots=True)

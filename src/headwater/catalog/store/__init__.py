@@ -9,7 +9,7 @@ def migrate(url: str) -> int:
     """Bring the database up to date; see `headwater.catalog.store.schema`.
 
     Raises:
-        DatabaseUnavailableError: nobody answers there, or the login is refused.
+        DatabaseUnavailableError: nobody answers there, or the login may not do this.
         UnsupportedVersionError: the database belongs to a newer Headwater.
     """
     import psycopg
@@ -18,5 +18,5 @@ def migrate(url: str) -> int:
 
     try:
         return run(url)
-    except psycopg.OperationalError as error:
+    except (psycopg.OperationalError, psycopg.errors.InsufficientPrivilege) as error:
         raise connection_error(error) from None

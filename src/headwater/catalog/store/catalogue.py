@@ -7,27 +7,21 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import namespace_id, source_id
+from headwater.catalog.store.queries import count, fetch
 from headwater.catalog.store.values import Json, Row, instant
-
-
-async def _rows(connection: AsyncConnection[Any], statement: str, values: Any) -> list[Row]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(statement, values)
-    return await cursor.fetchall()
 
 
 async def namespaces(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
     """Namespaces by name; a deleted one stays, marked as hidden."""
     statement = "SELECT * FROM namespaces ORDER BY name LIMIT %s OFFSET %s"
-    return [namespace_json(row) for row in await _rows(connection, statement, (limit, offset))]
+    return [namespace_json(row) for row in await fetch(connection, statement, (limit, offset))]
 
 
 async def namespace(connection: AsyncConnection[Any], name: str) -> Json | None:
     statement = "SELECT * FROM namespaces WHERE id = %s"
-    rows = await _rows(connection, statement, (namespace_id(name),))
+    rows = await fetch(connection, statement, (namespace_id(name),))
     return namespace_json(rows[0]) if rows else None
 
 
@@ -57,14 +51,14 @@ UNION ALL SELECT * FROM ({_DEFAULT_SOURCE}) AS d
 async def sources(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
     """Sources by name; `default` stands for datasets whose events name none."""
     statement = f"{_SOURCES} ORDER BY name LIMIT %s OFFSET %s"
-    return [source_json(row) for row in await _rows(connection, statement, (limit, offset))]
+    return [source_json(row) for row in await fetch(connection, statement, (limit, offset))]
 
 
 async def source(connection: AsyncConnection[Any], name: str) -> Json | None:
     statement = "SELECT * FROM sources WHERE id = %s"
-    rows = await _rows(connection, statement, (source_id(name),))
+    rows = await fetch(connection, statement, (source_id(name),))
     if not rows and name == "default":
-        rows = await _rows(connection, _DEFAULT_SOURCE, ())
+        rows = await fetch(connection, _DEFAULT_SOURCE, ())
     return source_json(rows[0]) if rows else None
 
 
@@ -81,7 +75,7 @@ def source_json(row: Row) -> Json:
 
 async def tags(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
     statement = "SELECT name, description FROM tags ORDER BY name LIMIT %s OFFSET %s"
-    return await _rows(connection, statement, (limit, offset))
+    return await fetch(connection, statement, (limit, offset))
 
 
 _SEARCH = """
@@ -103,7 +97,7 @@ _ORDERS = {"NAME": "type, name, namespace", "UPDATE_AT": "updated_at DESC, type,
 
 async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> list[Json]:
     """Datasets and jobs whose name holds the text, as it stands: `%` is no wildcard."""
-    rows = await _rows(connection, _SEARCH.format(order=_ORDERS[sort]), values)
+    rows = await fetch(connection, _SEARCH.format(order=_ORDERS[sort]), values)
     return [
         {
             "type": row["type"],
@@ -116,6 +110,21 @@ async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> l
     ]
 
 
+# A page of events: by size, too, because one may be as large as a request. The first is always
+# shown, so that whoever pages gets on.
+_EVENTS = """
+SELECT event_time, body FROM (
+    SELECT event_time, key, body, row_number() OVER page AS number,
+        sum(octet_length(body)) OVER page AS size
+    FROM (
+        SELECT event_time, key, body FROM events {where} ORDER BY {order}
+        LIMIT %(limit)s OFFSET %(offset)s
+    ) AS listed WINDOW page AS (ORDER BY {order})
+) AS measured WHERE size <= %(bytes)s OR number = 1 ORDER BY {order}
+"""
+MOST_EVENT_BYTES = 32 * 1024 * 1024
+
+
 async def events(
     connection: AsyncConnection[Any],
     *,
@@ -125,11 +134,15 @@ async def events(
     limit: int,
     offset: int,
 ) -> tuple[Sequence[Row], int]:
-    """Events by their time; and how many there are."""
+    """Events by their time, as many as fit; and how many there are."""
     order = "event_time, key" if ascending else "event_time DESC, key DESC"
     where = "WHERE event_time < %(before)s AND event_time >= %(after)s"
-    values = {"before": before, "after": after, "limit": limit, "offset": offset}
-    page = f"SELECT event_time, body FROM events {where} ORDER BY {order}"
-    rows = await _rows(connection, page + " LIMIT %(limit)s OFFSET %(offset)s", values)
-    counted = await _rows(connection, f"SELECT count(*) AS n FROM events {where}", values)
-    return rows, int(counted[0]["n"])
+    values = {
+        "before": before,
+        "after": after,
+        "limit": limit,
+        "offset": offset,
+        "bytes": MOST_EVENT_BYTES,
+    }
+    rows = await fetch(connection, _EVENTS.format(where=where, order=order), values)
+    return rows, await count(connection, f"events {where}", values)

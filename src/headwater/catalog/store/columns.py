@@ -10,9 +10,9 @@ from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import datasets
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row
 
 # A column: its dataset, under the name that stands for it, and its own name.
@@ -34,6 +34,26 @@ LIMIT 200000
 _UP = _EDGES.format(side="o.canonical_id")
 _DOWN = _EDGES.format(side="i.canonical_id")
 
+# Made or used, under any name of the dataset.
+_COLUMNS = """
+WITH names(id) AS (
+    SELECT %(dataset)s::uuid
+    UNION ALL SELECT id FROM datasets WHERE canonical_id = %(dataset)s AND canonical_id <> id
+)
+SELECT e.field FROM names n JOIN column_edges e ON e.dataset_id = n.id
+UNION SELECT e.input_field FROM names n JOIN column_edges e ON e.input_id = n.id
+"""
+
+_FIELDS_OF_VERSION = """
+SELECT d.canonical_id, f.body FROM dataset_versions v
+JOIN datasets d ON d.id = v.dataset_id
+JOIN documents f ON f.dataset_id = v.dataset_id AND f.hash = v.fields
+WHERE {versions}
+"""
+_ONE = "v.id = %(version)s"
+_OF_JOB = """v.run_id = (SELECT id FROM runs WHERE job_id = %(job)s AND version = %(version)s
+    ORDER BY seen_at DESC LIMIT 1)"""
+
 _OUTPUTS_OF_JOB = """
 SELECT DISTINCT d.canonical_id FROM edges e JOIN datasets d ON d.id = e.dataset_id
 WHERE e.job_id = %s AND e.output
@@ -52,14 +72,22 @@ class ColumnBounds:
 async def columns_of_dataset(connection: AsyncConnection[Any], row: Row) -> list[Column]:
     """The columns of a dataset: of its schema, and those that a job has told about."""
     found = {field["name"] for field in orjson.loads(row["fields_text"] or "[]")}
-    cursor = await connection.execute(
-        "SELECT DISTINCT e.field FROM column_edges e WHERE e.dataset_id = %s", (row["id"],)
-    )
+    cursor = await connection.execute(_COLUMNS, {"dataset": row["id"]})
     found |= {name for (name,) in await cursor.fetchall()}
-    cursor = await connection.execute(
-        "SELECT DISTINCT e.input_field FROM column_edges e WHERE e.input_id = %s", (row["id"],)
-    )
-    return [(row["id"], name) for name in sorted(found | {n for (n,) in await cursor.fetchall()})]
+    return [(row["id"], name) for name in sorted(found)]
+
+
+async def columns_of_version(
+    connection: AsyncConnection[Any], version: UUID, job: UUID | None
+) -> set[Column]:
+    """The columns of a version of a dataset, or of what the last run of a job's version wrote."""
+    statement = _FIELDS_OF_VERSION.format(versions=_OF_JOB if job else _ONE)
+    cursor = await connection.execute(statement, {"version": version, "job": job})
+    return {
+        (dataset, field["name"])
+        for dataset, text in await cursor.fetchall()
+        for field in orjson.loads(text)
+    }
 
 
 async def columns_of_job(connection: AsyncConnection[Any], job: UUID) -> list[Column]:
@@ -98,10 +126,9 @@ async def _follow(
     for _ in range(bounds.depth):
         if not level:
             return False
-        cursor = connection.cursor(row_factory=dict_row)
-        await cursor.execute(statement, {"datasets": sorted({dataset for dataset, _ in level})})
         following: set[Column] = set()
-        for row in await cursor.fetchall():
+        names = {"datasets": sorted({dataset for dataset, _ in level})}
+        for row in await fetch(connection, statement, names):
             made = (row["dataset_id"], row["field"])
             source = (row["input_id"], row["input_field"])
             if (made if up else source) not in level:

@@ -42,8 +42,8 @@ def check_database(settings: Settings) -> int:
 
 def connection_error(error: Exception, what: str = "PostgreSQL") -> DatabaseUnavailableError:
     """What to say when a database can't be reached."""
-    # The driver's text names host, port and user; never the password.
-    reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    # The driver's text names host, port and user; never the password. Its lines are one reason.
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
     return DatabaseUnavailableError(f"{what} can't be used: {reason}", hint=f"look at {_SETTING}")
 
 

@@ -1,4 +1,4 @@
-"""Datasets and their versions, in the shape of Marquez's answers."""
+"""Datasets, in the shape of Marquez's answers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
-from headwater.catalog.identity import dataset_id, namespace_id
-from headwater.catalog.store import runs
-from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
+from headwater.catalog.identity import Name, dataset_id, namespace_id
+from headwater.catalog.store.other_names import join_names, later_words, owner
+from headwater.catalog.store.queries import count, fetch
+from headwater.catalog.store.values import (
+    Json,
+    Row,
+    dicts_of,
+    facet,
+    facets_json,
+    instant,
+    text_of,
+)
 
 _COLUMNS = """
-SELECT d.id, d.namespace, d.name, d.type, d.physical_name, d.source, d.description,
-    d.schema_location, d.created_at, d.updated_at, d.facets, d.current_version, d.hidden,
-    v.lifecycle, v.facets AS version_facets, f.body AS fields_text
+SELECT d.id, d.canonical_id, d.namespace, d.name, d.type, d.physical_name, d.source,
+    d.description, d.schema_location, d.created_at, d.updated_at, d.facets, d.current_version,
+    d.current_written, d.current_at, d.fields, d.fields_at, d.hidden, v.lifecycle,
+    v.facets AS version_facets, f.body AS fields_text
 FROM datasets d
 LEFT JOIN dataset_versions v ON v.id = d.current_version
 LEFT JOIN documents f ON f.dataset_id = d.id AND f.hash = d.fields
@@ -52,9 +61,29 @@ async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden", (list(ids),))
-    return await cursor.fetchall()
+    wanted = _COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden"
+    return await _with_other_names(connection, await fetch(connection, wanted, (list(ids),)))
+
+
+async def _with_other_names(connection: AsyncConnection[Any], rows: list[Row]) -> list[Row]:
+    """The rows, each with what was said of the dataset under its other names."""
+    known = {row["id"]: row for row in rows}
+    other = "WHERE d.canonical_id = ANY(%s) AND d.canonical_id <> d.id ORDER BY d.id"
+    for alias in await fetch(connection, _COLUMNS + other, (list(known),)):
+        join_names(known[alias["canonical_id"]], alias)
+    return rows
+
+
+async def missing(connection: AsyncConnection[Any], names: Sequence[Name]) -> list[Name]:
+    """Those of the names under which there is no dataset."""
+    ids = {dataset_id(*name): name for name in names}
+    cursor = await connection.execute(
+        "SELECT d.id FROM datasets d JOIN datasets c ON c.id = d.canonical_id "
+        "WHERE d.id = ANY(%s) AND NOT c.hidden",
+        (list(ids),),
+    )
+    found = {key for (key,) in await cursor.fetchall()}
+    return [name for key, name in ids.items() if key not in found]
 
 
 async def page(
@@ -64,12 +93,9 @@ async def page(
     where = "WHERE d.namespace_id = %(namespace)s AND d.canonical_id = d.id AND NOT d.hidden"
     values = {"namespace": namespace_id(namespace), "limit": limit, "offset": offset}
     order = " ORDER BY left(d.name, 120), d.name LIMIT %(limit)s OFFSET %(offset)s"
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await cursor.fetchall()
-    await cursor.execute("SELECT count(*) AS n FROM datasets d " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + order, values)
+    total = await count(connection, f"datasets d {where}", values)
+    return await _with_other_names(connection, rows), total
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
@@ -99,7 +125,7 @@ async def documents_of(
 ) -> dict[tuple[UUID, str], str]:
     """The texts of all facets of these rows."""
     pairs = {
-        (row.get("dataset_id") or row["id"], word[1])
+        (owner(row.get("dataset_id") or row["id"], word), word[1])
         for row in rows
         for facets in (row["facets"], row.get("version_facets") or {})
         for word in facets.values()
@@ -117,9 +143,9 @@ def full_facets(
 ) -> dict[str, list[Any]]:
     """Facets with their texts in place of hashes."""
     return {
-        name: [moment, texts[dataset, digest]]
-        for name, (moment, digest) in facets.items()
-        if (dataset, digest) in texts
+        name: [word[0], texts[owner(dataset, word), word[1]]]
+        for name, word in facets.items()
+        if (owner(dataset, word), word[1]) in texts
     }
 
 
@@ -156,11 +182,7 @@ def fields_json(text: str | None, tags: dict[str, list[str]]) -> list[Json]:
 
 def merged_facets(row: Row) -> dict[str, list[Any]]:
     """A dataset's own facets and those of its current version; the later word holds."""
-    found = dict(row["facets"])
-    for name, word in (row["version_facets"] or {}).items():
-        if name not in found or found[name] < word:
-            found[name] = word
-    return found
+    return later_words(row["facets"], row["version_facets"] or {})
 
 
 def description(row: Row, facets: dict[str, list[Any]]) -> str | None:
@@ -199,8 +221,7 @@ def column_lineage(facet_body: Json) -> list[Json] | None:
                     "transformationDescription": made.get("transformationDescription"),
                     "transformationType": made.get("transformationType"),
                 }
-                for each in made.get("inputFields") or []
-                if isinstance(each, dict)
+                for each in dicts_of(made.get("inputFields"))
             ],
             "transformationDescription": made.get("transformationDescription"),
             "transformationType": made.get("transformationType"),
@@ -208,66 +229,3 @@ def column_lineage(facet_body: Json) -> list[Json] | None:
         for name, made in fields.items()
         if isinstance(made, dict)
     ]
-
-
-_VERSIONS = """
-SELECT v.*, f.body AS fields_text FROM dataset_versions v
-LEFT JOIN documents f ON f.dataset_id = v.dataset_id AND f.hash = v.fields
-WHERE v.dataset_id = %(dataset)s AND (%(version)s::uuid IS NULL OR v.id = %(version)s)
-ORDER BY v.created_at DESC, v.id LIMIT %(limit)s OFFSET %(offset)s
-"""
-
-
-async def versions(
-    connection: AsyncConnection[Any],
-    dataset: Row,
-    *,
-    version: UUID | None = None,
-    limit: int = 100,
-    offset: int = 0,
-) -> tuple[list[Json], int]:
-    """Versions of a dataset, newest first, and how many there are; or the one that is asked for."""
-    values = {"dataset": dataset["id"], "version": version, "limit": limit, "offset": offset}
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_VERSIONS, values)
-    rows = await cursor.fetchall()
-    await cursor.execute(
-        "SELECT count(*) AS n FROM dataset_versions WHERE dataset_id = %s", (dataset["id"],)
-    )
-    count = await cursor.fetchone()
-    tags = (await tags_of(connection, [dataset["id"]]))[dataset["id"]]
-    texts = await documents_of(connection, rows)
-    makers = await runs.rows_by_id(connection, [row["run_id"] for row in rows if row["run_id"]])
-    made = await runs.shaped(connection, makers)
-    shown = [_version_json(dataset, row, tags, texts, made.get(row["run_id"])) for row in rows]
-    return shown, int(count["n"]) if count else 0
-
-
-def _version_json(
-    dataset: Row,
-    row: Row,
-    tags: dict[str, list[str]],
-    texts: dict[tuple[UUID, str], str],
-    run: Json | None,
-) -> Json:
-    facets = full_facets(dataset["id"], row["facets"], texts)
-    shown = {
-        "id": {"namespace": dataset["namespace"], "name": dataset["name"]},
-        "type": dataset["type"],
-        "name": dataset["name"],
-        "physicalName": dataset["physical_name"] or dataset["name"],
-        "createdAt": instant(row["created_at"]),
-        "version": str(row["id"]),
-        "namespace": dataset["namespace"],
-        "sourceName": dataset["source"] or "default",
-        "fields": fields_json(row["fields_text"], tags),
-        "tags": tags[""],
-        "lifecycleState": row["lifecycle"],
-        "description": description(row, facets),
-        "currentSchemaVersion": str(row["fields"]) if row["fields"] else None,
-        "createdByRun": run,
-        "facets": facets_json(facets),
-    }
-    if dataset["type"] == "STREAM":
-        shown["schemaLocation"] = row["schema_location"]
-    return shown

@@ -73,12 +73,16 @@ async def put_source(
     )
 
 
-async def put_tag(connection: AsyncConnection[Any], name: str, description: str | None) -> None:
-    await connection.execute(
+async def put_tag(connection: AsyncConnection[Any], name: str, description: str | None) -> Json:
+    """Make or change a tag; returns it as it is stored."""
+    cursor = await connection.execute(
         "INSERT INTO tags (name, description) VALUES (%s, %s) ON CONFLICT (name) "
-        "DO UPDATE SET description = coalesce(excluded.description, tags.description)",
+        "DO UPDATE SET description = coalesce(excluded.description, tags.description) "
+        "RETURNING description",
         (name, description),
     )
+    stored = await cursor.fetchone()
+    return {"name": name, "description": stored[0] if stored else None}
 
 
 async def put_dataset(
@@ -124,8 +128,7 @@ async def put_dataset(
     )
     wanted = [("", tag) for tag in body.get("tags") or []]
     wanted += [(f["name"], tag) for f in body.get("fields") or [] for tag in f.get("tags") or []]
-    for field, tag in wanted:
-        await tag_dataset(connection, key, field, tag)
+    await tag_dataset(connection, key, wanted)
 
 
 async def put_job(connection: AsyncConnection[Any], place: Name, body: Json, now: datetime) -> None:
@@ -155,7 +158,7 @@ async def create_run(
 ) -> None:
     """A run that has not begun; it reads what its job is known to read."""
     rows = Projection()
-    rows.runs[run] = RunRow(job["id"], now, now)
+    rows.runs[run] = RunRow(job["id"], now, True, now)
     cursor = await connection.execute(
         "SELECT dataset_id FROM edges WHERE job_id = %s AND NOT output", (job["id"],)
     )
@@ -179,7 +182,7 @@ async def mark_run(
     connection: AsyncConnection[Any], run: Row, event_type: str, at: datetime
 ) -> None:
     """What START, COMPLETE, FAIL or ABORT would do, without an event."""
-    row = RunRow(run["job_id"], run["job_at"], run["seen_at"])
+    row = RunRow(run["job_id"], run["job_at"], run["job_told"], run["seen_at"])
     row.add_state(event_type, at)
     rows = Projection()
     rows.runs[run["id"]] = row
@@ -187,27 +190,39 @@ async def mark_run(
 
 
 async def tag_dataset(
-    connection: AsyncConnection[Any], dataset: UUID, field: str, tag: str
+    connection: AsyncConnection[Any], dataset: UUID, wanted: Sequence[tuple[str, str]]
 ) -> None:
-    await put_tag(connection, tag, None)
+    """Put tags on columns, or on the dataset itself where the column is empty."""
+    if not wanted:
+        return
+    await _make_tags(connection, [tag for _, tag in wanted])
     await connection.execute(
-        "INSERT INTO dataset_tags (dataset_id, field, tag) VALUES (%s, %s, %s) "
+        "INSERT INTO dataset_tags (dataset_id, field, tag) "
+        "SELECT %s, field, tag FROM unnest(%s::text[], %s::text[]) AS x(field, tag) "
         "ON CONFLICT DO NOTHING",
-        (dataset, field, tag),
+        (dataset, [field for field, _ in wanted], [tag for _, tag in wanted]),
+    )
+
+
+async def _make_tags(connection: AsyncConnection[Any], names: Sequence[str]) -> None:
+    # In one order: two that make the same tags must not wait for each other.
+    await connection.execute(
+        "INSERT INTO tags (name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING",
+        (sorted(set(names)),),
     )
 
 
 async def untag_dataset(
-    connection: AsyncConnection[Any], dataset: UUID, field: str, tag: str
+    connection: AsyncConnection[Any], dataset: UUID, field: str, *tags: str
 ) -> None:
     await connection.execute(
-        "DELETE FROM dataset_tags WHERE dataset_id = %s AND field = %s AND tag = %s",
-        (dataset, field, tag),
+        "DELETE FROM dataset_tags WHERE dataset_id = %s AND field = %s AND tag = ANY(%s)",
+        (dataset, field, list(tags)),
     )
 
 
 async def tag_job(connection: AsyncConnection[Any], job: UUID, tag: str) -> None:
-    await put_tag(connection, tag, None)
+    await _make_tags(connection, [tag])
     await connection.execute(
         "INSERT INTO job_tags (job_id, tag) VALUES (%s, %s) ON CONFLICT DO NOTHING", (job, tag)
     )
@@ -226,6 +241,7 @@ async def hide(connection: AsyncConnection[Any], table: str, keys: Sequence[UUID
 async def hide_namespace(connection: AsyncConnection[Any], name: str) -> None:
     """Delete a namespace with its jobs and datasets."""
     key = (namespace_id(name),)
+    # In the order in which events lock these tables.
+    await connection.execute("UPDATE namespaces SET hidden = true WHERE id = %s", key)
     await connection.execute("UPDATE datasets SET hidden = true WHERE namespace_id = %s", key)
     await connection.execute("UPDATE jobs SET hidden = true WHERE namespace_id = %s", key)
-    await connection.execute("UPDATE namespaces SET hidden = true WHERE id = %s", key)

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import jobs, runs
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, facets_json, instant
 
 _VERSIONS = """
@@ -30,9 +30,7 @@ async def versions(
 ) -> list[Json]:
     """Versions of a job, newest first; or the one that is asked for."""
     values = {"job": job["id"], "version": version, "limit": limit, "offset": offset}
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_VERSIONS, values)
-    found = await cursor.fetchall()
+    found = await fetch(connection, _VERSIONS, values)
     latest = {
         r["id"]: r for r in await runs.rows_by_id(connection, [v["latest_run"] for v in found])
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import job_id, job_version_id, namespace_id
 from headwater.catalog.store import runs
+from headwater.catalog.store.queries import count, fetch, fetch_by
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
 
 _LATEST_RUNS = 10
@@ -30,9 +29,8 @@ async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden", (list(ids),))
-    return await cursor.fetchall()
+    wanted = _COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden"
+    return await fetch(connection, wanted, (list(ids),))
 
 
 async def page(
@@ -42,14 +40,18 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Row], int]:
-    """Jobs, the last changed first; and how many there are."""
+    """Jobs, the last changed first, and how many there are.
+
+    As Marquez does it: a job that never ran is in every state, and all jobs are counted.
+    """
     where = "WHERE NOT j.hidden"
     if namespace is not None:
         where += " AND j.namespace_id = %(namespace)s"
+    only = ""
     if states:
-        where += (
-            " AND EXISTS (SELECT FROM (SELECT * FROM runs WHERE job_id = j.id "
-            f"ORDER BY seen_at DESC, id DESC LIMIT 1) r WHERE {runs.STATE} = ANY(%(states)s))"
+        only = (
+            f" AND coalesce((SELECT {runs.STATE} FROM runs r WHERE r.job_id = j.id "
+            "ORDER BY r.seen_at DESC, r.id DESC LIMIT 1) = ANY(%(states)s), true)"
         )
     values = {
         "namespace": namespace_id(namespace) if namespace is not None else None,
@@ -58,12 +60,8 @@ async def page(
         "offset": offset,
     }
     order = " ORDER BY j.updated_at DESC, j.id LIMIT %(limit)s OFFSET %(offset)s"
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await cursor.fetchall()
-    await cursor.execute("SELECT count(*) AS n FROM jobs j " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + only + order, values)
+    return rows, await count(connection, f"jobs j {where}", values)
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
@@ -81,18 +79,15 @@ async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[
 
 async def edges_of(connection: AsyncConnection[Any], jobs: Sequence[UUID]) -> dict[UUID, list[Row]]:
     """What each job reads and writes, by all that is known."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(
+    return await fetch_by(
+        "job_id",
+        connection,
         "SELECT DISTINCT e.job_id, e.output, d.namespace, d.name FROM edges e "
         "JOIN datasets named ON named.id = e.dataset_id "
         "JOIN datasets d ON d.id = named.canonical_id "
         "WHERE e.job_id = ANY(%s) AND NOT d.hidden ORDER BY e.job_id, d.namespace, d.name",
         (list(jobs),),
     )
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["job_id"]].append(row)
-    return found
 
 
 def head_json(row: Row) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,7 @@ class ApiKey:
     revoked_at: datetime | None
 
 
+_FORM = re.compile(r"hw_([0-9a-f]{8})_([A-Za-z0-9_-]{1,128})")
 _COLUMNS = "SELECT id, name, role, namespace, created_at, revoked_at FROM api_keys"
 
 
@@ -61,12 +63,17 @@ def revoke_key(url: str, key_id: str) -> bool:
         return done.rowcount == 1
 
 
+def looks_like_key(token: str) -> bool:
+    """Whether it is worth asking the database: `hw_` with eight digits, and a secret."""
+    return _FORM.fullmatch(token) is not None
+
+
 async def find_key(connection: AsyncConnection[Any], token: str) -> ApiKey | None:
     """The key that was sent, if it is one of ours and not revoked."""
-    prefix, _, rest = token.partition("_")
-    key_id, _, secret = rest.partition("_")
-    if prefix != "hw" or not secret or "\0" in token:
+    form = _FORM.fullmatch(token)
+    if form is None:
         return None
+    key_id, secret = form.groups()
     cursor = await connection.execute(
         "SELECT hash, id, name, role, namespace, created_at, revoked_at FROM api_keys "
         "WHERE id = %s AND revoked_at IS NULL",
@@ -79,7 +86,7 @@ async def find_key(connection: AsyncConnection[Any], token: str) -> ApiKey | Non
 
 
 def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(secret.encode()).digest()
 
 
 def _connect(url: str) -> psycopg.Connection[Any]:

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import datasets, jobs, runs
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
 _WALK = """
@@ -22,8 +22,9 @@ FROM lineage_walk(%(start)s, %(depth)s, %(most)s, %(at)s::timestamptz, %(seconds
 
 _JOBS_OF_DATASET = """
 SELECT DISTINCT e.job_id FROM datasets d JOIN edges e ON e.dataset_id = d.id
+JOIN jobs j ON j.id = e.job_id AND NOT j.hidden
 WHERE (d.id = %(dataset)s OR (d.canonical_id = %(dataset)s AND d.canonical_id <> d.id))
-    AND e.first_seen <= %(at)s LIMIT %(most)s
+    AND e.first_seen <= %(at)s ORDER BY 1 LIMIT %(most)s
 """
 
 _DESCENDANTS = """
@@ -52,7 +53,7 @@ WITH RECURSIVE family(id) AS (
     SELECT id FROM runs WHERE id = %s
     UNION SELECT r.id FROM family f JOIN runs r ON r.parent_run_id = f.id
 )
-SELECT id, job_id FROM family JOIN runs USING (id) LIMIT 1000
+SELECT id, job_id FROM family JOIN runs USING (id) ORDER BY seen_at, id LIMIT %s
 """
 
 
@@ -85,11 +86,13 @@ async def around_dataset(connection: AsyncConnection[Any], dataset: UUID, bounds
 
 async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) -> Json:
     """What one run, and the runs that it started, read and wrote."""
-    family = await (await connection.execute(_FAMILY_OF_RUN, (run,))).fetchall()
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_RUN_EDGES, {"runs": [key for key, _ in family]})
-    edges = await cursor.fetchall()
-    return await _nodes(connection, {job for _, job in family}, edges, bounds.most)
+    found = await connection.execute(_FAMILY_OF_RUN, (run, bounds.most + 1))
+    family = await found.fetchall()
+    cut = len(family) > bounds.most
+    del family[bounds.most :]
+    edges = await fetch(connection, _RUN_EDGES, {"runs": [key for key, _ in family]})
+    answer = await _nodes(connection, {job for _, job in family}, edges, bounds.most)
+    return {**answer, **({"truncated": True} if cut else {})}
 
 
 async def _graph(
@@ -108,9 +111,7 @@ async def _graph(
     walked = await (await connection.execute(_WALK, values)).fetchall()
     job_ids = [job for job, _ in walked]
     truncated = any(cut for _, cut in walked)
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_EDGES, {"jobs": job_ids, **bounds.values()})
-    edges = await cursor.fetchall()
+    edges = await fetch(connection, _EDGES, {"jobs": job_ids, **bounds.values()})
     answer = await _nodes(connection, job_ids, edges, bounds.most, also)
     if truncated:
         answer["truncated"] = True

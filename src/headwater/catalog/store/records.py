@@ -6,13 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.store import runs
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
-# The range that begins last before the offset is the newest that can hold it; a few more are
-# looked at, because a batch that was cut off and finished may have left a shorter one in between.
+# Ranges of several writers may lie inside one another: the one that begins last is the closest.
+# How many are looked at is bounded, because most offsets that nobody wrote are marks of
+# transactions, and each of them would have all earlier ranges read.
 _WRITER = """
 SELECT * FROM (
     SELECT r.*, d.namespace AS dataset_namespace
@@ -20,8 +21,19 @@ SELECT * FROM (
     WHERE r.output AND left(r.topic, 249) = left(%(topic)s, 249) AND r.topic = %(topic)s
         AND r.partition = %(partition)s AND r.first_offset <= %(offset)s
         AND (%(namespace)s::text IS NULL OR d.namespace = %(namespace)s)
-    ORDER BY r.first_offset DESC, r.at DESC, r.run_id LIMIT 20
+    ORDER BY r.first_offset DESC, r.at DESC, r.run_id LIMIT 1000
 ) AS near WHERE last_offset >= %(offset)s LIMIT 1
+"""
+
+# All that began inside a range that was read; the one that was begun before it is its writer.
+_WRITERS = """
+SELECT r.*, d.namespace AS dataset_namespace
+FROM record_ranges r JOIN datasets d ON d.id = r.dataset_id
+WHERE r.output AND left(r.topic, 249) = left(%(topic)s, 249) AND r.topic = %(topic)s
+    AND r.partition = %(partition)s
+    AND r.first_offset > %(first)s AND r.first_offset <= %(last)s
+    AND d.namespace = %(namespace)s
+ORDER BY r.first_offset, r.at, r.run_id LIMIT %(most)s
 """
 
 _INPUTS = """
@@ -45,8 +57,8 @@ async def record(
     depth: int = 20,
 ) -> Json | None:
     """Who wrote a record, and the trace; None if no batch has told of it."""
-    search = _Search(connection, namespace)
-    writer = await search.writer(topic, partition, offset)
+    search = _Search(connection)
+    writer = await search.writer(topic, partition, offset, namespace)
     if writer is None:
         return None
     answer = {
@@ -64,22 +76,29 @@ async def record(
 class _Search:
     """One question, with a bound on its steps."""
 
-    def __init__(self, connection: AsyncConnection[Any], namespace: str | None) -> None:
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
         self._connection = connection
-        self._namespace = namespace
         self._runs: dict[UUID, Row] = {}
         self.steps = 0
 
-    async def writer(self, topic: str, partition: int, offset: int) -> Row | None:
-        values = {
-            "topic": topic,
-            "partition": partition,
-            "offset": offset,
-            "namespace": self._namespace,
+    async def writer(
+        self, topic: str, partition: int, offset: int, namespace: str | None
+    ) -> Row | None:
+        values = {"topic": topic, "partition": partition, "offset": offset, "namespace": namespace}
+        found = await fetch(self._connection, _WRITER, values)
+        return found[0] if found else None
+
+    async def writers(self, read: Row) -> list[Row]:
+        """The batches that wrote a range, in the order of their records."""
+        place = {
+            "topic": read["topic"],
+            "partition": read["partition"],
+            "namespace": read["dataset_namespace"],
         }
-        cursor = self._connection.cursor(row_factory=dict_row)
-        await cursor.execute(_WRITER, values)
-        return await cursor.fetchone()
+        first = await self.writer(**place, offset=read["first_offset"])
+        span = {"first": read["first_offset"], "last": read["last_offset"], "most": _MOST_STEPS}
+        others = await fetch(self._connection, _WRITERS, {**place, **span})
+        return [first, *others] if first else others
 
     async def batch_json(self, row: Row) -> Json:
         run = await self._run(row["run_id"])
@@ -100,10 +119,9 @@ class _Search:
 
     async def trace(self, row: Row, depth: int, seen: set[tuple[Any, ...]]) -> list[Json]:
         """What the batch read, each with the batches that wrote it."""
-        cursor = self._connection.cursor(row_factory=dict_row)
-        await cursor.execute(_INPUTS, {"run": row["run_id"], "batch": row["batch"]})
         found: list[Json] = []
-        for read in await cursor.fetchall():
+        batch = {"run": row["run_id"], "batch": row["batch"]}
+        for read in await fetch(self._connection, _INPUTS, batch):
             shown: Json = {
                 "namespace": read["dataset_namespace"],
                 "topic": read["topic"],
@@ -113,17 +131,18 @@ class _Search:
                 "writtenBy": [],
             }
             found.append(shown)
-            for offset in sorted({read["first_offset"], read["last_offset"]}):
-                if depth <= 0 or self.steps >= _MOST_STEPS:
+            if depth <= 0 or self.steps >= _MOST_STEPS:
+                continue
+            for maker in await self.writers(read):
+                if _key(maker) in seen:
                     continue
+                if self.steps >= _MOST_STEPS:
+                    break
                 self.steps += 1
-                maker = await self.writer(read["topic"], read["partition"], offset)
-                if maker is None or _key(maker) in seen:
-                    continue
                 seen.add(_key(maker))
-                batch = await self.batch_json(maker)
+                made = await self.batch_json(maker)
                 shown["writtenBy"].append(
-                    {**batch, "trace": await self.trace(maker, depth - 1, seen)}
+                    {**made, "trace": await self.trace(maker, depth - 1, seen)}
                 )
         return found
 

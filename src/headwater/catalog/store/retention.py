@@ -81,4 +81,7 @@ async def keep_sweeping(pool: Pool, days: float) -> None:
                 _LOG.info("retention: %d rows older than %g days removed", removed, days)
         except UnavailableError as error:
             _LOG.warning("retention: %s", error)
+        except Exception:
+            # Whatever it was, the next sweep may work; silence would let the disk fill up.
+            _LOG.exception("retention failed")
         await asyncio.sleep(_BETWEEN_SECONDS)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
 from headwater.catalog.identity import dataset_version_id
 from headwater.catalog.ingest.checks import parse_time
+from headwater.catalog.store.queries import count, fetch, fetch_by
 from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, short_instant
 
 # What every answer about a run is made of; a graph shows thousands of them.
@@ -22,11 +21,12 @@ _SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_
     j.namespace AS job_namespace, j.name AS job_name"""
 
 _COLUMNS = f"""
-SELECT {_SHOWN}, r.job_at, r.location, r.job_facets
+SELECT {_SHOWN}, r.job_at, r.job_told, r.location, r.job_facets
 FROM runs r JOIN jobs j ON j.id = r.job_id
 """
 
-# An input whose version no event told was read as it stood then: the latest written before.
+# An input whose version no event told was read as it stood then: the latest that counted, under any
+# name of the dataset. Each name is followed along its index, and only where no version is known.
 _DATASETS = """
 SELECT rd.run_id, rd.output, rd.facets, d.id AS dataset_id, d.namespace, d.name,
     coalesce(rd.version_id, v.id) AS version
@@ -34,9 +34,21 @@ FROM run_datasets rd
 JOIN datasets named ON named.id = rd.dataset_id
 JOIN datasets d ON d.id = named.canonical_id
 LEFT JOIN LATERAL (
-    SELECT id FROM dataset_versions WHERE dataset_id = d.id AND created_at <= rd.at
-    ORDER BY created_at DESC, id DESC LIMIT 1
-) v ON rd.version_id IS NULL
+    SELECT latest.id FROM (
+        SELECT d.id WHERE rd.version_id IS NULL
+        UNION ALL
+        SELECT a.id FROM datasets a
+        WHERE rd.version_id IS NULL AND a.canonical_id = d.id AND a.canonical_id <> a.id
+    ) AS names(id)
+    CROSS JOIN LATERAL (
+        SELECT dv.id, dv.created_at FROM dataset_versions dv
+        LEFT JOIN runs w ON w.id = dv.run_id
+        WHERE dv.dataset_id = names.id AND dv.created_at <= rd.at
+            AND (dv.run_id IS NULL OR w.completed OR w.streaming)
+        ORDER BY dv.created_at DESC, dv.id DESC LIMIT 1
+    ) AS latest
+    ORDER BY latest.created_at DESC, latest.id DESC LIMIT 1
+) v ON true
 WHERE rd.run_id = ANY(%s)
 ORDER BY rd.run_id, rd.output, d.namespace, d.name
 """
@@ -48,9 +60,19 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
     """Rows of runs, in no order."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
-    return await cursor.fetchall()
+    return await fetch(connection, _COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
+
+
+async def of_other_namespaces(
+    connection: AsyncConnection[Any], ids: Collection[UUID], namespace: str
+) -> set[UUID]:
+    """Those of the runs whose own events name a job of another namespace."""
+    cursor = await connection.execute(
+        "SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job_id "
+        "WHERE r.id = ANY(%s) AND r.job_told AND j.namespace <> %s",
+        (list(ids), namespace),
+    )
+    return {key for (key,) in await cursor.fetchall()}
 
 
 async def latest_of_jobs(
@@ -58,18 +80,15 @@ async def latest_of_jobs(
 ) -> dict[UUID, list[Row]]:
     """The latest runs of every job, newest first; with what they said of the job, if asked for."""
     also = ", r.job_facets" if job_facets else ""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(
+    return await fetch_by(
+        "job_id",
+        connection,
         f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
         "JOIN jobs j ON j.id = wanted.id "
         "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
         (list(jobs), each),
     )
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["job_id"]].append(row)
-    return found
 
 
 async def page(
@@ -84,13 +103,9 @@ async def page(
     if states:
         where += f" AND {STATE} = ANY(%(states)s)"
     values = {"job": job, "states": list(states), "limit": limit, "offset": offset}
-    cursor = connection.cursor(row_factory=dict_row)
     order = " ORDER BY r.seen_at DESC, r.id DESC LIMIT %(limit)s OFFSET %(offset)s"
-    await cursor.execute(_COLUMNS + where + order, values)
-    rows = await cursor.fetchall()
-    await cursor.execute("SELECT count(*) AS n FROM runs r " + where, values)
-    count = await cursor.fetchone()
-    return rows, int(count["n"]) if count else 0
+    rows = await fetch(connection, _COLUMNS + where + order, values)
+    return rows, await count(connection, f"runs r {where}", values)
 
 
 STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state
@@ -101,12 +116,7 @@ async def datasets_of(
     connection: AsyncConnection[Any], runs: Sequence[UUID]
 ) -> dict[UUID, list[Row]]:
     """What each run read and wrote."""
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(_DATASETS, (list(runs),))
-    found: dict[UUID, list[Row]] = defaultdict(list)
-    for row in await cursor.fetchall():
-        found[row["run_id"]].append(row)
-    return found
+    return await fetch_by("run_id", connection, _DATASETS, (list(runs),))
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> dict[UUID, Json]:

@@ -18,11 +18,17 @@ def _facets(table: str, column: str = "facets") -> str:
     {column}_at = greatest({table}.{column}_at, excluded.{column}_at)"""
 
 
-def _later(table: str, value: str, at: str) -> str:
+# As Python compares texts: events that arrive together and one by one must end alike, whatever the
+# database's own order of letters is.
+_TEXT = ' COLLATE "C"'
+
+
+def _later(table: str, value: str, at: str, collate: str = "") -> str:
     """The value that was said last; at the same moment, the greater one."""
     return f"""
     {value} = CASE WHEN excluded.{at} IS NOT NULL AND ({table}.{at} IS NULL
-        OR ({table}.{at}, {table}.{value}) < (excluded.{at}, excluded.{value}))
+        OR ({table}.{at}, {table}.{value}{collate})
+            < (excluded.{at}, excluded.{value}{collate}))
         THEN excluded.{value} ELSE {table}.{value} END,
     {at} = greatest({table}.{at}, excluded.{at})"""
 
@@ -46,9 +52,10 @@ SELECT id, name, type, connection_url, url_at, first, last FROM json_to_recordse
 ON CONFLICT (id) DO UPDATE SET
     created_at = least(sources.created_at, excluded.created_at),
     updated_at = greatest(sources.updated_at, excluded.updated_at),
-    type = CASE WHEN (sources.url_at, sources.connection_url)
-        < (excluded.url_at, excluded.connection_url) THEN excluded.type ELSE sources.type END,
-    {_later("sources", "connection_url", "url_at")}
+    type = CASE WHEN (sources.url_at, sources.connection_url{_TEXT})
+        < (excluded.url_at, excluded.connection_url{_TEXT})
+        THEN excluded.type ELSE sources.type END,
+    {_later("sources", "connection_url", "url_at", _TEXT)}
 """
 
 DATASETS = f"""
@@ -63,7 +70,7 @@ ON CONFLICT (id) DO UPDATE SET
     created_at = least(datasets.created_at, excluded.created_at),
     updated_at = greatest(datasets.updated_at, excluded.updated_at),
     hidden = false,
-    {_later("datasets", "source", "source_at")},
+    {_later("datasets", "source", "source_at", _TEXT)},
     {_facets("datasets")}
 """
 
@@ -93,6 +100,24 @@ CANONICAL = """
 UPDATE datasets SET canonical_id = x.canonical_id
 FROM json_to_recordset(%s) AS x(id uuid, canonical_id uuid)
 WHERE datasets.id = x.id AND datasets.canonical_id <> x.canonical_id
+RETURNING datasets.id
+"""
+
+# Runs whose version changes with the name that stands for one of the datasets. Only as many as one
+# event may cost: a name that is told after thousands of runs leaves the oldest as they are.
+RUNS_TOUCHING = """
+SELECT DISTINCT rd.run_id FROM edges e
+CROSS JOIN LATERAL (
+    SELECT id FROM runs WHERE job_id = e.job_id ORDER BY seen_at DESC, id DESC LIMIT 100
+) r
+JOIN run_datasets rd ON rd.run_id = r.id AND rd.dataset_id = e.dataset_id
+WHERE e.dataset_id = ANY(%s) LIMIT 10000
+"""
+
+# A dataset that was deleted comes back with an event that uses another name of it.
+REVIVED = """
+UPDATE datasets c SET hidden = false FROM datasets a
+WHERE a.id = ANY(%s) AND a.canonical_id <> a.id AND c.id = a.canonical_id AND c.hidden
 """
 
 DOCUMENTS = """
@@ -135,26 +160,30 @@ ON CONFLICT (id) DO UPDATE SET
 """
 
 RUNS = f"""
-INSERT INTO runs (id, job_id, job_at, seen_at, last_event_at, started_at, running_at, ended_at,
-    end_state, completed, streaming, parent_run_id, facets, facets_from, facets_at,
+INSERT INTO runs (id, job_id, job_at, job_told, seen_at, last_event_at, started_at, running_at,
+    ended_at, end_state, completed, streaming, parent_run_id, facets, facets_from, facets_at,
     job_facets, job_facets_from, job_facets_at)
-SELECT id, job_id, job_at, seen_at, last_event_at, started_at, running_at, ended_at,
+SELECT id, job_id, job_at, job_told, seen_at, last_event_at, started_at, running_at, ended_at,
     end_state, completed, streaming, parent_run_id, facets, facets_from, facets_at,
     job_facets, job_facets_from, job_facets_at FROM json_to_recordset(%s)
-    AS x(id uuid, job_id uuid, job_at timestamptz, seen_at timestamptz,
+    AS x(id uuid, job_id uuid, job_at timestamptz, job_told boolean, seen_at timestamptz,
          last_event_at timestamptz, started_at timestamptz, running_at timestamptz,
          ended_at timestamptz, end_state text, completed boolean, streaming boolean,
          parent_run_id uuid, facets jsonb, facets_from bigint, facets_at bigint,
          job_facets jsonb, job_facets_from bigint, job_facets_at bigint)
 ON CONFLICT (id) DO UPDATE SET
-    job_id = CASE WHEN (excluded.job_at, excluded.job_id) < (runs.job_at, runs.job_id)
+    job_id = CASE WHEN (NOT excluded.job_told, excluded.job_at, excluded.job_id)
+        < (NOT runs.job_told, runs.job_at, runs.job_id)
         THEN excluded.job_id ELSE runs.job_id END,
-    job_at = least(runs.job_at, excluded.job_at),
+    job_at = CASE WHEN excluded.job_told = runs.job_told
+        THEN least(runs.job_at, excluded.job_at)
+        WHEN excluded.job_told THEN excluded.job_at ELSE runs.job_at END,
+    job_told = runs.job_told OR excluded.job_told,
     seen_at = least(runs.seen_at, excluded.seen_at),
     last_event_at = greatest(runs.last_event_at, excluded.last_event_at),
     started_at = least(runs.started_at, excluded.started_at),
     running_at = least(runs.running_at, excluded.running_at),
-    {_later("runs", "end_state", "ended_at")},
+    {_later("runs", "end_state", "ended_at", _TEXT)},
     completed = runs.completed OR excluded.completed,
     streaming = runs.streaming OR excluded.streaming,
     parent_run_id = greatest(runs.parent_run_id, excluded.parent_run_id),
@@ -212,6 +241,7 @@ SELECT run_id, batch, output, dataset_id, topic, partition, first, last, job_ver
          partition integer, first bigint, last bigint, job_version text, at timestamptz)
 ON CONFLICT (run_id, batch, output, dataset_id, partition, first_offset) DO UPDATE SET
     last_offset = greatest(record_ranges.last_offset, excluded.last_offset),
+    job_version = greatest(record_ranges.job_version COLLATE "C", excluded.job_version),
     at = least(record_ranges.at, excluded.at)
 """
 

@@ -2,58 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
 
+from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, instant
 
-# The last 24 hours, or the last 7 days as days are counted in the asker's zone.
-_INTERVALS = {
-    "DAY": """SELECT h AS lower, h + interval '1 hour' AS upper FROM generate_series(
-        date_trunc('hour', now()) - interval '23 hours', date_trunc('hour', now()),
-        interval '1 hour') AS h""",
-    "WEEK": """SELECT d AT TIME ZONE %(zone)s AS lower,
-        (d + interval '1 day') AT TIME ZONE %(zone)s AS upper FROM generate_series(
-        date_trunc('day', now() AT TIME ZONE %(zone)s) - interval '6 days',
-        date_trunc('day', now() AT TIME ZONE %(zone)s), interval '1 day') AS d""",
-}
+# From, and up to but not including.
+Interval = tuple[datetime, datetime]
+
+
+class Period(StrEnum):
+    """Over which time to count."""
+
+    DAY = "DAY"
+    WEEK = "WEEK"
+
+
+_HOURS = 24
+_DAYS = 7
 _TABLES = {"jobs": "jobs", "datasets": "datasets", "sources": "sources"}
 _TYPES = {"fail": "FAIL", "start": "START", "complete": "COMPLETE", "abort": "ABORT"}
+_SPANS = (
+    "unnest(%(lower)s::timestamptz[], %(upper)s::timestamptz[]) AS i(lower, upper)"  # oldest first
+)
 
 
-async def things(connection: AsyncConnection[Any], kind: str, period: str, zone: str) -> list[Json]:
+def intervals(period: Period, now: datetime) -> list[Interval]:
+    """The last 24 hours, or the last 7 days as days are counted in the zone of `now`.
+
+    Here and not by the database: its list of zones is not the one that names were checked against.
+    """
+    if period is Period.DAY:
+        hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        starts = [hour - timedelta(hours=ago) for ago in range(_HOURS - 1, -2, -1)]
+    else:
+        # Aware times of one zone are added to by the clock on the wall: days of 23 or 25 hours
+        # begin at midnight, too.
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        starts = [day - timedelta(days=ago) for ago in range(_DAYS - 1, -2, -1)]
+    return list(pairwise(starts))
+
+
+async def things(
+    connection: AsyncConnection[Any], kind: str, spans: Sequence[Interval]
+) -> list[Json]:
     """How many jobs, datasets or sources were known at the end of each interval."""
     only = " AND t.canonical_id = t.id" if kind == "datasets" else ""
     statement = f"""
 SELECT i.lower, i.upper,
     (SELECT count(*) FROM {_TABLES[kind]} t WHERE t.created_at < i.upper{only}) AS count
-FROM ({_INTERVALS[period]}) AS i ORDER BY i.lower
+FROM {_SPANS} ORDER BY i.lower
 """
-    rows = await _rows(connection, statement, zone)
+    rows = await _rows(connection, statement, spans)
     return [{**_interval(row), "count": row["count"]} for row in rows]
 
 
-async def lineage_events(connection: AsyncConnection[Any], period: str, zone: str) -> list[Json]:
+async def lineage_events(connection: AsyncConnection[Any], spans: Sequence[Interval]) -> list[Json]:
     """Events of each interval by their type and time."""
     counts = ", ".join(
         f"count(*) FILTER (WHERE e.event_type = '{word}') AS {name}"
         for name, word in _TYPES.items()
     )
     statement = f"""
-SELECT i.lower, i.upper, {counts} FROM ({_INTERVALS[period]}) AS i
+SELECT i.lower, i.upper, {counts} FROM {_SPANS}
 LEFT JOIN events e ON e.event_time >= i.lower AND e.event_time < i.upper
 GROUP BY i.lower, i.upper ORDER BY i.lower
 """
-    rows = await _rows(connection, statement, zone)
+    rows = await _rows(connection, statement, spans)
     return [{**_interval(row), **{name: row[name] for name in _TYPES}} for row in rows]
 
 
-async def _rows(connection: AsyncConnection[Any], statement: str, zone: str) -> list[Any]:
-    cursor = connection.cursor(row_factory=dict_row)
-    await cursor.execute(statement, {"zone": zone})
-    return await cursor.fetchall()
+async def _rows(
+    connection: AsyncConnection[Any], statement: str, spans: Sequence[Interval]
+) -> list[Any]:
+    values = {"lower": [lower for lower, _ in spans], "upper": [upper for _, upper in spans]}
+    return await fetch(connection, statement, values)
 
 
 def _interval(row: Json) -> Json:

@@ -43,3 +43,8 @@ def facet(facets: dict[str, list[Any]], name: str) -> Json:
 
 def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def dicts_of(value: Any) -> list[Json]:
+    """The objects of a list in a facet, which holds whatever its producer put there."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

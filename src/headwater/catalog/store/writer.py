@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from psycopg import AsyncConnection
 
-from headwater.catalog.ingest import Event, project
+from headwater.catalog.ingest import Event, Projection, project
 from headwater.catalog.store import statements
 from headwater.catalog.store.merge import merge
 from headwater.catalog.store.pool import CONFLICTS, Pool
@@ -32,6 +32,7 @@ _MOST_TOGETHER = 64
 # Two services on one database may still lock each other out, for a moment; each try is a whole
 # transaction, and the pause grows to 0.4 s.
 _TRIES = 6
+_LARGE = 1024 * 1024
 
 # An event as it was sent, with its text.
 Item = tuple[Event, str]
@@ -142,13 +143,20 @@ class Writer:
         async with self._pool.connection(conflicts_as=None) as connection:
             new = await _insert_events(connection, [unique[key] for key in sorted(unique)])
             # An event that is there already has had its effect, and must not undo a deletion.
-            rows = project((unique[key][0] for key in new), self._stored.columns)
+            rows = await self._project([unique[key] for key in new])
             if new:
                 await merge(connection, rows, self._stored)
             reach("before_catalog_commit")
         reach("after_catalog_commit")
         self._stored.add(rows)
         return new
+
+    async def _project(self, items: Sequence[Item]) -> Projection:
+        events = [event for event, _ in items]
+        if sum(len(text) for _, text in items) < _LARGE:
+            return project(events, self._stored.columns)
+        # Long enough for others to notice: a thread does it, and they are answered meanwhile.
+        return await asyncio.to_thread(project, events, self._stored.columns)
 
 
 async def _insert_events(connection: AsyncConnection[Any], items: Sequence[Item]) -> set[Any]:

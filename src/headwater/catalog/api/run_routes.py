@@ -1,0 +1,157 @@
+"""Runs: lists of them, one of them, and runs that are made by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import uuid4
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from headwater.catalog.api import documented, shapes
+from headwater.catalog.api.answers import find_job, find_run, list_response
+from headwater.catalog.api.bodies import Fields
+from headwater.catalog.api.params import (
+    IdInPath,
+    Limit,
+    NameInPath,
+    Offset,
+    RunStateParam,
+    time_param,
+)
+from headwater.catalog.api.problems import json_response, refused
+from headwater.catalog.api.service import service_of
+from headwater.catalog.store import edits, runs
+from headwater.catalog.store.pool import Connection
+from headwater.catalog.store.values import Json, facets_json
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+_RUNS_OF_JOB = "/namespaces/{namespace}/jobs/{job}/runs"
+_RUN = "/jobs/runs/{id}"
+
+
+async def _list(
+    request: Request, job: tuple[str, str] | None, states: list[Any], limit: int, offset: int
+) -> Response:
+    async def fetch(connection: Connection, most: int) -> Json:
+        key = (await find_job(connection, *job))["id"] if job else None
+        rows, count = await runs.page(connection, key, states, most, offset)
+        shown = await runs.shaped(connection, rows)
+        return {"runs": [shown[row["id"]] for row in rows], "totalCount": count}
+
+    return await list_response(request, "runs", limit, fetch)
+
+
+@router.get("/jobs/runs", response_model=shapes.Runs)
+async def list_all_runs(
+    request: Request,
+    state: Annotated[
+        list[RunStateParam], Query(description="Only runs in one of these states.")
+    ] = [],  # noqa: B006 - FastAPI copies it
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """Runs of all jobs, newest first."""
+    return await _list(request, None, state, limit, offset)
+
+
+@router.get(_RUNS_OF_JOB, response_model=shapes.Runs)
+async def list_runs(
+    request: Request,
+    namespace: NameInPath,
+    job: NameInPath,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """Runs of a job, newest first."""
+    return await _list(request, (namespace, job), [], limit, offset)
+
+
+@router.post(
+    _RUNS_OF_JOB,
+    status_code=201,
+    response_model=shapes.Run,
+    openapi_extra=documented.RUN,
+    deprecated=True,
+)
+async def create_run(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
+    """Make a run that has not begun."""
+    service = service_of(request)
+    fields = await Fields.of(request, service.settings)
+    body = {
+        "nominalStartTime": fields.time("nominalStartTime"),
+        "nominalEndTime": fields.time("nominalEndTime"),
+        "args": fields.mapping("args"),
+    }
+    # The one id that a server has to invent: who makes a run by hand may leave it to us.
+    run = fields.uuid("id") or uuid4()
+    fields.done()
+    async with service.question() as connection:
+        row = await find_job(connection, namespace, job)
+        if await runs.rows_by_id(connection, [run]):
+            text = f"Run '{run}' already exists for '{job}' under namespace '{namespace}'."
+            raise refused(400, text)
+        await edits.create_run(connection, run, row, body, datetime.now(UTC))
+        answer = json_response((await find_run(connection, run))[1], 201)
+    answer.headers["Location"] = f"/api/v1/jobs/runs/{run}"
+    return answer
+
+
+@router.get(_RUN, response_model=shapes.Run)
+async def get_run(request: Request, id: IdInPath) -> Response:
+    """One run."""
+    async with service_of(request).question() as connection:
+        return json_response((await find_run(connection, id))[1])
+
+
+class FacetType(StrEnum):
+    """Whose facets."""
+
+    RUN = "run"
+    JOB = "job"
+    DATASET = "dataset"
+
+
+@router.get(f"{_RUN}/facets", response_model=shapes.RunFacets)
+async def get_run_facets(
+    request: Request,
+    id: IdInPath,
+    type: Annotated[str, Query(description="`run` or `job`.")],
+) -> Response:
+    """What events of a run said about the run, or about its job."""
+    try:
+        kind = FacetType(type.lower())
+    except ValueError:
+        raise refused(400, "query param type must be one of [run, job]") from None
+    async with service_of(request).question() as connection:
+        row, _ = await find_run(connection, id)
+    key = {FacetType.RUN: "facets", FacetType.JOB: "job_facets"}.get(kind)
+    return json_response({"runId": str(id), "facets": facets_json(row[key]) if key else {}})
+
+
+def _marker(event_type: str) -> Any:
+    async def mark(
+        request: Request,
+        id: IdInPath,
+        at: Annotated[str | None, Query(description="When; now, if it is left out.")] = None,
+    ) -> Response:
+        moment = time_param("at", at) if at else datetime.now(UTC)
+        async with service_of(request).question() as connection:
+            row, _ = await find_run(connection, id)
+            await edits.mark_run(connection, row, event_type, moment)
+            return json_response((await find_run(connection, id))[1])
+
+    mark.__name__ = f"mark_run_{event_type.lower()}"
+    mark.__doc__ = f"Note that a run had the event {event_type}."
+    return mark
+
+
+for _word, _type in (
+    ("start", "START"),
+    ("complete", "COMPLETE"),
+    ("fail", "FAIL"),
+    ("abort", "ABORT"),
+):
+    router.post(f"{_RUN}/{_word}", response_model=shapes.Run, deprecated=True)(_marker(_type))

@@ -1,0 +1,182 @@
+"""Where events end does not depend on the order in which they came, nor on which came together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from tests.catalog_support import PRODUCER, SPEC, dataset, fresh_database, run_event, run_id
+
+from headwater.catalog.ingest import read_event
+from headwater.catalog.store import migrate
+from headwater.catalog.store.pool import Pool
+from headwater.catalog.store.writer import Writer
+
+Events = list[dict[str, Any]]
+# Every table that events write.
+TABLES = (
+    "namespaces",
+    "sources",
+    "events",
+    "datasets",
+    "symlinks",
+    "documents",
+    "dataset_versions",
+    "jobs",
+    "runs",
+    "run_datasets",
+    "edges",
+    "column_sets",
+    "column_edges",
+    "record_ranges",
+)
+# When something came, and not what it said.
+WHEN = {"received_at", "sent_at", "facets_from", "job_facets_from", "own_facets_from"}
+ORDERS = 6
+
+
+def at(minute: int) -> str:
+    return f"2026-01-01T10:{minute:02}:00Z"
+
+
+def symlinks(*names: str) -> dict[str, Any]:
+    return {"identifiers": [{"namespace": "hive", "name": n, "type": "TABLE"} for n in names]}
+
+
+def parent(run: str, job: str) -> dict[str, Any]:
+    return {"parent": {"run": {"runId": run_id(run)}, "job": {"namespace": "tests", "name": job}}}
+
+
+def offsets(first: int, last: int, version: str | None = None) -> dict[str, Any]:
+    place = {"namespace": "kafka://k", "topic": "t", "partition": 0}
+    said = {"batch": 1, "outputs": [{**place, "first": first, "last": last}]}
+    return {"headwater_offsets": {**said, **({"jobVersion": version} if version else {})}}
+
+
+def columns(source: str) -> dict[str, Any]:
+    return {"fields": {"x": {"inputFields": [{"namespace": "data", "name": source, "field": "a"}]}}}
+
+
+A_RUN = [
+    run_event("START", at=at(0), inputs=["a"], run_facets={"f": {"n": 1}}),
+    run_event(
+        "RUNNING", at=at(1), outputs=[dataset("b", fields=["x"])], run_facets={"f": {"n": 2}}
+    ),
+    run_event("RUNNING", at=at(1), run_facets={"f": {"n": 3}, "g": {}}),
+    run_event("COMPLETE", at=at(2), inputs=["a", "c"]),
+    run_event("COMPLETE", run=run_id("other"), at=at(0), outputs=[dataset("b", fields=["x", "y"])]),
+]
+ENDS_AT_ONCE = [
+    run_event("FAIL", at=at(3), outputs=[dataset("b", fields=["failed"])]),
+    run_event("COMPLETE", at=at(3), outputs=[dataset("b", fields=["done"])]),
+    run_event("OTHER", at=at(4)),
+]
+# Under which name a dataset stands is told after runs have used its other names.
+OTHER_NAMES = [
+    run_event(job="by path", at=at(0), outputs=[dataset("/b", fields=["x"])]),
+    run_event(job="by table", at=at(1), inputs=[{"namespace": "hive", "name": "b"}]),
+    run_event(job="by view", at=at(2), outputs=[{"namespace": "hive", "name": "v"}]),
+    run_event(job="tells", at=at(3), outputs=[dataset("/b", symlinks=symlinks("b"))]),
+    run_event(job="tells more", at=at(4), outputs=[dataset("/b", symlinks=symlinks("v", "b"))]),
+    run_event(job="disagrees", at=at(5), outputs=[dataset("/c", symlinks=symlinks("b"))]),
+]
+# A child names the run of its parent, with an earlier time and another job than the run itself.
+HEARSAY = [
+    run_event(job="child", at=at(0), run_facets=parent("the parent", "wrong")),
+    run_event(job="sister", at=at(1), run_facets=parent("the parent", "also wrong")),
+    run_event("START", job="right", run=run_id("the parent"), at=at(2)),
+    run_event("COMPLETE", job="late", run=run_id("the parent"), at=at(3)),
+]
+# At one moment the greater text holds; which one that is must not be the database's opinion.
+TIES = [
+    run_event(outputs=[dataset("d", dataSource={"name": name, "uri": f"{name}://x"})])
+    for name in ("a", "B", "ä", "_")
+] + [
+    run_event(job_facets={"sourceCodeLocation": {"url": "https://a"}}, at=at(0)),
+    run_event(job_facets={"sourceCodeLocation": {"type": "git"}}, at=at(1)),
+]
+RANGES = [
+    run_event("RUNNING", at=at(0), run_facets=offsets(0, 5, "v1")),
+    run_event("RUNNING", at=at(1), run_facets=offsets(0, 9, "v2")),
+    run_event("COMPLETE", at=at(2), run_facets=offsets(0, 9)),
+]
+MENTIONED = [
+    run_event(job="w", at=at(3), outputs=[dataset("o", columnLineage=columns("only here"))]),
+    run_event(job="w", at=at(1), outputs=[dataset("o", columnLineage=columns("only here"))]),
+    run_event(job="u", at=at(2), outputs=[dataset("o", columnLineage=columns("and here"))]),
+    {
+        "eventTime": at(5),
+        "dataset": dataset("o", fields=["x"]),
+        "producer": PRODUCER,
+        "schemaURL": f"{SPEC}DatasetEvent",
+    },
+    {
+        "eventTime": at(6),
+        "job": {"namespace": "tests", "name": "w", "facets": {"documentation": {}}},
+        "inputs": [dataset("i", fields=["x"])],
+        "producer": PRODUCER,
+        "schemaURL": f"{SPEC}JobEvent",
+    },
+]
+STORIES = {
+    "a run": A_RUN,
+    "ends at once": ENDS_AT_ONCE,
+    "other names": OTHER_NAMES,
+    "hearsay": HEARSAY,
+    "ties": TIES,
+    "ranges": RANGES,
+    "mentioned": MENTIONED,
+}
+
+
+@pytest.fixture(scope="module")
+def database(postgres: str) -> str:
+    found = fresh_database(postgres)
+    migrate(found)
+    return found
+
+
+async def _store(database: str, groups: Sequence[Events]) -> None:
+    pool = Pool(database, size=2, wait_seconds=5, query_seconds=30)
+    await pool.open()
+    writer = Writer(pool, most_waiting=1000)
+    writer.start()
+    for group in groups:
+        await writer.store([(read_event(event), json.dumps(event)) for event in group])
+    await writer.close()
+    await pool.close()
+
+
+def everything(database: str, groups: Sequence[Events]) -> dict[str, list[Any]]:
+    """All rows of all tables after the groups were stored, one transaction each."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("; ".join(f"DELETE FROM {table}" for table in TABLES).encode())  # noqa: S608
+        asyncio.run(_store(database, groups))
+        found: dict[str, list[Any]] = {}
+        for table in TABLES:
+            rows = connection.execute(f"SELECT to_jsonb(t) FROM {table} t".encode())  # noqa: S608
+            said = [{k: v for k, v in row.items() if k not in WHEN} for (row,) in rows.fetchall()]
+            found[table] = sorted(json.dumps(row, sort_keys=True) for row in said)
+    return found
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_final_state_does_not_depend_on_the_order_of_arrival(database: str, story: str) -> None:
+    events = STORIES[story]
+    wanted = everything(database, [events])
+    # Their own order and its reverse, one by one; then any order, some of them together.
+    orders: list[Sequence[Events]] = [[[e] for e in events], [[e] for e in reversed(events)]]
+    for seed in range(ORDERS):
+        dice = random.Random(seed)  # noqa: S311
+        shuffled = dice.sample(events, len(events))
+        cut = dice.randrange(len(events))
+        orders.append([shuffled[:cut], shuffled[cut:]])
+    for order in orders:
+        found = everything(database, [group for group in order if group])
+        for table in TABLES:
+            assert found[table] == wanted[table], f"{table}, sent as {json.dumps(order)}"

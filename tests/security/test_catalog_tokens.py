@@ -1,0 +1,197 @@
+"""OIDC tokens: of this issuer, for this service, signed with its current keys, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from tests.catalog_support import Catalog, bearer, fresh_database, guarded, run_event, running
+
+from headwater.catalog.api import oidc
+from headwater.catalog.api.guard import Guard
+from headwater.catalog.store import migrate
+from headwater.catalog.store.keys import create_key
+from headwater.errors import SettingError
+from headwater.settings import Settings, load
+
+
+@pytest.fixture(scope="module")
+def database(postgres: str) -> str:
+    found = fresh_database(postgres)
+    migrate(found)
+    return found
+
+
+class Issuer:
+    """A local OIDC issuer: it signs with the first of the two keys that it publishes."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.public = self.key.public_key()
+        self.away = False
+        other = ec.generate_private_key(ec.SECP256R1()).public_key()
+        jwks = [
+            {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.public)), "kid": "k1"},
+            {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(other)), "kid": "of another kind"},
+        ]
+        document = {"keys": jwks}
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if issuer.away:
+                    self.send_error(503)
+                    return
+                configuration = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
+                body = json.dumps(document if self.path == "/keys" else configuration).encode()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def token(self, **changes: Any) -> str:
+        claims = {
+            "iss": self.url,
+            "aud": "headwater",
+            "exp": int(time.time()) + 60,
+            "roles": ["write"],
+            **changes,
+        }
+        claims = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": "k1"})
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    found = Issuer()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def with_tokens(headwater_settings: Settings, database: str, issuer: Issuer) -> Iterator[Catalog]:
+    settings = guarded(headwater_settings, oidc_issuer=issuer.url, oidc_audience="headwater")
+    with running(settings, database) as found:
+        yield found
+
+
+def test_a_token_of_the_issuer_opens_what_its_roles_are_for(
+    with_tokens: Catalog, issuer: Issuer, database: str
+) -> None:
+    headers = bearer(issuer.token())
+    event = run_event(job="by token")
+    assert with_tokens.call("POST", "/lineage", json=event, headers=headers).status_code == 201
+    assert with_tokens.call("DELETE", "/namespaces/tests", headers=headers).status_code == 403
+    # Keys go on working beside tokens.
+    _, key = create_key(database, "beside", "read", None)
+    assert with_tokens.call("GET", "/tags", headers=bearer(key)).status_code == 200
+
+
+def test_a_token_that_is_not_quite_right_opens_nothing(
+    with_tokens: Catalog, issuer: Issuer
+) -> None:
+    stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    claims = jwt.decode(issuer.token(), options={"verify_signature": False})
+    wrong = {
+        "expired": issuer.token(exp=int(time.time()) - 3600),
+        "no expiry": issuer.token(exp=None),
+        "another audience": issuer.token(aud="other"),
+        "no audience": issuer.token(aud=None),
+        "another issuer": issuer.token(iss="https://example.com"),
+        "another key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k1"}),
+        "unknown key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k2"}),
+        "unsigned": jwt.encode(claims, "", algorithm="none", headers={"kid": "k1"}),
+        "no key named": jwt.encode(claims, issuer.key, algorithm="RS256"),
+        "an algorithm for another kind of key": jwt.encode(
+            claims, stranger, algorithm="RS256", headers={"kid": "of another kind"}
+        ),
+        "the public key as a shared secret": signed_with_public_key(claims, issuer),
+        "not yet": issuer.token(nbf=int(time.time()) + 3600),
+        "no token": "a.b.c",
+        "dots": "...",
+        "beyond ASCII": "ü.ü.ü",
+        "cut off": issuer.token()[:-20],
+    }
+    for reason, token in wrong.items():
+        answer = with_tokens.call(
+            "GET", "/namespaces", headers={"Authorization": f"Bearer {token}".encode()}
+        )
+        assert answer.status_code == 401, reason
+    for roles in ([], ["nothing"], None, {"read": True}):
+        answer = with_tokens.call("GET", "/tags", headers=bearer(issuer.token(roles=roles)))
+        assert answer.status_code == 403, roles
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        {"oidc_issuer": "https://example.com"},
+        {"oidc_issuer": "http://example.com", "oidc_audience": "x"},
+    ],
+)
+def test_an_issuer_without_audience_or_tls_is_refused(catalog: dict[str, str]) -> None:
+    with pytest.raises(SettingError, match="OIDC"):
+        Guard(load(catalog=catalog).catalog)
+
+
+def signed_with_public_key(claims: dict[str, Any], issuer: Issuer) -> str:
+    """What whoever knows the public key could sign, if HMAC were allowed beside RSA."""
+    pem = issuer.public.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+    def part(value: bytes) -> bytes:
+        return base64.urlsafe_b64encode(value).rstrip(b"=")
+
+    head = json.dumps({"alg": "HS256", "typ": "JWT", "kid": "k1"}).encode()
+    content = part(head) + b"." + part(json.dumps(claims).encode())
+    signature = hmac.new(pem, content, hashlib.sha256).digest()
+    return (content + b"." + part(signature)).decode()
+
+
+def test_keys_of_an_issuer_that_is_away_stay_good_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("headwater.catalog.api.oidc.monotonic", lambda: now[0])
+    issuer = Issuer()
+    catalog = {"oidc_issuer": issuer.url, "oidc_audience": "headwater"}
+    checker = oidc.TokenChecker(load(catalog=catalog).catalog)
+    token = issuer.token()
+
+    async def accepted() -> bool:
+        return await checker.claims(token) is not None
+
+    issuer.away = True
+    assert not asyncio.run(accepted()), "no key was ever read"
+    issuer.away = False
+    now[0] += 11
+    assert asyncio.run(accepted()), "asked again after the pause"
+    issuer.away = True
+    now[0] += 3600
+    assert asyncio.run(accepted())
+    now[0] += 24 * 3600
+    assert not asyncio.run(accepted()), "the key may have been withdrawn"
+    issuer.close()
