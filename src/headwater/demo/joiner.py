@@ -28,10 +28,17 @@ class _Telling:
     def __init__(self, story: Story) -> None:
         self._story = story
         known = {topic.name for topic in list_topics(story.settings)}
-        prefix = next(f"joiner-{n}" for n in count(1) if f"joiner-{n}.visits" not in known)
+        checkpoints = story.settings.home_dir / "checkpoints"
+        names = (f"joiner-{number}" for number in count(1))
+        # Neither of the broker nor of the home anything must be left of that name.
+        prefix = next(
+            name
+            for name in names
+            if f"{name}.visits" not in known and not (checkpoints / name).exists()
+        )
         self.visits, self.ads = f"{prefix}.visits", f"{prefix}.ads"
         self.output = f"{prefix}.visits-enriched"
-        self.checkpoint = story.settings.home_dir / "checkpoints" / prefix
+        self.checkpoint = checkpoints / prefix
         for topic in (self.visits, self.ads, self.output):
             ensure_topic(topic, _PARTITIONS, story.settings)
         self._seen: set[Address] = set()
