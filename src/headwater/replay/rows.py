@@ -57,10 +57,6 @@ class ArchiveRows:
         know_digest(spark)
         return cls(spark, archive, filters, fields)
 
-    def empty(self) -> DataFrame:
-        """No rows, of the same columns."""
-        return self._read([])
-
     def in_order(self, offsets: Mapping[int, Intervals]) -> DataFrame:
         """The records at these offsets; those of a partition in one task and in their order."""
         parts = [
