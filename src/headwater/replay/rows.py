@@ -55,6 +55,8 @@ class ArchiveRows:
     ) -> ArchiveRows:
         """Read this version of an archive."""
         know_digest(spark)
+        # Spark would otherwise put the only tasks of all partitions into one.
+        spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return cls(spark, archive, filters, fields)
 
     def in_order(self, offsets: Mapping[int, Intervals]) -> DataFrame:
