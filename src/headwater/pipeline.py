@@ -256,7 +256,12 @@ def _with_errors(records: DataFrame, limit: int) -> DataFrame:
 
 def has_shuffle(records: DataFrame) -> bool:
     """Whether a task may have rows of more than one partition of the input."""
-    return _SHUFFLES.search(_plan(records)) is not None
+    return shuffles_of(records) > 0
+
+
+def shuffles_of(records: DataFrame) -> int:
+    """How many steps of the plan move rows between tasks, or out of their order."""
+    return len(_SHUFFLES.findall(_plan(records)))
 
 
 def topics_for_parents(records: DataFrame, topic: str) -> list[str]:

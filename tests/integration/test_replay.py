@@ -17,6 +17,8 @@ from tests.edge_tables import edge, made, scan, write_index
 from tests.support import Headwater
 
 from headwater.archive.contract import archive_path
+from headwater.archive.reader import Archive
+from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, ReplayRefusedError
 from headwater.jobs import data_synchronization_job, visits_converter_streaming_job
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
@@ -27,6 +29,7 @@ from headwater.replay.manifest import Manifest
 from headwater.replay.operation import replay
 from headwater.replay.planning import Planned, Request, make_plan
 from headwater.replay.preview import preview
+from headwater.replay.rows import ArchiveRows
 from headwater.replay.runner import Outcome
 from headwater.replay.selection import Selection
 from headwater.replay.table_path import table_target
@@ -196,6 +199,14 @@ def test_a_step_that_was_written_and_not_noted_is_not_written_again(
     assert outcome.manifest is not None
     assert outcome.manifest.result.found == (12 if delivery == "exactly-once" else 0)
     assert check_replay(folder, world.settings, lambda: world.spark).findings == []
+
+
+def test_each_partition_is_a_task_of_its_own(world: World) -> None:
+    rows = ArchiveRows.open(world.spark, Archive.open(CLICKS, world.settings), {}, {})
+    offsets = {partition: Intervals.of((0, 9)) for partition in (0, 1)}
+    tasks = rows.in_order(offsets).withColumn("task", F.spark_partition_id())
+    assert tasks.select("partition", "task").distinct().count() == 2
+    assert tasks.select("task").distinct().count() == 2
 
 
 def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:

@@ -225,7 +225,8 @@ def _plan(
         gaps=gaps,
         skip_existing=request.skip_existing,
         delivery=request.delivery,
-        steps=steps_for(sum(records.values()), settings.replay.step_records),
+        # At least a record of each partition, so that no step is empty.
+        steps=steps_for(sum(records.values()), max(settings.replay.step_records, len(offsets))),
     )
 
 

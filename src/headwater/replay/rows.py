@@ -55,11 +55,9 @@ class ArchiveRows:
     ) -> ArchiveRows:
         """Read this version of an archive."""
         know_digest(spark)
+        # Spark would otherwise put the only tasks of all partitions into one.
+        spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return cls(spark, archive, filters, fields)
-
-    def empty(self) -> DataFrame:
-        """No rows, of the same columns."""
-        return self._read([])
 
     def in_order(self, offsets: Mapping[int, Intervals]) -> DataFrame:
         """The records at these offsets; those of a partition in one task and in their order."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from headwater import faultpoints
 from headwater.archive.reader import Archive
@@ -74,7 +74,8 @@ def run_plan(
             folder.begin(plan, request, now_text())
         rows = _rows(plan, spark, settings)
         run = _Run(Context(spark, plan, logic, folder, settings), rows, say)
-        run.prepare()
+        if run.resumes:
+            say(f"going on with step {run.next_step + 1} of {plan.steps}")
         while not stop.requested and run.next_step < plan.steps:
             run.take_step()
         if run.next_step < plan.steps:
@@ -100,27 +101,23 @@ class _Run:
         progress = context.folder.progress()
         self._cut_off = progress.cut_off
         self.next_step = progress.committed + 1
-
-    def prepare(self) -> None:
-        """Check that the target can be written to, and note where it ends."""
-        plan = self._context.plan
-        # Not the ordered rows: whether the logic itself moves rows about is asked of its plan.
-        self._target.prepare(self._outputs(self._rows.empty()))
-        self._context.folder.note_ends("before", self._target.ends())
-        if self.next_step or self._cut_off is not None:
-            self._say(f"going on with step {self.next_step + 1} of {plan.steps}")
+        self.resumes = progress.begun >= 0
+        self._prepared = False
 
     def take_step(self) -> None:
         context, step = self._context, self.next_step
         offsets = context.plan.step(step)
+        rows, seen = observe_read(self._rows.in_order(offsets))
+        outputs = context.logic.function(with_lineage(rows))
+        if not self._prepared:
+            self._target.prepare(rows, outputs)
+            context.folder.note_ends("before", self._target.ends())
+            self._prepared = True
         self._target.before_step()
         context.folder.begin_step(step, offsets, context.plan.topic)
         faultpoints.reach("before_replay_step")
-        rows, seen = observe_read(self._rows.in_order(offsets))
         try:
-            result = self._target.write_step(
-                self._outputs(rows), step, offsets, again=step == self._cut_off
-            )
+            result = self._target.write_step(outputs, step, offsets, again=step == self._cut_off)
         except HeadwaterError:
             raise
         except Exception as error:
@@ -153,9 +150,6 @@ class _Run:
         )
         context.folder.keep_manifest(manifest, context.settings)
         return manifest
-
-    def _outputs(self, rows: DataFrame) -> DataFrame:
-        return self._context.logic.function(with_lineage(rows))
 
     def _failed(self, step: int, error: Exception) -> QueryFailedError:
         return QueryFailedError(

@@ -29,7 +29,7 @@ class TableTarget(ReplayTarget):
         self._table = DeltaTable(context.spark, table_path(plan.target))
         self._maker = Maker(plan.job_name, plan.job_version, context.run_id)
 
-    def prepare(self, outputs: DataFrame) -> None:
+    def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
         if COLUMN not in outputs.columns:
             raise LineageTableError(
                 f"the logic's rows have no column {COLUMN!r}: {', '.join(outputs.columns)}",

@@ -54,8 +54,8 @@ class ReplayTarget(ABC):
         self.context = context
 
     @abstractmethod
-    def prepare(self, outputs: DataFrame) -> None:
-        """Make sure that rows of this kind can be written; nothing is written yet."""
+    def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
+        """Make sure that what came of the inputs can be written; nothing is written yet."""
 
     @abstractmethod
     def ends(self) -> Ends:

@@ -16,7 +16,7 @@ from headwater.delivery.tail import Tail
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
-from headwater.pipeline import check_topic_columns, has_shuffle, rows_to_send, topics_for_parents
+from headwater.pipeline import check_topic_columns, rows_to_send, shuffles_of, topics_for_parents
 from headwater.replay.digest_columns import record_hash
 from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
@@ -46,10 +46,12 @@ class TopicTarget(ReplayTarget):
             logic.header_order,
         )
 
-    def prepare(self, outputs: DataFrame) -> None:
+    def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
         context = self.context
         check_topic_columns(outputs, context.plan.target)
-        self._target = replace(self._target, one_input_per_task=not has_shuffle(outputs))
+        # Reading in order has steps of its own that look like some.
+        alone = shuffles_of(outputs) == shuffles_of(inputs)
+        self._target = replace(self._target, one_input_per_task=alone)
         self._mode.refuse_unsafe(context.spark, self._target)
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
