@@ -86,7 +86,8 @@ def test_a_namespace_may_have_every_mark_that_marquez_takes(by_hand: Catalog) ->
 )
 def test_words_of_a_choice_are_taken_in_any_case(by_hand: Catalog, path: str) -> None:
     by_hand.send(run_event(job="cased"))
-    by_hand.get(path.format(run=run_id("cased")))
+    answer = by_hand.call("GET", path.format(run=run_id("cased")))
+    assert answer.status_code == 200, answer.text
 
 
 def test_jobs_of_a_namespace_that_is_not_there_are_none(by_hand: Catalog) -> None:

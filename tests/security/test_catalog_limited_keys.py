@@ -103,3 +103,5 @@ def test_a_run_that_only_a_child_has_named_is_still_its_own_jobs(service: Catalo
     parent = {"run": {"runId": run_id("claimed")}, "job": {"namespace": "other", "name": "x"}}
     child = run_event(job="child", namespace="mine", run_facets={"parent": parent})
     service.send(child, run_event("START", job="own", namespace="mine", run=run_id("claimed")))
+    stored = service.rows("SELECT r.id, j.name FROM runs r JOIN jobs j ON j.id = r.job_id")
+    assert (UUID(run_id("claimed")), "own") in stored

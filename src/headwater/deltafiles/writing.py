@@ -22,7 +22,8 @@ def sql_name(path: Path) -> str:
 
 @contextmanager
 def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
-    """Set what a write needs, and put it back: the session is the user's, too."""
+    """Set what the body needs, and put it back: the session is the user's, too. A query that is
+    started meanwhile keeps what it found."""
     before = {name: spark.conf.get(name, None) for name in configuration}
     for name, value in configuration.items():
         spark.conf.set(name, value)

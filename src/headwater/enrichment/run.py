@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from headwater.deltafiles.writing import configured
 from headwater.enrichment.idle import Heartbeats
 from headwater.enrichment.join import enrich
 from headwater.enrichment.lateness import RULE_OF_LATENESS, register_functions
@@ -149,19 +147,3 @@ def starting_offsets_of(topic: Topic, heartbeats: Topic, text: str) -> str:
 
 def _everywhere(topic: Topic, named: str) -> dict[str, int]:
     return dict.fromkeys(map(str, range(topic.partitions)), _NAMED_OFFSETS[named])
-
-
-@contextmanager
-def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
-    """The session's settings, changed while the body runs; a query keeps those of its start."""
-    before = {name: spark.conf.get(name, None) for name in configuration}
-    for name, value in configuration.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
