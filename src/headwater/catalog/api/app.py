@@ -18,12 +18,14 @@ from headwater.catalog.api import (
     ingest_routes,
     job_routes,
     problems,
+    record_routes,
     run_routes,
     search_routes,
     shapes,
 )
 from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
+from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
 from headwater.catalog.api.version import VERSION
 from headwater.catalog.api.wire import Wire
@@ -34,8 +36,12 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(settings: Settings, url: str) -> FastAPI:
-    """All routes. It opens the database when it is started."""
+def create_api(settings: Settings, url: str, questions: RecordQuestions | None = None) -> FastAPI:
+    """All routes. It opens the database when it is started.
+
+    Args:
+        questions: who answers about single records; without, these routes answer 503.
+    """
     service = Service(settings.catalog, url)
 
     @asynccontextmanager
@@ -61,9 +67,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     )
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
+    api.state.records = RecordDesk(questions)
     # The busiest first: routes are tried in their order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
+    api.include_router(record_routes.router)
     api.include_router(job_routes.router)
     api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
@@ -75,9 +83,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     return api
 
 
-def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
+def create_app(
+    settings: Settings, url: str, questions: RecordQuestions | None = None
+) -> tuple[FastAPI, ASGIApp]:
     """The routes, and the same behind all that guards them."""
-    api = create_api(settings, url)
+    api = create_api(settings, url, questions)
     return api, behind_guards(api, api, settings)
 
 
