@@ -1,13 +1,14 @@
 /**
  * A drawing that can be moved and zoomed: by pointer, wheel, two fingers and keys.
  *
- * Moving changes one transform and nothing else; nodes and lines are drawn anew only when the
- * view leaves the part that is drawn, which is larger than the screen. So a thousand nodes move
- * as smoothly as twenty.
+ * A few nodes are elements of the page: moving changes one transform and nothing else, and they
+ * are built anew only when the view leaves the part that is built, which is larger than the
+ * screen. Many nodes are painted instead (see `paint`), all but the one that has the focus.
  */
 import { type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
 import { Icon } from "../ui/Icon.tsx";
+import { type Look, colours, linesOf, paint } from "./paint.ts";
 import { type Rect, type Size, type View, centre, fit, holds, meets, seen, zoomAt } from "./view.ts";
 
 export interface CanvasHandle {
@@ -22,32 +23,58 @@ interface CanvasProps {
   focus?: string | null;
   node: (placed: Placed) => ReactNode;
   edgeState?: (route: Route) => string | undefined;
+  /** How a node is painted where there are many; without it they never are. */
+  look?: (id: string) => Look | null;
+  /** The one that keys start from: it is always an element. */
+  anchor?: string | null;
+  pick?: (id: string) => void;
   handle?: Ref<CanvasHandle>;
   /** Drawn below the nodes, in the coordinates of the drawing. */
   under?: ReactNode;
   children?: ReactNode;
 }
 
-const MARGIN = 0.75;
+const MARGIN = 0.5;
+const MANY = 90;
 const FAR = 0.42;
 const STEP = 60;
 
-export function Canvas({ label, layout, focus = null, node, edgeState, handle, under, children }: CanvasProps): ReactNode {
+export function Canvas({ label, layout, focus = null, node, edgeState, look, anchor = null, pick, handle, under, children }: CanvasProps): ReactNode {
   const frame = useRef<HTMLDivElement>(null);
   const layer = useRef<HTMLDivElement>(null);
   const view = useRef<View>({ x: 0, y: 0, scale: 1 });
   const screen = useRef<Size>({ width: 0, height: 0 });
   const touched = useRef(false);
-  const [drawn, setDrawn] = useState<Rect | null>(null);
-  const [far, setFar] = useState(false);
+  const surface = useRef<HTMLCanvasElement>(null);
+  const built = useRef<Built>(NOTHING);
+  const [drawn, setDrawn] = useState<Built>(NOTHING);
+  const lines = useMemo(() => (look ? linesOf(layout, edgeState ?? (() => undefined)) : []), [layout, edgeState, look]);
 
-  const apply = useCallback((next: View) => {
-    view.current = next;
-    const element = layer.current;
-    if (element) element.style.transform = `translate(${next.x}px, ${next.y}px) scale(${next.scale})`;
-    setFar(next.scale < FAR);
-    setDrawn((now) => (now && holds(now, seen(next, screen.current, 0)) && now.width < seen(next, screen.current, 2.5).width ? now : seen(next, screen.current, MARGIN)));
-  }, []);
+  const repaint = useCallback(() => {
+    if (!surface.current || !look) return;
+    const scene = { nodes: layout.nodes, lines, look, colour: colours(document.documentElement) };
+    paint(surface.current, view.current, screen.current, seen(view.current, screen.current, 0), scene);
+  }, [layout, lines, look]);
+
+  const apply = useCallback(
+    (next: View) => {
+      view.current = next;
+      const element = layer.current;
+      if (element) element.style.transform = `translate(${next.x}px, ${next.y}px) scale(${next.scale})`;
+      const shown = seen(next, screen.current, 0);
+      const painted = look !== undefined && countIn(layout.nodes, shown) > MANY;
+      const { rect, ...before } = built.current;
+      const enough = rect !== null && holds(rect, shown) && rect.width < shown.width * 4;
+      const far = next.scale < FAR;
+      // React hears of it only when something else has to be built.
+      if (!(painted ? before.painted : enough && !before.painted) || before.far !== far) {
+        built.current = { rect: painted || enough ? rect : seen(next, screen.current, MARGIN), far, painted };
+        if (!painted && before.painted) built.current.rect = seen(next, screen.current, MARGIN);
+        setDrawn(built.current);
+      } else if (painted) repaint();
+    },
+    [layout, look, repaint],
+  );
 
   const home = useCallback((): View => {
     const all = fit(layout, screen.current);
@@ -85,6 +112,21 @@ export function Canvas({ label, layout, focus = null, node, edgeState, handle, u
     return () => watch.disconnect();
   }, [apply, home]);
 
+  // After building: whatever changed is painted, too. Themes change without a word to React.
+  useLayoutEffect(() => {
+    if (drawn.painted) repaint();
+  });
+  useEffect(() => {
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const watch = new MutationObserver(repaint);
+    watch.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    dark.addEventListener("change", repaint);
+    return () => {
+      watch.disconnect();
+      dark.removeEventListener("change", repaint);
+    };
+  }, [repaint]);
+
   useGestures(frame, view, apply, touched);
 
   const zoom = (factor: number): void => {
@@ -108,13 +150,25 @@ export function Canvas({ label, layout, focus = null, node, edgeState, handle, u
     event.preventDefault();
   };
 
+  const click = (event: React.MouseEvent<HTMLDivElement>): void => {
+    if (!drawn.painted || !pick || (event.target as Element).closest("button")) return;
+    const box = event.currentTarget.getBoundingClientRect();
+    const { x, y, scale } = view.current;
+    const point = { x: (event.clientX - box.left - x) / scale, y: (event.clientY - box.top - y) / scale, width: 0, height: 0 };
+    const hit = layout.nodes.find((each) => holds(each, point));
+    if (hit) pick(hit.id);
+  };
+
   return (
     <div className="canvas">
       {/* The drawing takes keys itself, and its nodes are buttons. */}
-      <div className="frame" ref={frame} tabIndex={0} role="group" aria-label={label} onKeyDown={keys} data-far={far ? "" : undefined}>
+      <div className="frame" ref={frame} tabIndex={0} role="group" aria-label={label} onKeyDown={keys} onClick={click} data-far={drawn.far ? "" : undefined}>
+        {drawn.painted && <canvas className="surface" ref={surface} aria-hidden="true" />}
         <div className="layer" ref={layer}>
           {under}
-          {drawn && <Drawing layout={layout} drawn={drawn} node={node} {...(edgeState ? { edgeState } : {})} />}
+          {drawn.painted
+            ? layout.nodes.filter((each) => each.id === anchor).map((placed) => <Place key={placed.id} placed={placed} node={node} />)
+            : drawn.rect && <Drawing layout={layout} drawn={drawn.rect} node={node} {...(edgeState ? { edgeState } : {})} />}
         </div>
       </div>
       <div className="zoom" role="group" aria-label="Zoom">
@@ -129,6 +183,28 @@ export function Canvas({ label, layout, focus = null, node, edgeState, handle, u
         </button>
       </div>
       {children}
+    </div>
+  );
+}
+
+interface Built {
+  rect: Rect | null;
+  far: boolean;
+  painted: boolean;
+}
+
+const NOTHING: Built = { rect: null, far: false, painted: false };
+
+function countIn(nodes: readonly Placed[], shown: Rect): number {
+  let count = 0;
+  for (const node of nodes) if (meets(node, shown)) count++;
+  return count;
+}
+
+function Place({ placed, node }: { placed: Placed; node: (placed: Placed) => ReactNode }): ReactNode {
+  return (
+    <div className="place" style={{ left: placed.x, top: placed.y, width: placed.width, height: placed.height }}>
+      {node(placed)}
     </div>
   );
 }
@@ -148,7 +224,7 @@ function Drawing({ layout, drawn, node, edgeState }: DrawingProps): ReactNode {
     <>
       <svg className="lines" width={1} height={1} aria-hidden="true">
         <defs>
-          <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+          <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">
             <path d="M0 0.8 7 4 0 7.2z" />
           </marker>
         </defs>
@@ -157,9 +233,7 @@ function Drawing({ layout, drawn, node, edgeState }: DrawingProps): ReactNode {
         ))}
       </svg>
       {nodes.map((placed) => (
-        <div key={placed.id} className="place" style={{ left: placed.x, top: placed.y, width: placed.width, height: placed.height }}>
-          {node(placed)}
-        </div>
+        <Place key={placed.id} placed={placed} node={node} />
       ))}
     </>
   );

@@ -6,7 +6,8 @@ import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
 
-export const CARD = { width: 224, height: 62 };
+/** Where there are several namespaces, each card names its own. */
+export const cardSize = (withNamespace: boolean): { width: number; height: number } => ({ width: 204, height: withNamespace ? 74 : 56 });
 
 interface CardProps {
   node: GraphNode;
@@ -22,7 +23,7 @@ interface CardProps {
 }
 
 export function NodeCard({ node, now, chosen, start, faded, withNamespace, reachable, choose, keys }: CardProps): ReactNode {
-  const fresh = node.kind === "dataset" ? freshness(node.writtenAt, now) : undefined;
+  const fresh = node.kind === "dataset" ? (node.live ? "fresh" : freshness(node.writtenAt, now)) : undefined;
   return (
     <button
       type="button"
@@ -55,8 +56,8 @@ export function NodeCard({ node, now, chosen, start, faded, withNamespace, reach
             {node.live ? "written now" : node.writtenAt ? `written ${ago(node.writtenAt, now)}` : "no write seen"}
           </span>
         )}
-        {withNamespace && <Name text={node.namespace} cut className="space" />}
       </span>
+      {withNamespace && <Name text={node.namespace} cut className="space" />}
     </button>
   );
 }

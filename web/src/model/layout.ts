@@ -43,7 +43,7 @@ export interface Gaps {
   part: number;
 }
 
-const GAPS: Gaps = { layer: 84, node: 18, part: 48 };
+const GAPS: Gaps = { layer: 60, node: 16, part: 36 };
 // A long link takes a place in every layer it passes, so that lines do not run through nodes.
 // Beyond this many places it is drawn straight: the drawing would be unreadable anyway.
 const MOST_BENDS = 6_000;

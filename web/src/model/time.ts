@@ -23,6 +23,12 @@ export function duration(ms: number | null | undefined): string {
   return parts.join(" ") || "0 s";
 }
 
+/** `800 ms`, `90 s`, `2.5 min`, `30 h`: for axes. */
+export function shortDuration(ms: number): string {
+  const [unit, size] = ms < 1_000 ? ["ms", 1] : ms < 120_000 ? ["s", 1_000] : ms < 7_200_000 ? ["min", 60_000] : ["h", 3_600_000];
+  return `${Number((ms / (size as number)).toPrecision(3))} ${unit}`;
+}
+
 /** `just now`, `4 min ago`, `in 2 h`; one unit. */
 export function ago(at: string | null | undefined, now: number): string {
   const then = at ? Date.parse(at) : Number.NaN;

@@ -26,7 +26,7 @@ interface ChartProps {
   high?: number;
 }
 
-const LEFT = 44;
+const TICK_CHARACTER = 6.6;
 const BOTTOM = 20;
 const TOP = 8;
 
@@ -37,9 +37,9 @@ export function useWidth<T extends HTMLElement>(): [React.RefObject<T | null>, n
   useEffect(() => {
     const element = ref.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => setWidth(element.clientWidth));
+    // Without padding. It is told at once, and whenever it changes.
+    const watch = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0));
     watch.observe(element);
-    setWidth(element.clientWidth);
     return () => watch.disconnect();
   }, []);
   return [ref, width];
@@ -48,7 +48,7 @@ export function useWidth<T extends HTMLElement>(): [React.RefObject<T | null>, n
 export function Chart({ label, series, format = compact, height = 132, kind = "line", low, high }: ChartProps): ReactNode {
   const [ref, width] = useWidth<HTMLDivElement>();
   const [near, setNear] = useState<number | null>(null);
-  const points = series.flatMap((each) => each.points.filter((point) => point.value !== null));
+  const points = (kind === "bars" ? stacked(series) : series).flatMap((each) => each.points.filter((point) => point.value !== null));
   if (!points.length) {
     return (
       <div className="chart empty" ref={ref}>
@@ -62,8 +62,11 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
   const bottom = low ?? Math.min(0, ...values);
   const top = high ?? (Math.max(...values) * 1.08 || 1);
   const span = to - from || 1;
-  const x = linear(from - (from === to ? 1 : 0), to === from ? to + 1 : to, LEFT + 6, Math.max(width - 10, LEFT + 20));
   const y = linear(bottom, top, height - BOTTOM, TOP, 3);
+  const left = Math.max(...y.ticks.map((tick) => format(tick).length)) * TICK_CHARACTER + 8;
+  const slots = new Set(times).size;
+  const half = kind === "bars" ? Math.min((width - left) / slots / 2, 14) : 6;
+  const x = linear(from - (from === to ? 1 : 0), to === from ? to + 1 : to, left + half, Math.max(width - half, left + 20));
   const nearest = near === null ? null : nearestTime(times, near, x);
   return (
     <figure className="chart" ref={ref}>
@@ -77,20 +80,21 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
       >
         {y.ticks.map((tick) => (
           <g key={tick}>
-            <line className="grid" x1={LEFT} x2={width} y1={y(tick)} y2={y(tick)} />
-            <text className="tick" x={LEFT - 6} y={y(tick) + 3} textAnchor="end">
+            <line className="grid" x1={left} x2={width} y1={y(tick)} y2={y(tick)} />
+            <text className="tick" x={left - 6} y={y(tick) + 3} textAnchor="end">
               {format(tick)}
             </text>
           </g>
         ))}
-        <text className="tick" x={LEFT + 6} y={height - 5}>
+        <text className="tick" x={left} y={height - 5}>
           {shortClock(from, span)}
         </text>
-        <text className="tick" x={width - 2} y={height - 5} textAnchor="end">
+        <text className="tick" x={width} y={height - 5} textAnchor="end">
           {shortClock(to, span)}
         </text>
-        {series.map((each) => (
-          <Marks key={each.name} series={each} kind={kind} x={x} y={y} base={y(Math.max(bottom, 0))} slots={new Set(times).size} width={width} />
+        {/* The tallest first: what is stacked lower is drawn over it. */}
+        {(kind === "bars" ? stacked(series).toReversed() : series).map((each) => (
+          <Marks key={each.name} series={each} kind={kind} x={x} y={y} base={y(Math.max(bottom, 0))} size={Math.max(Math.min(((width - left) / slots) * 0.7, 24), 1.5)} />
         ))}
         {nearest !== null && <line className="cursor" x1={x(nearest)} x2={x(nearest)} y1={TOP} y2={height - BOTTOM} />}
       </svg>
@@ -109,20 +113,31 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
   );
 }
 
+/** Each on top of those before it. */
+function stacked(series: readonly Series[]): Series[] {
+  const sums = new Map<number, number>();
+  return series.map((each) => ({
+    ...each,
+    points: each.points.map((point) => {
+      const value = (sums.get(point.at) ?? 0) + (point.value ?? 0);
+      sums.set(point.at, value);
+      return { ...point, value };
+    }),
+  }));
+}
+
 interface MarksProps {
   series: Series;
   kind: "line" | "dots" | "bars";
   x: (value: number) => number;
   y: (value: number) => number;
   base: number;
-  slots: number;
-  width: number;
+  size: number;
 }
 
-function Marks({ series, kind, x, y, base, slots, width }: MarksProps): ReactNode {
+function Marks({ series, kind, x, y, base, size }: MarksProps): ReactNode {
   const known = series.points.filter((point) => point.value !== null);
   if (kind === "bars") {
-    const size = Math.max(Math.min((width - LEFT) / (slots * 1.4), 22), 1.5);
     return known.map((point) => {
       const top = y(point.value ?? 0);
       return (

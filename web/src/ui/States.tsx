@@ -3,6 +3,7 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import { Problem, keepApiKey } from "../api/client.ts";
 import { type Asked, forgetAnswers } from "../api/useAnswer.ts";
 import { Icon, type IconName } from "./Icon.tsx";
+import { Words } from "./Words.tsx";
 
 interface NoticeProps {
   icon: IconName;
@@ -47,8 +48,14 @@ export function ProblemNotice({ problem, again, what }: { problem: Problem; agai
             : `The ${what} can't be shown`;
   return (
     <Notice icon={problem.status === 404 ? "search" : problem.status === 403 ? "key" : "alert"} title={title} tone="bad">
-      <p>{problem.message}</p>
-      {problem.hint && <p className="hint">{problem.hint}</p>}
+      <p>
+        <Words text={problem.message} />
+      </p>
+      {problem.hint && (
+        <p className="hint">
+          <Words text={problem.hint} />
+        </p>
+      )}
       {problem.status === 403 ? (
         <button type="button" className="button" onClick={leave}>
           Use another key

@@ -18,7 +18,7 @@ export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: 
   const lanes = lanesOf(spans);
   const from = Math.min(...spans.map((span) => span.from));
   const end = Math.max(...spans.map((span) => span.to));
-  const x = linear(from, Math.max(end, from + 1), 2, Math.max(width - 4, 10));
+  const x = linear(from, Math.max(end, from + 1), 2, Math.max(width - 6, 10));
   const rows = Math.min(Math.max(0, ...lanes) + 1, MOST_LANES);
   const hours = [0, 0.25, 0.5, 0.75, 1].map((share) => from + share * (end - from));
   return (

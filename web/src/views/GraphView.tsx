@@ -92,7 +92,8 @@ function Around({ node }: { node: string }): ReactNode {
     <div className="graphview">
       <div className="bar">
         <h1>
-          <span className="quiet">Around {kind} </span>
+          <Link to={to.graph()}>Graph</Link>
+          <span className="quiet">around {kind}</span>
           <Name text={name} cut />
         </h1>
         <Tabs label="Level" tabs={[["dataset", "Datasets"], ["column", "Columns"]] as const} chosen={level} choose={(value) => change({ level: value === "dataset" ? null : value, column: null })} />
@@ -108,9 +109,6 @@ function Around({ node }: { node: string }): ReactNode {
           </select>
         </label>
         {level === "dataset" && whole && <NamespaceChoice names={namespacesOf(whole)} />}
-        <Link to={to.graph()} className="push">
-          Whole graph
-        </Link>
       </div>
       {level === "column" ? (
         <ColumnGraphPart node={node} depth={depth} direction={direction} />

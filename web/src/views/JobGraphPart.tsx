@@ -1,13 +1,15 @@
 /** The drawing of jobs and datasets, and what is known of the one that is chosen. */
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
 import { Canvas, type CanvasHandle } from "../canvas/Canvas.tsx";
-import { CARD, NodeCard } from "../canvas/NodeCard.tsx";
+import { NodeCard, cardSize } from "../canvas/NodeCard.tsx";
+import type { Look } from "../canvas/paint.ts";
 import { useLayout } from "../canvas/useLayout.ts";
 import { neighbour } from "../canvas/walk.ts";
 import { type Graph, type GraphNode, around, namespacesOf } from "../model/graph.ts";
 import type { Placed, Route } from "../model/layout.ts";
+import { visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
-import { clock, count, duration } from "../model/time.ts";
+import { clock, count, duration, freshness } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
@@ -28,11 +30,11 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
   const [, change] = useQuery();
   const handle = useRef<CanvasHandle>(null);
   const wanted = useRef<string | null>(null);
-  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...CARD })), [graph]);
+  const spaces = useMemo(() => namespacesOf(graph).length > 1, [graph]);
+  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(spaces) })), [graph, spaces]);
   const layout = useLayout(boxes, graph.edges);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
   const way = useMemo(() => (chosen && byId.has(chosen) ? new Set(around(graph, chosen, "both").nodes.map((node) => node.id)) : null), [graph, chosen, byId]);
-  const spaces = useMemo(() => namespacesOf(graph).length > 1, [graph]);
   const entry = chosen && byId.has(chosen) ? chosen : (start ?? graph.nodes[0]?.id ?? null);
 
   const choose = useCallback((id: string | null) => change({ chosen: id }), [change]);
@@ -59,6 +61,22 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
     }
   });
 
+  const edgeState = useCallback(
+    (route: Route): string | undefined => {
+      if (way) return way.has(route.from) && way.has(route.to) ? "lit" : "faded";
+      const job = [byId.get(route.from), byId.get(route.to)].find((node) => node?.kind === "job");
+      return job?.kind === "job" && job.streaming && job.state === "RUNNING" ? "live" : undefined;
+    },
+    [way, byId],
+  );
+  const look = useCallback(
+    (id: string): Look | null => {
+      const node = byId.get(id);
+      return node ? { name: visible(node.name), tone: toneOf(node, now), round: node.kind === "job", faded: way !== null && !way.has(id), chosen: id === chosen } : null;
+    },
+    [byId, now, way, chosen],
+  );
+
   if (!layout) return <Loading what="graph" rows={6} />;
   const card = (placed: Placed): ReactNode => {
     const node = byId.get(placed.id);
@@ -77,18 +95,20 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
       />
     );
   };
-  const edgeState = (route: Route): string | undefined => {
-    const job = [byId.get(route.from), byId.get(route.to)].find((node) => node?.kind === "job");
-    if (way) return way.has(route.from) && way.has(route.to) ? "lit" : "faded";
-    return job?.kind === "job" && job.streaming && job.state === "RUNNING" ? "live" : undefined;
-  };
   const found = chosen ? byId.get(chosen) : undefined;
   return (
-    <Canvas label={`Graph of ${graph.nodes.length} jobs and datasets. Arrow keys move, plus and minus zoom, 0 shows all.`} layout={layout} focus={start} node={card} edgeState={edgeState} handle={handle}>
+    <Canvas label={`Graph of ${graph.nodes.length} jobs and datasets. Arrow keys move, plus and minus zoom, 0 shows all.`} layout={layout} focus={start} node={card} edgeState={edgeState} look={look} anchor={entry} pick={(id) => choose(id === chosen ? null : id)} handle={handle}>
       <Legend past={past} truncated={graph.truncated} />
       {found && <Details node={found} graph={graph} start={start} close={() => choose(null)} />}
     </Canvas>
   );
+}
+
+const TONES: Record<string, string> = { COMPLETED: "ok", RUNNING: "run", FAILED: "bad", ABORTED: "warn", fresh: "ok", ageing: "warn", stale: "bad" };
+
+function toneOf(node: GraphNode, now: number): string {
+  const state = node.kind === "job" ? (node.state ?? "") : node.live ? "fresh" : freshness(node.writtenAt, now);
+  return TONES[state] ?? "line-strong";
 }
 
 function Legend({ past, truncated }: { past: string | null; truncated: boolean }): ReactNode {
@@ -103,7 +123,7 @@ function Legend({ past, truncated }: { past: string | null; truncated: boolean }
           <StateBadge state="FAILED" />
           <span className="fresh" data-fresh="fresh">
             <i aria-hidden="true" />
-            within the hour
+            written within the hour
           </span>
           <span className="fresh" data-fresh="ageing">
             <i aria-hidden="true" />
@@ -149,7 +169,7 @@ function Details({ node, graph, start, close }: { node: GraphNode; graph: Graph;
                 ],
                 ["rows written", count(node.rows)],
                 ["behind", node.lag === null ? "–" : `${count(node.lag)} records`],
-                ["reads, writes", `${writers}, ${readers} datasets`],
+                ["datasets", `reads ${writers}, writes ${readers}`],
               ]
             : [
                 ["namespace", <Name key="n" text={node.namespace} />],

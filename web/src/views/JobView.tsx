@@ -7,7 +7,7 @@ import { nodeId } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { compareVersions, errorOf } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
-import { clock, count, duration } from "../model/time.ts";
+import { clock, count, duration, shortDuration } from "../model/time.ts";
 import { Chart } from "../ui/Chart.tsx";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
@@ -95,7 +95,7 @@ function RunsOfJob({ runs, total, streaming }: { runs: readonly Run[]; total: nu
       </Panel>
       <div className="columns2">
         <Panel title="Duration">
-          <Chart label="Duration of runs" kind="dots" format={(value) => duration(value)} series={[{ name: "duration", tone: "run", points: oldest.map((run) => ({ at: at(run), value: run.durationMs, state: run.state })) }]} />
+          <Chart label="Duration of runs" kind="dots" format={shortDuration} series={[{ name: "duration", tone: "run", points: oldest.map((run) => ({ at: at(run), value: run.durationMs, state: run.state })) }]} />
         </Panel>
         <Panel title="Rows written">
           <Chart label="Rows written by runs" kind="dots" format={compact} series={[{ name: "rows", tone: "accent", points: oldest.map((run) => ({ at: at(run), value: rowsWritten(run), state: run.state })) }]} />

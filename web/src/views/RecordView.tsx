@@ -8,6 +8,7 @@ import { to } from "../model/route.ts";
 import { clock, count } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
 import { Notice, When } from "../ui/States.tsx";
+import { Words } from "../ui/Words.tsx";
 import { Command, Facts, Json, Panel, Table, Tabs } from "../ui/parts.tsx";
 import { Link, go, useQuery } from "../ui/router.tsx";
 import { BatchTrace } from "./BatchTrace.tsx";
@@ -15,8 +16,8 @@ import { RecordCanvas } from "./RecordCanvas.tsx";
 
 type Tab = "ancestry" | "impact" | "replay";
 const TABS: readonly (readonly [Tab, string])[] = [
-  ["ancestry", "Where it comes from"],
-  ["impact", "What came of it"],
+  ["ancestry", "Ancestry"],
+  ["impact", "Impact"],
   ["replay", "Replay"],
 ];
 
@@ -240,7 +241,7 @@ function ReplayPart({ address }: { address: Address }): ReactNode {
             <Panel title="The command" aside={found.complete ? "shows the plan; without --dry-run it is done" : "fill in the place of your job's logic"}>
               <div className="pad">
                 <Command line={found.command} label="Command" />
-                {found.note && <p className="hint">{found.note}</p>}
+                {found.note && <p className="hint"><Words text={found.note} /></p>}
               </div>
             </Panel>
           )}
@@ -271,8 +272,14 @@ function ReplayPart({ address }: { address: Address }): ReactNode {
           )}
           {found.refused && (
             <Notice icon="alert" title={found.command ? "The dry run refuses" : "There is nothing to replay"}>
-              <p>{found.refused.message}</p>
-              {found.refused.hint && <p className="hint">{found.refused.hint}</p>}
+              <p>
+                <Words text={found.refused.message} />
+              </p>
+              {found.refused.hint && (
+                <p className="hint">
+                  <Words text={found.refused.hint} />
+                </p>
+              )}
             </Notice>
           )}
         </>
