@@ -62,7 +62,7 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
       const element = layer.current;
       if (element) element.style.transform = `translate(${next.x}px, ${next.y}px) scale(${next.scale})`;
       const shown = seen(next, screen.current, 0);
-      const painted = look !== undefined && countIn(layout.nodes, shown) > MANY;
+      const painted = look !== undefined && howMany(layout.nodes, shown) > MANY;
       const { rect, ...before } = built.current;
       const enough = rect !== null && holds(rect, shown) && rect.width < shown.width * 4;
       const far = next.scale < FAR;
@@ -195,7 +195,7 @@ interface Built {
 
 const NOTHING: Built = { rect: null, far: false, painted: false };
 
-function countIn(nodes: readonly Placed[], shown: Rect): number {
+function howMany(nodes: readonly Placed[], shown: Rect): number {
   let count = 0;
   for (const node of nodes) if (meets(node, shown)) count++;
   return count;

@@ -21,7 +21,10 @@ export interface Lines {
   path: Path2D;
 }
 
-const WORDS_FROM = 0.3;
+// Smaller words than this would be dust.
+const WORDS_FROM = 0.36;
+const SMALLEST_ON_SCREEN = 11;
+const LARGEST = 22;
 
 export function linesOf(layout: Layout, edgeState: (route: Route) => string | undefined): Lines[] {
   const found = new Map<string, Path2D>();
@@ -90,9 +93,11 @@ function card(context: CanvasRenderingContext2D, node: Placed, { look, colour }:
   context.strokeRect(node.x, node.y, node.width, node.height);
   if (!words) return;
   context.fillStyle = colour("ink");
-  context.font = `560 15px ${colour("font")}`;
+  const size = Math.min(LARGEST, Math.max(SMALLEST_ON_SCREEN / scale, 14));
+  context.font = `560 ${size}px ${colour("font")}`;
   context.textBaseline = "middle";
-  // Not measured: that would cost more than the rest. Twenty characters fit any card.
-  const name = seen.name.length > 22 ? `${seen.name.slice(0, 21)}…` : seen.name;
+  // Not measured: that would cost more than the rest.
+  const most = Math.floor((node.width - 20) / (size * 0.55));
+  const name = seen.name.length > most ? `${seen.name.slice(0, most - 1)}…` : seen.name;
   context.fillText(name, node.x + 14, node.y + node.height / 2, node.width - 20);
 }
