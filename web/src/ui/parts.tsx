@@ -92,15 +92,19 @@ export function Tabs<T extends string>({ label, tabs, chosen, choose }: { label:
 /** A table that scrolls by itself on narrow screens. */
 export function Table({ label, head, children }: { label: string; head: readonly string[]; children: ReactNode }): ReactNode {
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div className="scroll" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
       <table>
         <thead>
           <tr>
-            {head.map((each) => (
-              <th key={each} scope="col">
-                {each}
-              </th>
-            ))}
+            {head.map((each) =>
+              each ? (
+                <th key={each} scope="col">
+                  {each}
+                </th>
+              ) : (
+                <td key={each} />
+              ),
+            )}
           </tr>
         </thead>
         <tbody>{children}</tbody>

@@ -1,8 +1,9 @@
 /** The graph: of everything, or around a node; of datasets or columns; now or as it was. */
-import { type ReactNode, useMemo } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import type { Jobs, LineageGraph, Namespaces } from "../api/shapes.ts";
 import { LIVE, SLOW, useAnswer } from "../api/useAnswer.ts";
 import { type Direction, DIRECTIONS, type Graph, around, fromJobs, fromLineage, momentsOf, namespacesOf, only } from "../model/graph.ts";
+import { visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { count } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
@@ -20,7 +21,7 @@ const DIRECTION_WORDS: Record<Direction, string> = { both: "Both ways", upstream
 export default function GraphView(): ReactNode {
   const [query] = useQuery();
   const node = query.get("node");
-  return node ? <Around node={node} /> : <Everything />;
+  return node ? <Around key={node} node={node} /> : <Everything />;
 }
 
 function useChoices(): { direction: Direction; depth: number; namespace: string; chosen: string | null } {
@@ -76,7 +77,11 @@ function Around({ node }: { node: string }): ReactNode {
   const path = `/lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}`;
   const present = useAnswer<LineageGraph>(path, at ? SLOW : LIVE);
   const past = useAnswer<LineageGraph>(at ? `${path}&at=${encodeURIComponent(at)}` : null, 0);
-  const shown = at ? past : present;
+  const asked = at ? past : present;
+  // What was last seen stays until the next answer is there: moving the slider must not flicker.
+  const [kept, keep] = useState<LineageGraph | null>(null);
+  if (asked.state === "ready" && asked.data !== kept) keep(asked.data);
+  const shown: typeof asked = asked.state === "loading" && kept ? { state: "ready", data: kept, late: null, again: () => undefined } : asked;
   const presentData = present.state === "ready" ? present.data : null;
   const shownData = shown.state === "ready" ? shown.data : null;
   const moments = useMemo(() => (presentData ? momentsOf(fromLineage(presentData)) : []), [presentData]);
@@ -146,7 +151,7 @@ function NamespaceChoice({ names }: { names: readonly string[] }): ReactNode {
         <option value="">all</option>
         {[...new Set([...names, ...(value ? [value] : [])])].map((name) => (
           <option key={name} value={name}>
-            {name}
+            {visible(name)}
           </option>
         ))}
       </select>

@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import type { Datasets, Jobs, Namespaces } from "../api/shapes.ts";
 import { useAnswer } from "../api/useAnswer.ts";
-import { nodeId } from "../model/names.ts";
+import { nodeId, visible } from "../model/names.ts";
 import { rowsWritten } from "../model/graph.ts";
 import { to } from "../model/route.ts";
 import { count, duration } from "../model/time.ts";
@@ -29,7 +29,9 @@ export default function ListView({ kind }: { kind: "jobs" | "datasets" }): React
           <select value={wanted ?? ""} onChange={(event) => change({ namespace: event.target.value || null })}>
             <option value="">{kind === "jobs" ? "all" : "choose"}</option>
             {names.map((name) => (
-              <option key={name}>{name}</option>
+              <option key={name} value={name}>
+                {visible(name)}
+              </option>
             ))}
           </select>
         </label>
