@@ -52,7 +52,7 @@ export default function DashboardView(): ReactNode {
           <Panel title="Success and coverage">
             <Chart
               label="Job success and lineage coverage"
-              format={(value) => percent(value)}
+              format={(value) => `${Math.round(value * 100)} %`}
               low={0}
               high={1}
               series={[

@@ -91,7 +91,9 @@ function Around({ node }: { node: string }): ReactNode {
     const near = around(whole, node, direction, depth);
     return namespace ? only(near, (each) => each.namespace === namespace || each.id === node) : near;
   }, [whole, node, direction, depth, namespace]);
-  const [kind, name] = [node.slice(0, node.indexOf(":")), node.slice(node.lastIndexOf(":") + 1)];
+  const kind = node.slice(0, node.indexOf(":"));
+  // A name may hold colons: the answer knows where it begins.
+  const name = whole?.nodes.find((each) => each.id === node)?.name ?? node.slice(node.lastIndexOf(":") + 1);
 
   return (
     <div className="graphview">
