@@ -20,6 +20,11 @@ export function shortened(text: string, most: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
 }
 
+/** Whether a name is set smaller, so that what is below it stays in sight. */
+export function isLong(text: string): boolean {
+  return text.length > 120;
+}
+
 /** `job:NAMESPACE:NAME`, as the service names nodes. */
 export function nodeId(kind: "job" | "dataset", namespace: string, name: string): string {
   return `${kind}:${namespace}:${name}`;

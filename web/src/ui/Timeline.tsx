@@ -20,7 +20,7 @@ export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: 
   const end = Math.max(...spans.map((span) => span.to));
   const x = linear(from, Math.max(end, from + 1), 2, Math.max(width - 6, 10));
   const rows = Math.min(Math.max(0, ...lanes) + 1, MOST_LANES);
-  const hours = [0, 0.25, 0.5, 0.75, 1].map((share) => from + share * (end - from));
+  const hours = (end > from ? [0, 0.25, 0.5, 0.75, 1] : [0]).map((share) => from + share * (end - from));
   return (
     <div className="timeline" ref={ref}>
       <ol style={{ height: rows * LANE }} aria-label="Runs, oldest first">

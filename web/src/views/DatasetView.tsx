@@ -3,7 +3,7 @@ import { type ReactNode, useMemo } from "react";
 import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/shapes.ts";
 import { SLOW, useAnswer } from "../api/useAnswer.ts";
 import { type JobNode, fromLineage } from "../model/graph.ts";
-import { nodeId, shortened } from "../model/names.ts";
+import { isLong, nodeId, shortened } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { type QualityPoint, qualityOf, schemaChange } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
@@ -53,7 +53,7 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
         <p className="crumbs">
           <Icon name="dataset" /> {dataset.type === "STREAM" ? "topic" : "dataset"} in <Name text={dataset.namespace} />
         </p>
-        <h1>
+        <h1 data-long={isLong(dataset.name) ? "" : undefined}>
           <Name text={dataset.name} />
         </h1>
         <div className="line">

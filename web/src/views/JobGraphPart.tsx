@@ -7,7 +7,7 @@ import { useLayout } from "../canvas/useLayout.ts";
 import { neighbour } from "../canvas/walk.ts";
 import { type Graph, type GraphNode, around, namespacesOf } from "../model/graph.ts";
 import type { Placed, Route } from "../model/layout.ts";
-import { visible } from "../model/names.ts";
+import { shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { clock, count, duration, freshness } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
@@ -150,7 +150,7 @@ function Details({ node, graph, start, close }: { node: GraphNode; graph: Graph;
       <header>
         <Icon name={node.kind} />
         <h2>
-          <Name text={node.name} />
+          <Name text={shortened(node.name, 240)} />
         </h2>
         <button type="button" className="plain" aria-label="Close" onClick={close}>
           <Icon name="close" />

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { Job, JobVersion, JobVersions, Run, Runs } from "../api/shapes.ts";
 import { SLOW, useAnswer } from "../api/useAnswer.ts";
 import { rowsWritten } from "../model/graph.ts";
-import { nodeId } from "../model/names.ts";
+import { isLong, nodeId } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { compareVersions, errorOf } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
@@ -17,6 +17,7 @@ import { Timeline } from "../ui/Timeline.tsx";
 import { useNow } from "../ui/now.ts";
 import { Facets, Panel, Table, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
+import { Batches } from "./Batches.tsx";
 
 const MOST_RUNS = 100;
 
@@ -60,7 +61,7 @@ function Head({ job }: { job: Job }): ReactNode {
       <p className="crumbs">
         <Icon name="job" /> {job.type === "STREAM" ? "streaming job" : "job"} in <Name text={job.namespace} />
       </p>
-      <h1>
+      <h1 data-long={isLong(job.name) ? "" : undefined}>
         <Name text={job.name} />
       </h1>
       <div className="line">
@@ -93,14 +94,16 @@ function RunsOfJob({ runs, total, streaming }: { runs: readonly Run[]; total: nu
       <Panel title="Runs" aside={`${runs.length} of ${count(total)}`}>
         <Timeline runs={runs} now={now} streaming={streaming} />
       </Panel>
-      <div className="columns2">
+      {streaming && runs[0] && <Batches id={runs[0].id} />}
+      {/* A stream is one long run: its batches tell more. */}
+      {(!streaming || runs.length > 1) && <div className="columns2">
         <Panel title="Duration">
           <Chart label="Duration of runs" kind="dots" format={shortDuration} series={[{ name: "duration", tone: "run", points: oldest.map((run) => ({ at: at(run), value: run.durationMs, state: run.state })) }]} />
         </Panel>
         <Panel title="Rows written">
           <Chart label="Rows written by runs" kind="dots" format={compact} series={[{ name: "rows", tone: "accent", points: oldest.map((run) => ({ at: at(run), value: rowsWritten(run), state: run.state })) }]} />
         </Panel>
-      </div>
+      </div>}
       <Panel title="Latest runs">
         <Table label="Latest runs" head={["Run", "State", "Began", "Took", "Rows", "Error"]}>
           {runs.slice(0, 25).map((run) => (
