@@ -12,7 +12,14 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.archive_tables import make_archive, write_batch
 from tests.browser import Visit, chromium
-from tests.catalog_support import Catalog, fresh_database, guarded, run_id, running
+from tests.catalog_support import (
+    Catalog,
+    fresh_database,
+    guarded,
+    run_event,
+    run_id,
+    running,
+)
 from tests.edge_tables import edge, made, scan, write_index
 from tests.page_story import (
     KAFKA,
@@ -50,6 +57,8 @@ def browser() -> Iterator[Browser]:
 def settings(broker: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The test broker with a home of its own: an archive and an index that hold the story."""
     own = broker.model_copy(update={"home": tmp_path_factory.mktemp("page")})
+    rules = "alerts:\n  - name: a_job_failed\n    condition: job_run.state == 'FAILED'\n"
+    (own.home_dir / "headwater-alerts.yml").write_text(rules, encoding="utf-8")
     write_records(own, PREFIX)
     _archive(own)
     edges = [
@@ -199,6 +208,21 @@ def test_what_happens_appears_without_a_reload(visit: Visit, service: Catalog) -
     failed_run(service.send, datetime.now(UTC) + timedelta(seconds=1), PREFIX, run)
     expect(failed).to_contain_text(run_id(run)[:8], timeout=10_000)
     assert page.evaluate("() => window.kept") is True
+
+
+def test_an_alert_appears_without_a_reload(visit: Visit, service: Catalog) -> None:
+    if service.call("GET", "/alerts").status_code == 404:
+        pytest.skip("this service evaluates no alerts")
+    page = visit.page
+    page.goto("/")
+    alerts = page.get_by_role("list", name="Alerts")
+    expect(alerts).to_contain_text("a_job_failed")
+    expect(alerts).not_to_contain_text("late_job")
+    at = datetime.now(UTC).isoformat()
+    service.send(run_event("FAIL", job="late_job", namespace="headwater", at=at, outputs=["late"]))
+    expect(alerts).to_contain_text("late_job", timeout=10_000)
+    expect(alerts).to_contain_text("dataset late")
+    expect(page).to_have_title(re.compile(r"^\(2\) Overview"))
 
 
 def test_names_are_text_whatever_they_hold(visit: Visit) -> None:

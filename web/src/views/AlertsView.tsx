@@ -2,10 +2,13 @@
 import type { ReactNode } from "react";
 import { useAnswer } from "../api/useAnswer.ts";
 import type { Alert, Alerts, Incidents } from "../api/watch.ts";
+import { shortened, visible } from "../model/names.ts";
+import { to } from "../model/route.ts";
 import { duration } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
 import { Notice, When } from "../ui/States.tsx";
 import { Panel, Table, Time } from "../ui/parts.tsx";
+import { Link } from "../ui/router.tsx";
 
 const ORDER: Alert["state"][] = ["firing", "error", "pending", "no data", "ok"];
 
@@ -50,9 +53,7 @@ export default function AlertsView(): ReactNode {
                   <th scope="row">
                     <Name text={incident.alert} cut />
                   </th>
-                  <td>
-                    <Name text={incident.subject ?? "–"} cut />
-                  </td>
+                  <td>{incident.subject ? <Subject of={incident.subject} /> : "–"}</td>
                   <td>
                     <Time at={incident.startedAt} />
                   </td>
@@ -66,7 +67,7 @@ export default function AlertsView(): ReactNode {
                     </span>
                   </td>
                   <td>
-                    <Name text={incident.message} className="wrap" />
+                    <Name text={incident.message} className="wrap" lines />
                   </td>
                 </tr>
               ))}
@@ -92,7 +93,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
               {alert.state}
             </span>
             <Name text={alert.name} cut className="strong" />
-            {alert.subject && <Name text={alert.subject} cut />}
+            {alert.subject && <Subject of={alert.subject} />}
             <span className="quiet push">
               {alert.severity && `${alert.severity} · `}since <Time at={alert.since} />
             </span>
@@ -101,7 +102,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
           {alert.problem && <Name text={alert.problem} className="block bad" />}
           <div className="line small">
             {alert.condition && <code>{alert.condition}</code>}
-            {alert.value !== null && alert.value !== undefined && <span className="quiet">value {String(alert.value)}</span>}
+            {alert.value !== null && alert.value !== undefined && <span className="quiet">found {String(alert.value)}</span>}
             {alert.channels.length > 0 && <span className="quiet">to {alert.channels.join(", ")}</span>}
             {alert.runbook && <Runbook address={alert.runbook} />}
           </div>
@@ -111,7 +112,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
               {alert.downstream.slice(0, 8).map((name, at) => (
                 <span key={name}>
                   {at > 0 && ", "}
-                  <Name text={name} />
+                  <Subject of={name} />
                 </span>
               ))}
               {(alert.downstreamCount ?? alert.downstream.length) > 8 && ` and ${(alert.downstreamCount ?? alert.downstream.length) - 8} more`}
@@ -120,6 +121,17 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
         </li>
       ))}
     </ul>
+  );
+}
+
+/** What an alert is about: a node leads to what lies behind it in the graph. */
+function Subject({ of }: { of: string }): ReactNode {
+  const [kind, ...rest] = of.split(":");
+  if ((kind !== "job" && kind !== "dataset") || rest.length < 2) return <Name text={of} cut />;
+  return (
+    <Link to={to.graph({ node: of, direction: "downstream" })} title={visible(of)}>
+      {kind} <Name text={shortened(rest.at(-1) ?? "", 60)} />
+    </Link>
   );
 }
 

@@ -81,17 +81,16 @@ interface TileProps {
   about: ReactNode;
   points?: readonly Point[];
   tone?: Series["tone"];
-  to?: string;
 }
 
 function Tile({ title, value, about, points = [], tone = "accent" }: TileProps): ReactNode {
   return (
-    <section className="tile" aria-label={title} data-tone={tone}>
+    <div className="tile" role="group" aria-label={title} data-tone={tone}>
       <h2>{title}</h2>
       <p className="value">{value}</p>
       <Spark points={points} tone={tone} label={`${title} over the last day`} />
       <p className="about">{about}</p>
-    </section>
+    </div>
   );
 }
 

@@ -79,7 +79,7 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
             </Link>
           </span>
         </div>
-        {dataset.description && <Name text={dataset.description} className="block wrap" />}
+        {dataset.description && <Name text={dataset.description} className="block wrap" lines />}
       </div>
       <div className="columns2">
         <JobNames title="Written by" jobs={writers} known={graph !== null} none="No job has told that it writes this: a source." />

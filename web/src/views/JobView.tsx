@@ -80,7 +80,7 @@ function Head({ job }: { job: Job }): ReactNode {
           <Icon name="graph" /> Graph
         </Link>
       </div>
-      {job.description && <Name text={job.description} className="block wrap" />}
+      {job.description && <Name text={job.description} className="block wrap" lines />}
     </div>
   );
 }

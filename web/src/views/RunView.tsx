@@ -51,7 +51,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
             {error && (
               <Panel title="Error" className="error">
                 <div className="pad">
-                  <Name text={error.message} className="block wrap strong" />
+                  <Name text={error.message} className="block wrap strong" lines />
                   {error.stack && <Json value={error.stack} label="Stack trace" />}
                 </div>
               </Panel>
