@@ -24,6 +24,7 @@ _MOST_RECORDS = 500
 _COUNT_SECONDS = 5.0
 _RANGES_SHOWN = 200
 _ANY_LOGIC = "path/to/job.py:LOGIC"
+_INSTALL = "pip install 'headwater[index]'"
 
 Json = dict[str, Any]
 
@@ -80,6 +81,9 @@ class RecordsOfKafka:
         except HeadwaterError as error:
             told = self._told(error)
             answer["refused"] = {"message": told.message, "hint": told.hint}
+        except ImportError as error:
+            missing = f"reading an archive needs {error.name}, which is not installed"
+            answer["refused"] = {"message": missing, "hint": _INSTALL}
         return answer
 
     def _root(self, address: Address) -> TraceNode | None:
