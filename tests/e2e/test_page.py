@@ -143,7 +143,7 @@ def test_impact_is_counted_and_the_replay_is_planned(visit: Visit) -> None:
     )
     plan = page.get_by_role("region", name="What the dry run says")
     expect(plan).to_contain_text(f"{DECORATED}/0: 5")
-    expect(plan).to_contain_text("1 results of these records")
+    expect(plan).to_contain_text("1 result of these records")
     page.goto(f"/record/{VISITS}/0@5?tab=replay")
     expect(page.get_by_text("no job made this record")).to_be_visible()
 

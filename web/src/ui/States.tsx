@@ -44,7 +44,7 @@ export function ProblemNotice({ problem, again, what }: { problem: Problem; agai
         : problem.status === 404
           ? `There is no such ${what}`
           : problem.status === 429 || problem.status === 503
-            ? "The service can't answer now"
+            ? "This can't be answered now"
             : `The ${what} can't be shown`;
   return (
     <Notice icon={problem.status === 404 ? "search" : problem.status === 403 ? "key" : "alert"} title={title} tone="bad">

@@ -9,7 +9,8 @@ import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { Loading } from "../ui/States.tsx";
 
-const CARD = { width: 252, height: 104 };
+const WIDTH = 252;
+const HEIGHT = { bare: 76, withValue: 104 };
 const VALUE_SHOWN = 90;
 
 interface Props {
@@ -22,7 +23,10 @@ interface Props {
 export function RecordCanvas({ graph, root, chosen, choose }: Props): ReactNode {
   const handle = useRef<CanvasHandle>(null);
   const wanted = useRef<string | null>(null);
-  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...CARD })), [graph]);
+  const boxes = useMemo(
+    () => graph.nodes.map(({ id, record }) => ({ id, width: WIDTH, height: record.value === undefined ? HEIGHT.bare : HEIGHT.withValue })),
+    [graph],
+  );
   const layout = useLayout(boxes, graph.edges);
   useEffect(() => {
     const element = wanted.current ? document.querySelector<HTMLElement>(`[data-node="${CSS.escape(wanted.current)}"]`) : null;
@@ -79,7 +83,7 @@ export function RecordCanvas({ graph, root, chosen, choose }: Props): ReactNode 
               {record.state !== "found" && <b className="recordstate">{RECORD_STATES[record.state] ?? record.state}</b>}
               {record.timestamp !== null && clock(record.timestamp)}
             </span>
-            <Name text={valueText(record.value).slice(0, VALUE_SHOWN)} cut className="value" />
+            {record.value !== undefined && <Name text={valueText(record.value).slice(0, VALUE_SHOWN)} cut className="value" />}
           </button>
         );
       }}

@@ -264,7 +264,7 @@ function ReplayPart({ address }: { address: Address }): ReactNode {
                   ["target", <Name key="t" text={found.dryRun.target} />],
                   ["job version", found.dryRun.jobVersion],
                   ["files", `${found.dryRun.files} of the archive, version ${found.dryRun.archiveVersion}`],
-                  ["there already", found.dryRun.resultsThere === null ? "not counted: it takes too long without an index" : `${count(found.dryRun.resultsThere)} results of these records`],
+                  ["there already", found.dryRun.resultsThere === null ? "not counted: it takes too long without an index" : `${count(found.dryRun.resultsThere)} ${found.dryRun.resultsThere === 1 ? "result" : "results"} of these records`],
                   ...Object.entries(found.dryRun.behind).map(([partition, number]) => [`partition ${partition}`, `the archive lacks the newest ${count(number)}`] as const),
                 ]}
               />
