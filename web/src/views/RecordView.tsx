@@ -1,5 +1,5 @@
 /** One record: where it comes from, what came of it, and how to make it again. */
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type FormEvent, type ReactNode, useMemo, useState } from "react";
 import type { RecordOfCatalog, ReplayAnswer } from "../api/shapes.ts";
 import { useAnswer } from "../api/useAnswer.ts";
 import { type Address, addressText, parseAddress } from "../model/address.ts";
@@ -134,7 +134,7 @@ function AncestryPart({ address }: { address: Address }): ReactNode {
 
 function Hops({ root, below }: { root: RecordJson; below: "parents" | "children" }): ReactNode {
   const [query, change] = useQuery();
-  const graph = recordGraph(root, below);
+  const graph = useMemo(() => recordGraph(root, below), [root, below]);
   const rootId = addressText(root);
   const chosen = graph.nodes.find((node) => node.id === (query.get("chosen") ?? rootId)) ?? graph.nodes[0];
   return (
