@@ -22,7 +22,7 @@ from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings
 
 # Each beside the Python that uses it.
-_FOLDERS = ("archive/java", "delivery/java", "enrichment/java")
+_FOLDERS = ("archive/java", "cost/java", "delivery/java", "enrichment/java", "quality/java")
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
 # Zip has no older date; a date that never changes makes the same jar from the same sources.

@@ -27,12 +27,14 @@ from headwater.errors import SettingError
 from headwater.settings.sections import (
     ArchiveSettings,
     CatalogSettings,
+    CostSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
     JvmSettings,
     KafkaSettings,
     PostgresSettings,
+    QualitySettings,
     ReplaySettings,
     Section,
     ServicesSettings,
@@ -76,6 +78,8 @@ class Settings(BaseSettings):
     iceberg: IcebergSettings = IcebergSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
+    quality: QualitySettings = QualitySettings()
+    cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

@@ -1,0 +1,48 @@
+"""Data quality, measured while rows are written: counts and bounds of columns, and expectations.
+
+    from headwater.quality import Quality, in_range, not_null
+
+    articles = Quality("articles", [not_null("id"), in_range("price", 0, None, severity="fail")])
+    articles.measure(rows).write.format("delta").save(folder)
+    articles.tell(run, table)
+
+Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` needs pyspark; the
+rest are plain values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.quality.expectation import (
+    Expectation,
+    in_range,
+    in_set,
+    matches,
+    not_null,
+    satisfies,
+)
+from headwater.quality.report import Report
+
+if TYPE_CHECKING:
+    from headwater.quality.measuring import Quality
+
+__all__ = [
+    "Expectation",
+    "Quality",
+    "Report",
+    "in_range",
+    "in_set",
+    "matches",
+    "not_null",
+    "satisfies",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Expectations and reports are read where there is no Spark.
+    if name != "Quality":
+        raise AttributeError(f"module 'headwater.quality' has no attribute {name!r}")
+    from headwater.quality.measuring import Quality
+
+    return Quality
