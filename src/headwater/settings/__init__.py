@@ -32,6 +32,7 @@ from headwater.settings.sections import (
     JobSettings,
     JvmSettings,
     KafkaSettings,
+    LineageSettings,
     PostgresSettings,
     ReplaySettings,
     Section,
@@ -47,6 +48,10 @@ PREFIX = "HEADWATER_"
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
+    "MARQUEZ_API_KEY": ("catalog", "api_key"),
+    "OPENLINEAGE_NAMESPACE": ("lineage", "namespace"),
+    "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
+    "ENVIRONMENT": ("lineage", "environment"),
     "JAVA_HOME": ("jvm", "java_home"),
 }
 
@@ -76,6 +81,7 @@ class Settings(BaseSettings):
     iceberg: IcebergSettings = IcebergSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
+    lineage: LineageSettings = LineageSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")
@@ -106,6 +112,17 @@ class Settings(BaseSettings):
     def bootstrap_servers(self) -> str:
         """The brokers in use: the user's own, or the local one."""
         return self.kafka.bootstrap_servers or f"localhost:{self.kafka.port}"
+
+    @property
+    def catalog_url(self) -> str:
+        """Where lineage goes: the user's own service, or the local one."""
+        scheme = "https" if self.catalog.tls_certificate else "http"
+        return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where events wait until they are delivered."""
+        return (self.lineage.spool or self.home_dir / "spool").expanduser().absolute()
 
     @property
     def home_dir(self) -> Path:
