@@ -1,4 +1,4 @@
-"""Headwater's own Java: a sink and a function for Spark, compiled once per machine.
+"""Headwater's own Java: what Spark needs inside the JVM, compiled once per machine.
 
 The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
 The result lies in the cache beside the jars it was made from, named after their content.
@@ -34,8 +34,7 @@ def session_jars(
 ) -> list[Path]:
     """All jars that a session with these connectors needs, fetched or made if need be."""
     names = tuple(connectors)
-    own = [ensure_own_jar(settings, watch)] if "kafka" in names else []
-    return [*ensure_jars(names, settings, watch), *own]
+    return [*ensure_jars(names, settings, watch), ensure_own_jar(settings, watch)]
 
 
 def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:

@@ -24,17 +24,17 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
+from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
     CatalogSettings,
-    CostSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
     JvmSettings,
     KafkaSettings,
+    LineageSettings,
     PostgresSettings,
-    QualitySettings,
     ReplaySettings,
     Section,
     ServicesSettings,
@@ -49,6 +49,10 @@ PREFIX = "HEADWATER_"
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
+    "MARQUEZ_API_KEY": ("catalog", "api_key"),
+    "OPENLINEAGE_NAMESPACE": ("lineage", "namespace"),
+    "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
+    "ENVIRONMENT": ("lineage", "environment"),
     "JAVA_HOME": ("jvm", "java_home"),
 }
 
@@ -78,6 +82,7 @@ class Settings(BaseSettings):
     iceberg: IcebergSettings = IcebergSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
+    lineage: LineageSettings = LineageSettings()
     quality: QualitySettings = QualitySettings()
     cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
@@ -110,6 +115,17 @@ class Settings(BaseSettings):
     def bootstrap_servers(self) -> str:
         """The brokers in use: the user's own, or the local one."""
         return self.kafka.bootstrap_servers or f"localhost:{self.kafka.port}"
+
+    @property
+    def catalog_url(self) -> str:
+        """Where lineage goes: the user's own service, or the local one."""
+        scheme = "https" if self.catalog.tls_certificate else "http"
+        return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where events wait until they are delivered."""
+        return (self.lineage.spool or self.home_dir / "spool").expanduser().absolute()
 
     @property
     def home_dir(self) -> Path:
