@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,7 +22,6 @@ from headwater.settings import Settings
 
 # As in the listener.
 _RUN = "headwater.cost.run"
-_CLASS = "headwater.cost.CostListener"
 # Spark tells its listeners of tasks behind their end, in a thread of its own.
 _WAIT_MILLIS = 2000
 
@@ -43,7 +43,10 @@ class CostMeter:
     @classmethod
     def of_query(cls, query: StreamingQuery, spark: SparkSession, settings: Settings) -> CostMeter:
         """Of a query that runs already, from now on."""
-        return cls(spark, str(query.id), settings)
+        meter = cls(spark, str(query.id), settings)
+        meter._settle()
+        meter._before = meter._told()
+        return meter
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -84,11 +87,11 @@ class CostMeter:
 
 def _listener(spark: SparkSession) -> Any:
     context: Any = spark.sparkContext
-    try:
-        return getattr(context._jvm, _CLASS).of(context._jsc.sc())  # noqa: SLF001
-    except TypeError:
-        # py4j takes an unknown class for a package, which can't be called.
+    found = getattr(context._jvm, "headwater.cost.CostListener")  # noqa: SLF001
+    if not isinstance(found, JavaClass):
+        # py4j takes an unknown class for a package.
         raise MissingPartError(
-            f"the class {_CLASS} is not on Spark's class path",
+            "Headwater's own jar is not on Spark's class path",
             hint='spark-submit --jars "$(headwater jars path)" …',
-        ) from None
+        )
+    return found.of(context._jsc.sc())  # noqa: SLF001

@@ -6,8 +6,8 @@
     articles.measure(rows).write.format("delta").save(folder)
     articles.tell(run, table)
 
-Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` needs pyspark; the
-rest are plain values.
+Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` needs pyspark;
+the rest are plain values.
 """
 
 from __future__ import annotations

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headwater.errors import InputError
+from headwater.errors import InputError, MissingPartError
 from headwater.quality.expectation import Expectation
 from headwater.quality.report import ROWS, Measured, key
 
@@ -96,7 +97,7 @@ def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
     bounded = value
     if measured.not_a_number:
         # NaN is greater than all numbers for Spark, and would hide the largest of them.
-        yield "nan", F.count_if(F.isnan(value))
+        yield "nan", _count(F.isnan(value))
         bounded = F.when(~F.isnan(value), value)
     if measured.bounds:
         text = measured.type in ("date", "timestamp", "timestamp_ntz")
@@ -111,14 +112,19 @@ def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
 def _of_expectation(expectation: Expectation, rows: DataFrame) -> Iterator[tuple[str, Column]]:
     holds = condition(expectation, rows)
     if expectation.kind == "not_null":
-        yield "broken", F.count_if(~holds)
+        yield "broken", _count(~holds)
         return
     decided = _tried(holds, rows)
-    yield "broken", F.count_if(~decided)
+    yield "broken", _count(~decided)
     undecided = decided.isNull()
     if expectation.column is not None:
         undecided &= column(expectation.column).isNotNull()
-    yield "undecided", F.count_if(undecided)
+    yield "undecided", _count(undecided)
+
+
+def _count(which: Column) -> Column:
+    # Not `count_if`, for which Spark puts a projection of all columns below.
+    return F.count(F.when(which, F.lit(True)))
 
 
 def condition(expectation: Expectation, rows: DataFrame) -> Column:
@@ -154,13 +160,10 @@ def _in_range(value: Column, expectation: Expectation, rows: DataFrame) -> Colum
 def _tried(value: Column, rows: DataFrame) -> Column:
     """Null instead of an error, such as an overflow or a text that is no number.
 
-    Counting must not end a job that would have gone well without it. Spark keeps this expression
-    behind its `try_` functions, so it is reached by its class.
+    Counting must not end a job that would have gone well without it.
     """
-    sql = _jvm(rows).org.apache.spark.sql
     java: Any = value._jc  # noqa: SLF001
-    attempt = sql.catalyst.expressions.TryEval(sql.classic.ExpressionUtils.expression(java))
-    return Column(sql.classic.ExpressionUtils.column(attempt))
+    return Column(own_class("Attempt", rows).of(java))
 
 
 def check_expectations(expectations: Sequence[Expectation], rows: DataFrame) -> None:
@@ -195,6 +198,22 @@ def _check_pattern(expectation: Expectation, rows: DataFrame) -> None:
             f"{expectation.text} is no regular expression: {_first_line(error)}",
             hint="Java's kind: `java.util.regex.Pattern`",
         ) from None
+
+
+def own_class(name: str, rows: DataFrame) -> Any:
+    """One of Headwater's own classes for quality.
+
+    Raises:
+        MissingPartError: it is not on Spark's class path.
+    """
+    found = getattr(_jvm(rows), f"headwater.quality.{name}")
+    if not isinstance(found, JavaClass):
+        # py4j takes an unknown class for a package.
+        raise MissingPartError(
+            "Headwater's own jar is not on Spark's class path",
+            hint='spark-submit --jars "$(headwater jars path)" …',
+        )
+    return found
 
 
 def _jvm(rows: DataFrame) -> Any:

@@ -28,7 +28,9 @@ def facets_of(report: Report) -> dict[str, Facet]:
         found[OWN] = _own(report)
     assertions = _assertions(report)
     if assertions:
-        found[ASSERTIONS] = official("DataQualityAssertionsDatasetFacet", "1-1-0", assertions=assertions)
+        found[ASSERTIONS] = official(
+            "DataQualityAssertionsDatasetFacet", "1-1-0", assertions=assertions
+        )
     return found
 
 
@@ -95,7 +97,7 @@ def _own(report: Report) -> Facet:
     return own(
         "QualityDatasetFacet",
         "1-0-0",
-        name=report.name,
+        measuredAs=report.name,
         batches=report.batches,
         columns=columns,
         distinctCounts=estimates if _has_estimates(report) else None,

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from headwater.errors import ExpectationFailedError, InputError, MissingPartError
+from headwater.errors import ExpectationFailedError, InputError
 from headwater.openlineage.events import DatasetName
 from headwater.openlineage.run import LineageRun
 from headwater.quality.columns import (
@@ -21,6 +21,7 @@ from headwater.quality.columns import (
     check_expectations,
     condition,
     measured_columns,
+    own_class,
 )
 from headwater.quality.expectation import Expectation
 from headwater.quality.facets import facets_of
@@ -31,9 +32,8 @@ _NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
 _MARK = "headwater-expectation"
 _BROKEN = re.compile(rf"\[{_MARK} (.+?)#(\d+)\]")
 # Spark tells the metrics of an action in a thread of its own, a moment behind its end.
-_WAIT_SECONDS = 10.0
+_WAIT_SECONDS = 5.0
 _POLL_SECONDS = 0.01
-_COUNTER = "headwater.quality.DistinctCounts"
 
 
 class Quality:
@@ -89,7 +89,8 @@ class Quality:
         )
         self._report = Report(self.name, columns, self.expectations, left)
         sketches = sum(column.distinct for column in columns)
-        self._counter = _counter(rows, sketches) if sketches else None
+        counter = own_class("DistinctCounts", rows)
+        self._counter = counter(sketches, SKETCH_LOG2) if sketches else None
         metrics = aggregates(rows, columns, self.expectations)
         if rows.isStreaming:
             observed = rows.observe(self.metric, *metrics)
@@ -97,8 +98,8 @@ class Quality:
             self._observation = Observation(self.metric)
             observed = rows.observe(self._observation, *metrics)
         guard = self._guard(rows)
-        # Above the metrics, below which Spark moves no filter: a guard that moves below a join would
-        # meet rows that nobody writes.
+        # Above the metrics, below which Spark moves no filter: below a join a guard would meet rows
+        # that nobody writes.
         return observed if guard is None else observed.where(guard)
 
     @property
@@ -106,13 +107,11 @@ class Quality:
         """The name in Spark's progress."""
         return f"headwater.quality.{self.name}"
 
-    def add_progress(self, progress: Mapping[str, Any]) -> bool:
-        """Take what a micro-batch has measured from its progress (as JSON); whether it had any."""
+    def add_progress(self, progress: Mapping[str, Any]) -> None:
+        """Take what a micro-batch has measured from its progress, as JSON: an `on_batch`."""
         metrics = (progress.get("observedMetrics") or {}).get(self.metric)
-        if metrics is None:
-            return False
-        self._add(metrics)
-        return True
+        if metrics is not None:
+            self._add(metrics)
 
     def report(self) -> Report:
         """What was measured so far; of a batch, after its action.
@@ -201,16 +200,3 @@ def read_once(batch: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def _counter(rows: DataFrame, columns: int) -> Any:
-    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001
-    try:
-        return getattr(jvm, _COUNTER)(columns, SKETCH_LOG2)
-    except TypeError:
-        # py4j takes an unknown class for a package, which can't be called.
-        raise MissingPartError(
-            f"the class {_COUNTER} is not on Spark's class path",
-            hint='spark-submit --jars "$(headwater jars path)" …, or '
-            "HEADWATER_QUALITY__DISTINCT_COUNTS=false",
-        ) from None

@@ -87,7 +87,7 @@ class Report:
         for number, figures in enumerate(self.figures):
             figures.values += metrics[key("c", number, "values")]
             figures.nan += metrics.get(key("c", number, "nan")) or 0
-            low, high = (metrics.get(key("c", number, end)) for end in ("low", "high"))
+            low, high = (_bound(metrics.get(key("c", number, end))) for end in ("low", "high"))
             figures.low = _outer(min, figures.low, low)
             figures.high = _outer(max, figures.high, high)
         for number, outcome in enumerate(self.outcomes):
@@ -96,7 +96,9 @@ class Report:
 
     def add_distinct(self, estimates: Sequence[float]) -> None:
         """Estimates over all batches so far, for the columns that have one, in their order."""
-        counted = [f for f, column in zip(self.figures, self.columns, strict=True) if column.distinct]
+        counted = [
+            f for f, column in zip(self.figures, self.columns, strict=True) if column.distinct
+        ]
         for figures, estimate in zip(counted, estimates, strict=True):
             # A sketch knows less than the count beside it: there are no more values than that.
             figures.distinct = min(round(estimate), figures.values)
@@ -105,6 +107,11 @@ class Report:
         """Expectations that some rows broke."""
         pairs = zip(self.expectations, self.outcomes, strict=True)
         return [(expectation, outcome) for expectation, outcome in pairs if outcome.broken]
+
+
+def _bound(value: Bounds | None) -> Bounds | None:
+    # JSON has no word for these, so Spark writes text.
+    return float(value) if value in ("Infinity", "-Infinity") else value
 
 
 def _outer(choose: Any, known: Bounds | None, new: Bounds | None) -> Bounds | None:

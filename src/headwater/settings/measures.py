@@ -38,6 +38,4 @@ class CostSettings(Section):
     per_gb_shuffled: Decimal = Field(
         Decimal(0), ge=0, description="Price of 10^9 bytes that tasks write for other tasks."
     )
-    currency: str = Field(
-        "USD", min_length=1, max_length=16, description="Currency of the prices."
-    )
+    currency: str = Field("USD", min_length=1, max_length=16, description="Currency of the prices.")
