@@ -16,8 +16,17 @@ from pyspark.sql import functions as F
 from headwater.errors import ExpectationFailedError, InputError, QueryFailedError
 from headwater.openlineage.events import DatasetName, Event
 from headwater.openlineage.run import LineageRun
-from headwater.quality import Quality, Report, in_range, in_set, matches, not_null, satisfies
-from headwater.quality.measuring import read_once
+from headwater.quality import (
+    Quality,
+    Report,
+    enforced,
+    in_range,
+    in_set,
+    matches,
+    not_null,
+    read_once,
+    satisfies,
+)
 from headwater.settings import Settings
 from headwater.spark import StopSignal, run_until_stopped
 
@@ -114,7 +123,8 @@ def test_all_kinds_of_columns_are_measured_and_all_expectations_counted(
     }
     price, amount = figures["price"], figures["amount"]
     assert (price.nan, price.low, price.high) == (1, -4.0, float("inf"))
-    assert (amount.low, amount.high) == (1, pytest.approx(1e20))
+    assert amount.low == 1
+    assert amount.high == pytest.approx(1e20)
     assert (figures["day"].low, figures["day"].high) == ("2023-01-01", "2024-01-03")
     assert figures["at"].low == "2024-01-01 08:18:00.25"
     assert (figures["nothing"].low, figures["with space"].high) == (None, None)
@@ -198,13 +208,13 @@ def test_a_row_that_must_not_be_ends_a_write_before_anything_is_there(
 ) -> None:
     expected = [not_null("odd.name"), in_range("price", -10, None, severity="fail")]
     good = Quality("good", expected, settings=headwater_settings)
-    with good.enforced():
+    with enforced(good):
         noop(good.measure(rows.where("NOT isnan(price)")))
     assert outcomes(good.report()) == ([1, 0], [0, 0])
     bad = Quality("bad", expected, settings=headwater_settings)
     with (
         pytest.raises(ExpectationFailedError, match=r"bad: a row breaks in_range\(price") as error,
-        bad.enforced(),
+        enforced(bad),
     ):
         bad.measure(rows).write.parquet(str(tmp_path / "files"))
     assert error.value.facts["expectation"] == "in_range(price, -10, None)"

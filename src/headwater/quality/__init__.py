@@ -6,12 +6,13 @@
     articles.measure(rows).write.format("delta").save(folder)
     articles.tell(run, table)
 
-Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` needs pyspark;
-the rest are plain values.
+Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` and the two
+context managers need pyspark; the rest are plain values.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from headwater.quality.expectation import (
@@ -25,24 +26,26 @@ from headwater.quality.expectation import (
 from headwater.quality.report import Report
 
 if TYPE_CHECKING:
-    from headwater.quality.measuring import Quality
+    from headwater.quality.measuring import Quality, enforced, read_once
 
 __all__ = [
     "Expectation",
     "Quality",
     "Report",
+    "enforced",
     "in_range",
     "in_set",
     "matches",
     "not_null",
+    "read_once",
     "satisfies",
 ]
+
+_LAZY = ("Quality", "enforced", "read_once")
 
 
 def __getattr__(name: str) -> Any:
     # Expectations and reports are read where there is no Spark.
-    if name != "Quality":
+    if name not in _LAZY:
         raise AttributeError(f"module 'headwater.quality' has no attribute {name!r}")
-    from headwater.quality.measuring import Quality
-
-    return Quality
+    return getattr(importlib.import_module("headwater.quality.measuring"), name)

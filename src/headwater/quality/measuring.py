@@ -44,6 +44,7 @@ class Quality:
         expectations: made by `not_null`, `in_range`, `matches`, `in_set` and `satisfies`.
         columns: which columns to measure; without it the first ones, as many as
             `HEADWATER_QUALITY__MAX_COLUMNS` says.
+        dataset: whose rows they are; of a streaming query without it those of its output.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Quality:
         expectations: Sequence[Expectation] = (),
         *,
         columns: Sequence[str] | None = None,
+        dataset: DatasetName | None = None,
         settings: Settings | None = None,
     ) -> None:
         if not _NAME.fullmatch(name):
@@ -61,6 +63,7 @@ class Quality:
             )
         self.name = name
         self.expectations = tuple(expectations)
+        self.dataset = dataset
         self._columns = columns
         self._settings = settings or load()
         self._report: Report | None = None
@@ -145,17 +148,6 @@ class Quality:
             expectation=expectation.text,
         )
 
-    @contextmanager
-    def enforced(self) -> Iterator[None]:
-        """Raise `ExpectationFailedError` instead of Spark's own error; around a batch's action."""
-        try:
-            yield
-        except Exception as error:
-            failure = self.failure(error)
-            if failure is None:
-                raise
-            raise failure from error
-
     def _guard(self, rows: DataFrame) -> Column | None:
         guard: Column | None = None
         for number, expectation in enumerate(self.expectations):
@@ -187,6 +179,23 @@ class Quality:
             keys = [key("c", number, "sketch") for number, each in columns if each.distinct]
             sketches = ",".join(metrics.get(name) or "" for name in keys)
             self._report.add_distinct(list(self._counter.add(sketches)))
+
+
+@contextmanager
+def enforced(*qualities: Quality) -> Iterator[None]:
+    """Around an action: what it raises is an `ExpectationFailedError` where a row was the reason.
+
+    Raises:
+        ExpectationFailedError: a row broke an expectation of the severity `fail`.
+    """
+    try:
+        yield
+    except Exception as error:
+        for quality in qualities:
+            failure = quality.failure(error)
+            if failure is not None:
+                raise failure from error
+        raise
 
 
 @contextmanager

@@ -28,9 +28,11 @@ from headwater.openlineage.open_runs import OpenRun, OpenRunNote
 from headwater.openlineage.progress import OBSERVED, Ranges, Roles, StreamProgress
 from headwater.openlineage.run import LineageRun
 from headwater.openlineage.tables import delta_table, iceberg_table
+from headwater.quality import Quality
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, StopSignal
 from headwater.spark.lineage.description import Description, describe, with_facets
+from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.sources import topic_dataset
 
 Say = Callable[[str], None]
@@ -52,6 +54,8 @@ class StreamQuery:
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
     whole: Sequence[str] = ()
+    # What measures the rows.
+    quality: Sequence[Quality] = ()
 
 
 @contextmanager
@@ -75,7 +79,8 @@ def tell_of_query(
     teller = StreamTeller(query, run_id, settings, emitter, found, say)
     teller.start()
     try:
-        yield teller.behind(on_batch)
+        with teller.measures.counting():
+            yield teller.behind(on_batch)
     except BaseException as error:
         teller.end(error, stopped=not isinstance(error, Exception))
         raise
@@ -124,6 +129,8 @@ class StreamTeller:
             settings, emitter.emit, query.job_name, run_id, tell=say
         )
         self.run = self._run
+        output = name_of(query.outputs[0]) if query.outputs else None
+        self.measures = Measures(self._run, query.quality, output, settings, say)
         self._progress = StreamProgress(query.roles)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
         self._access = threading.Lock()
@@ -164,6 +171,7 @@ class StreamTeller:
             with self._access:
                 self._progress.add(progress)
                 seen = self._progress.topics_read | self._progress.topics_written
+            self.measures.add(progress)
             if not seen <= self._topics:
                 self._news.set()
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -176,6 +184,7 @@ class StreamTeller:
         self._news.set()
         self._thread.join(self._settings.lineage.emit_seconds)
         self._add_progress()
+        self.measures.end(error)
         if stopped:
             self._run.abort()
         elif error is not None:
@@ -193,6 +202,7 @@ class StreamTeller:
             self._news.clear()
             if not self._over.is_set():
                 self._add_progress()
+                self.measures.tell()
                 self._run.running()
 
     def _add_progress(self) -> None:
