@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.errors import ExpectationFailedError, InputError, QueryFailedError
+from headwater.errors import ExpectationFailedError, InputError
 from headwater.openlineage.events import DatasetName, Event
 from headwater.openlineage.run import LineageRun
 from headwater.quality import (
@@ -267,25 +267,3 @@ def test_a_stream_is_measured_over_batches_and_restarts_and_rows_read_twice_coun
     numbers(source, "3.json", 5000, 5100)
     again = run("second start")
     assert (again.rows, again.batches, again.outcomes[0].broken) == (100, 1, 0)
-
-
-def test_a_row_that_must_not_be_ends_a_stream_before_its_batch_is_there(
-    spark: SparkSession, headwater_settings: Settings, tmp_path: Path
-) -> None:
-    numbers(tmp_path / "source", "1.json", 0, 10)
-    numbers(tmp_path / "source", "2.json", 10, 20)
-    expected = [in_range("id", 0, 12, severity="fail")]
-    quality = Quality("ended", expected, settings=headwater_settings)
-    query = (
-        quality.measure(stream(spark, tmp_path / "source"))
-        .writeStream.format("delta")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "table"))
-    )
-    with pytest.raises(QueryFailedError) as error:
-        run_until_stopped(query, StopSignal(), headwater_settings)
-    failure = quality.failure(error.value)
-    assert failure is not None
-    assert failure.facts["expectation"] == "in_range(id, 0, 12)"
-    assert spark.read.format("delta").load(str(tmp_path / "table")).count() == 10
