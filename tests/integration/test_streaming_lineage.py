@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ from tests.catalog_support import Catalog
 
 from headwater import LineageJob
 from headwater.jobs.visits_reducer_job import reduce_visits
-from headwater.kafka import RecordProducer, read_topic
-from headwater.rowlineage.headers import origin_of
+from headwater.kafka import RecordProducer
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 
@@ -54,4 +52,5 @@ def test_a_job_is_one_run_with_records_columns_and_counts(
     job.write(reduce_visits(job.read(source)), output, trigger={"availableNow": True})
 
     start, end = events_of(catalog, "reducer")
-    print(json.dumps(start, indent=1)); print(json.dumps(end, indent=1))
+    print(json.dumps(start, indent=1))
+    print(json.dumps(end, indent=1))
