@@ -101,13 +101,14 @@ def test_a_query_that_starts_again_pays_anew_and_failed_tasks_pay_too(
     assert (failing.usage(settled=True).tasks, failing.usage().failed_tasks) == (1, 1)
 
 
-def test_a_query_is_metered_by_its_own_id_as_well(
+def test_a_query_that_others_started_is_metered_by_its_run_id(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
+    CostMeter(spark, "the first meter of the session", settings)
     source = files(spark, tmp_path / "source", 40, 1)
-    query = copy(spark, source, tmp_path / "copy")
-    assert query.awaitTermination(60)
-    files(spark, tmp_path / "source", 70, 1)
-    meter = CostMeter.of_query(query, spark, settings)
-    assert copy(spark, source, tmp_path / "copy").awaitTermination(60)
-    assert meter.usage(settled=True).records_read == 70
+    for rows in (40, 70):
+        query = copy(spark, source, tmp_path / "copy")
+        assert query.awaitTermination(60)
+        meter = CostMeter(spark, str(query.runId), settings)
+        assert meter.usage(settled=True).records_read == rows
+        files(spark, tmp_path / "source", 70, 1)

@@ -107,6 +107,9 @@ def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
     assert cost["tasks"] > 0 < cost["coreSeconds"]
     assert cost["bytesWritten"] > 0
     assert cost["money"]["amount"] == pytest.approx(cost["coreSeconds"] / 60, abs=1e-6)
+    (output,) = run["outputDatasetVersions"]
+    statistics = output["facets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["size"]) == (3, cost["bytesWritten"])
     cluster = f"kafka://{settings.bootstrap_servers}"
     path = f"/namespaces/{quote(cluster, safe='')}/datasets/{quote(source, safe='')}"
     read = catalog.get(path)["facets"]

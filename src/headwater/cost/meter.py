@@ -1,8 +1,7 @@
 """Reads what a run has used so far from a listener inside the JVM: one call, no job of its own.
 
-The listener (`java/`) adds up each task for the streaming query and for the run that it belongs to,
-so that several queries in one session are told apart. It counts from the first meter of a session
-on.
+The listener (`java/`) adds up each task for the run and the job group that it belongs to, so that
+several queries in one session are told apart. It counts from the first meter of a session on.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.cost.usage import FACET, Usage, cost_facet
 from headwater.errors import MissingPartError
@@ -27,66 +26,56 @@ _WAIT_MILLIS = 2000
 
 
 class CostMeter:
-    """The cost of one run. `owner` is its id, or that of a streaming query."""
+    """The cost of one run.
 
-    def __init__(self, spark: SparkSession, owner: str, settings: Settings) -> None:
+    Args:
+        owner: the run's id; or a job group's name, of a streaming query its `runId`. Each start
+            of a run needs one of its own.
+    """
+
+    def __init__(self, spark: SparkSession | SparkContext, owner: str, settings: Settings) -> None:
         """
         Raises:
             MissingPartError: Headwater's own jar is not on Spark's class path.
         """
-        self._spark = spark
+        self._context: Any = spark if isinstance(spark, SparkContext) else spark.sparkContext
         self._owner = owner
         self._settings = settings
-        self._listener = _listener(spark)
-        self._before = self._told()
-
-    @classmethod
-    def of_query(cls, query: StreamingQuery, spark: SparkSession, settings: Settings) -> CostMeter:
-        """Of a query that runs already, from now on."""
-        meter = cls(spark, str(query.id), settings)
-        meter._settle()
-        meter._before = meter._told()
-        return meter
+        self._listener = _listener(self._context)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Jobs that the body starts in this thread count, and the queries that it starts."""
-        context = self._spark.sparkContext
-        before = context.getLocalProperty(_RUN)
-        context.setLocalProperty(_RUN, self._owner)
+        before = self._context.getLocalProperty(_RUN)
+        self._context.setLocalProperty(_RUN, self._owner)
         try:
             yield
         finally:
-            # PySpark's types ask for a text; Spark takes null for "not set".
-            context.setLocalProperty(_RUN, before)  # type: ignore[arg-type]
+            self._context.setLocalProperty(_RUN, before)
 
     def usage(self, *, settled: bool = False) -> Usage:
-        """What was used since the meter was made.
+        """What was used so far.
 
         Args:
             settled: wait, for two seconds at most, until Spark has told of all tasks that ended.
         """
         if settled:
             self._settle()
-        return self._told().since(self._before)
+        return Usage.told(list(self._listener.usage(self._owner)))
 
     def tell(self, run: LineageRun, *, settled: bool = False) -> None:
         """Make it a facet of the run's next events."""
         run.add_run_facet(FACET, cost_facet(self.usage(settled=settled), self._settings))
 
-    def _told(self) -> Usage:
-        return Usage.told(list(self._listener.usage(self._owner)))
-
     def _settle(self) -> None:
-        bus = self._spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
+        bus = self._context._jsc.sc().listenerBus()  # noqa: SLF001
         try:
             bus.waitUntilEmpty(_WAIT_MILLIS)
         except Exception:  # noqa: S110 - a busy bus: what is known is told
             pass
 
 
-def _listener(spark: SparkSession) -> Any:
-    context: Any = spark.sparkContext
+def _listener(context: Any) -> Any:
     found = getattr(context._jvm, "headwater.cost.CostListener")  # noqa: SLF001
     if not isinstance(found, JavaClass):
         # py4j takes an unknown class for a package.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from headwater.openlineage.facets import Facet, own
@@ -41,14 +41,6 @@ class Usage:
     def told(cls, values: Sequence[int]) -> Usage:
         """From the listener's numbers."""
         return cls(*values)
-
-    def since(self, before: Usage) -> Usage:
-        """What came after; the peak is that of both."""
-        pairs = zip(astuple(self), astuple(before), strict=True)
-        return replace(
-            Usage(*(mine - theirs for mine, theirs in pairs)),
-            peak_task_memory=self.peak_task_memory,
-        )
 
     @property
     def core_seconds(self) -> float:

@@ -133,7 +133,7 @@ class Quality:
         for name, facet in facets_of(self.report()).items():
             run.add_dataset_facet(dataset, name, facet)
 
-    def failure(self, error: BaseException) -> ExpectationFailedError | None:
+    def failure(self, error: BaseException | str) -> ExpectationFailedError | None:
         """The error to raise instead, if a row broke an expectation of the severity `fail`."""
         found = _BROKEN.search(str(error))
         if self._report is None or found is None or found[1] != self.name:

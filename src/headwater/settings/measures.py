@@ -19,7 +19,7 @@ class QualitySettings(Section):
         "names none; expectations hold for all. Each costs time for every row.",
     )
     distinct_counts: bool = Field(
-        True, description="Whether distinct values are estimated, by sketches of 2 KB a column."
+        True, description="Whether distinct values are estimated, by sketches of 1 KB a column."
     )
 
 

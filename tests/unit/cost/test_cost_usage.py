@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from importlib import resources
 
 import pytest
 
@@ -50,16 +52,18 @@ def test_the_facet_holds_usage_money_and_the_prices_it_was_made_with() -> None:
     }
 
 
+def test_what_is_told_is_what_the_schema_of_the_facet_says() -> None:
+    text = resources.files("headwater").joinpath("catalog/facets/CostRunFacet.json").read_text()
+    defined = json.loads(text)["$defs"]
+    (content,) = defined["CostRunFacet"]["allOf"][1:]
+    facet = cost_facet(USED, load(cost=PRICES))
+    assert facet.keys() - {"_producer", "_schemaURL"} == content["properties"].keys()
+    assert facet["money"].keys() == defined["Money"]["properties"].keys()
+
+
 def test_without_prices_usage_is_told_alone() -> None:
     assert money(USED, load()) is None
     assert "money" not in cost_facet(USED, load())
-
-
-def test_a_meter_that_starts_later_leaves_out_what_was_before() -> None:
-    before = Usage(tasks=3, core_millis=800_000, bytes_read=10, peak_task_memory=50)
-    since = USED.since(before)
-    assert (since.tasks, since.core_millis, since.bytes_read) == (1, 1_000_000, 1_999_999_990)
-    assert since.peak_task_memory == 77
 
 
 def test_a_price_below_zero_is_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headwater.cost import CostMeter
 from headwater.errors import HeadwaterError
@@ -39,9 +39,10 @@ class Measures:
         self._meter = self._new_meter(settings)
 
     def _new_meter(self, settings: Settings) -> CostMeter | None:
-        spark = SparkSession.getActiveSession()
+        # Not the session: Spark's listeners are called in threads that have none.
+        context = SparkContext._active_spark_context  # noqa: SLF001
         try:
-            return CostMeter(spark, self._run.run_id, settings) if spark is not None else None
+            return CostMeter(context, self._run.run_id, settings) if context is not None else None
         except HeadwaterError as error:
             self._say(f"no cost is told: {error.message}")
             return None
@@ -73,7 +74,14 @@ class Measures:
             if self._meter is not None:
                 self._meter.tell(self._run, settled=settled)
 
-    def end(self, error: BaseException | None) -> None:
+    def bytes_written(self) -> int | None:
+        """To files, since the run began; None where Spark tells of none."""
+        with self._safely():
+            if self._meter is not None:
+                return self._meter.usage().bytes_written or None
+        return None
+
+    def end(self, error: BaseException | str | None) -> None:
         """The same for the last event."""
         if error is not None:
             for quality in self._quality:

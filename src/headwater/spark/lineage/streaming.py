@@ -242,7 +242,8 @@ class StreamTeller:
             run.add_output_facet(name, "outputStatistics", facets.output_statistics(rows))
         if not rows_out and self._query.outputs and "rowsOut" in counts:
             name = name_of(self._query.outputs[0])
-            statistics = facets.output_statistics(counts["rowsOut"])
+            size = self.measures.bytes_written()
+            statistics = facets.output_statistics(counts["rowsOut"], size)
             run.add_output_facet(name, "outputStatistics", statistics)
 
     def _outputs(self) -> list[Dataset]:

@@ -1,8 +1,10 @@
 package headwater.cost;
 
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.executor.TaskMetrics;
@@ -11,17 +13,17 @@ import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
- * Adds up what tasks use, for each streaming query and for each run that has marked its thread.
+ * Adds up what tasks use, for each job group and for each run that has marked its thread. The jobs
+ * of a streaming query are a group, named after the query's run.
  *
  * <p>A stage belongs to whoever started the job that first needed it; Spark runs it once even when
  * several jobs share it.
  */
 public final class CostListener extends SparkListener {
-  /** Spark's own mark of the jobs of a streaming query. */
-  static final String QUERY = "sql.streaming.queryId";
+  private static final String GROUP = "spark.jobGroup.id";
 
   /** Headwater's mark of the jobs of a run, set on the thread that starts them. */
-  static final String RUN = "headwater.cost.run";
+  private static final String RUN = "headwater.cost.run";
 
   /** Tasks may end after their stage does, when a copy of them was faster. */
   private static final int MOST_STAGES = 10_000;
@@ -29,7 +31,7 @@ public final class CostListener extends SparkListener {
   private static final int MOST_OWNERS = 10_000;
   private static final Map<SparkContext, CostListener> LISTENERS = new ConcurrentHashMap<>();
 
-  private final Map<Integer, String[]> ownersOfStage = bounded(MOST_STAGES);
+  private final Map<Integer, Set<String>> ownersOfStage = bounded(MOST_STAGES);
   private final Map<String, Usage> usages = bounded(MOST_OWNERS);
   private final int cpusPerTask;
 
@@ -61,24 +63,21 @@ public final class CostListener extends SparkListener {
     if (properties == null) {
       return;
     }
-    String query = properties.getProperty(QUERY);
-    String run = properties.getProperty(RUN);
-    if (query != null || run != null) {
-      ownersOfStage.put(event.stageInfo().stageId(), new String[] {query, run});
+    Set<String> owners = new HashSet<>();
+    owners.add(properties.getProperty(GROUP));
+    owners.add(properties.getProperty(RUN));
+    owners.remove(null);
+    if (!owners.isEmpty()) {
+      ownersOfStage.put(event.stageInfo().stageId(), owners);
     }
   }
 
   @Override
   public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
-    String[] owners = ownersOfStage.get(event.stageId());
-    if (owners == null) {
-      return;
-    }
-    for (String owner : owners) {
-      if (owner != null) {
-        usages.computeIfAbsent(owner, unknown -> new Usage())
-            .add(event.taskMetrics(), event.taskInfo().successful(), cpusPerTask);
-      }
+    for (String owner : ownersOfStage.getOrDefault(event.stageId(), Set.of())) {
+      usages
+          .computeIfAbsent(owner, unknown -> new Usage())
+          .add(event.taskMetrics(), event.taskInfo().successful(), cpusPerTask);
     }
   }
 
