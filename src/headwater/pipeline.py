@@ -13,7 +13,8 @@ and delivers exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -210,7 +211,7 @@ class LineageJob:
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
         told_as = self._told_as(records, topics)
-        with enforced(*self._quality):
+        with self._enforced():
             deliver(
                 self.spark, rows, target, self._mode, self._settings, self._say, on_batch, told_as
             )
@@ -249,7 +250,7 @@ class LineageJob:
         told_as = self._told_as_table(rows, table_output(known.name, known.location, table_format))
         stop = StopSignal()
         with (
-            enforced(*self._quality),
+            self._enforced(),
             lease_if_local(self._checkpoint, self.spark),
             stop.on_signals(),
             tell_of_query(told_as, run_id, self._settings, stop, say=self._say) as on_batch,
@@ -263,6 +264,15 @@ class LineageJob:
                 .start()
             )
             run_until_stopped(query, stop, self._settings, self._say, on_batch)
+
+    @contextmanager
+    def _enforced(self) -> Iterator[None]:
+        """What was expected holds for this query, and no longer."""
+        try:
+            with enforced(*self._quality):
+                yield
+        finally:
+            self._quality.clear()
 
     def _told_as(self, records: DataFrame, topics: tuple[str, ...]) -> StreamQuery:
         """What the catalog hears of a query that writes topics."""
@@ -282,7 +292,7 @@ class LineageJob:
             topic_outputs(topics, self._settings),
             roles,
             columns=("key", "value"),
-            quality=self._quality,
+            quality=tuple(self._quality),
         )
 
     def _told_as_table(self, rows: DataFrame, output: Dataset) -> StreamQuery:
@@ -295,7 +305,7 @@ class LineageJob:
             [output],
             roles,
             whole=(LINEAGE_COLUMN,),
-            quality=self._quality,
+            quality=tuple(self._quality),
         )
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:

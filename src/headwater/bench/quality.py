@@ -1,8 +1,9 @@
-"""What measuring costs: time for each row with `observe` against the same rows without, and the
-time of one look at a run's cost."""
+"""What measuring costs: CPU time of each row with `observe` against the same rows without, and how
+long the driver is busy with it."""
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -12,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
 from headwater.cost import CostMeter
 from headwater.quality import Quality, in_range, in_set, matches, not_null, satisfies
+from headwater.quality.columns import aggregates, measured_columns
 from headwater.settings import Settings
 from headwater.spark import create_session
 
 _ROWS = 2_000_000
 _REPEATS = 5
-_LOOKS = 200
+_TIMES = 200
 
 _PLAIN = "no observe"
 _COUNT = "rows alone"
@@ -29,7 +31,7 @@ Contender = Callable[[DataFrame], DataFrame]
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Microseconds that a row takes longer, on one core; medians of alternated rounds."""
+    """Microseconds of CPU that a row takes more, as the tasks tell; medians of alternated rounds."""
     load = load_now()
     spark = create_session("bench_quality", settings)
     contenders = {
@@ -44,7 +46,7 @@ def measure(settings: Settings) -> BenchResult:
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(_REPEATS + 1):
         for name, contender in contenders.items():
-            took = _time(contender(rows))
+            took = _cpu_seconds(contender(rows), f"{name} {number}", settings)
             # The first round compiles.
             if number:
                 seconds[name].append(took)
@@ -57,6 +59,7 @@ def measure(settings: Settings) -> BenchResult:
     plain = medians[_PLAIN] / _ROWS * 1e6
     result.figures += [
         Figure(f"{_PLAIN}, making the rows", round(plain, 3), "µs per row"),
+        Figure("adding up a batch, 40 columns", round(_add(spark, settings), 2), "ms"),
         Figure("one look at the cost", round(_look(spark, settings), 2), "ms"),
     ]
     result.machine = machine_now(load)
@@ -64,7 +67,7 @@ def measure(settings: Settings) -> BenchResult:
 
 
 def _articles(spark: SparkSession) -> DataFrame:
-    """Rows that cost little to make, in one task: what is measured is one core's time."""
+    """Rows that cost little to make."""
     return spark.range(0, _ROWS, 1, 1).selectExpr(
         "id",
         "id % 1000 / 7.0D AS price",
@@ -93,19 +96,36 @@ def _expecting(settings: Settings) -> Contender:
     return lambda rows: Quality("bench", expectations, columns=[], settings=settings).measure(rows)
 
 
-def _time(rows: DataFrame) -> float:
-    began = time.perf_counter()
-    rows.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
+def _cpu_seconds(rows: DataFrame, owner: str, settings: Settings) -> float:
+    meter = CostMeter(rows.sparkSession, owner, settings)
+    with meter.counting():
+        rows.write.format("noop").mode("overwrite").save()
+    return meter.usage(settled=True).cpu_nanos / 1e9
+
+
+def _add(spark: SparkSession, settings: Settings) -> float:
+    """What a micro-batch costs the driver: metrics as Spark tells them, with full sketches."""
+    columns = [f"id * {number} AS c{number}" for number in range(1, 41)]
+    rows = spark.range(0, 100_000, 1, 1).selectExpr(*columns)
+    quality = Quality("bench", columns=rows.columns, settings=settings)
+    quality.measure(rows)
+    measured, _ = measured_columns(rows, rows.columns, 0, distinct=True)
+    (told,) = rows.agg(*aggregates(rows, measured, ())).toJSON().collect()
+    progress = json.dumps({"observedMetrics": {quality.metric: json.loads(told)}})
+    return _median_ms(lambda: quality.add_progress(json.loads(progress)))
 
 
 def _look(spark: SparkSession, settings: Settings) -> float:
     meter = CostMeter(spark, "bench", settings)
     with meter.counting():
         spark.range(10).write.format("noop").mode("overwrite").save()
+    return _median_ms(meter.usage)
+
+
+def _median_ms(step: Callable[[], object]) -> float:
     took = []
-    for _ in range(_LOOKS):
+    for _ in range(_TIMES):
         began = time.perf_counter()
-        meter.usage()
+        step()
         took.append(time.perf_counter() - began)
     return statistics.median(took) * 1000

@@ -16,7 +16,7 @@ from headwater.errors import InputError, MissingPartError
 from headwater.quality.expectation import Expectation
 from headwater.quality.report import ROWS, Measured, key
 
-# Sketches of 2^10 registers, a byte each. Spark keeps those of a hundred batches of each query: with
+# Sketches of 2^10 registers, a byte each. Spark keeps those of a query's last hundred batches: with
 # 40 columns that is 6 MB; each halving of the error would take four times as much.
 SKETCH_LOG2 = 10
 
