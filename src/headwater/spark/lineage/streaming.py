@@ -130,7 +130,6 @@ class StreamTeller:
         self._run = LineageRun.from_settings(
             settings, emitter.emit, query.job_name, run_id, tell=say
         )
-        self.run = self._run
         self._progress = StreamProgress(query.roles)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
         self._access = threading.Lock()
