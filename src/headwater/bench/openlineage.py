@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.bench.copying import Copy, new_topic, time_copies
@@ -141,22 +141,14 @@ def _events_per_minute(settings: Settings) -> float:
     """RUNNING events of a query that runs on and on, for each interval of its setting."""
     lineage = settings.lineage.model_copy(update={"interval_seconds": _STEADY_INTERVAL})
     settings = settings.model_copy(update={"lineage": lineage})
-    began = time.monotonic()
-
-    class Enough(Exception):
-        """The measurement is over."""
-
-    def on_batch(progress: Mapping[str, Any]) -> None:
-        if time.monotonic() - began > _STEADY_SECONDS:
-            raise Enough
-
     with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
         checkpoint = Path(place) / "checkpoint"
         job = LineageJob("bench_steady", settings=settings, checkpoint=checkpoint)
         rows = _rows(job, _PER_BATCH // 10)
+        timer = threading.Timer(_STEADY_SECONDS, _stop_queries, [job.spark])
+        timer.start()
         began = time.monotonic()
-        with suppress(Enough):
-            job.write(rows, _TARGET, trigger=_STEADY_TRIGGER, on_batch=on_batch)
+        job.write(rows, _TARGET, trigger=_STEADY_TRIGGER)
         took = time.monotonic() - began
     running = sum(
         b'"job":{"namespace":' in line and b'"bench_steady"' in line and b'"RUNNING"' in line
@@ -165,6 +157,11 @@ def _events_per_minute(settings: Settings) -> float:
         if decode_line(line)
     )
     return round(running / (took / _STEADY_INTERVAL), 2)
+
+
+def _stop_queries(spark: SparkSession) -> None:
+    for query in spark.streams.active:
+        query.stop()
 
 
 def _fill(settings: Settings) -> None:
