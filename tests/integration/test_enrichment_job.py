@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.joins import RunningJoin, dropped, state_rows, visit, watermark
+from tests.lineage_events import columns, names, spooled
 from tests.support import Headwater
 
 from headwater.deadletter import read_letter
@@ -18,7 +19,7 @@ from headwater.model import Address
 from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Fate, WhyMissing, why_missing
+from headwater.trace import Coverage, Fate, WhyMissing, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -47,6 +48,15 @@ def test_the_script_gives_its_rows_at_its_moments(join: RunningJoin) -> None:
         join.visit(("visit-3", "08:58:00", "category1"), ("visit-4", "09:00:00", "category2"))
         query.processAllAvailable()
         assert join.new_values() == []
+
+    # The catalog hears of both inputs, not of the heartbeats between them, and of their columns.
+    first, *_, last = spooled(join.settings, join.output)
+    assert (first["eventType"], last["eventType"]) == ("START", "ABORT")
+    assert set(names(first, "inputs")) == {join.visits, join.ads}
+    assert names(first, "outputs")[0] == join.output
+    campaign = columns(first)["value.campaign_name"]
+    assert "IDENTITY" in campaign[f"{join.ads}:value.campaign_name"]
+    assert last["run"]["facets"]["headwater_progress"]["rowsOut"] == 1
 
     # A restart in between makes no difference, even if the last note of the time is lost.
     (join.checkpoint / TIMES_FILE).unlink()
@@ -188,6 +198,21 @@ def test_what_can_not_be_joined_is_set_aside_with_its_reason_and_asked_for(
     assert "waiting: " in told.stdout
     assert "until the watermark is past 2024-01-01T09:03:00.000Z" in told.stdout
     assert "it is 2024-01-01T08:50:00.000Z" in told.stdout
+
+    # Three visits and the tombstone came out, one waits; one of the ads found no visit.
+    visits, ads = (
+        verify(
+            join.output,
+            side,
+            join.settings,
+            checkpoint=join.checkpoint,
+            explainers=[JoinExplainer(join.settings)],
+        )
+        for side in (join.visits, join.ads)
+    )
+    assert (visits.found, visits.dead_lettered, visits.waiting) == (4, 4, 1), visits.as_json()
+    assert (ads.found, ads.dead_lettered, ads.filtered) == (2, 2, 1), ads.as_json()
+    assert (visits.state, ads.state) == (Coverage.FULL, Coverage.FULL)
 
     # One more is too many; the batch is done all the same.
     join.visit(("visit-3", "09:01:00", "page_1"))
