@@ -104,11 +104,15 @@ def test_a_query_that_starts_again_pays_anew_and_failed_tasks_pay_too(
 def test_a_query_that_others_started_is_metered_by_its_run_id(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    CostMeter(spark, "the first meter of the session", settings)
-    source = files(spark, tmp_path / "source", 40, 1)
-    for rows in (40, 70):
-        query = copy(spark, source, tmp_path / "copy")
-        assert query.awaitTermination(60)
-        meter = CostMeter(spark, str(query.runId), settings)
-        assert meter.usage(settled=True).records_read == rows
-        files(spark, tmp_path / "source", 70, 1)
+    batches = CostMeter(spark, "all but queries", settings)
+    source = str(tmp_path / "source")
+    with batches.counting(queries=False):
+        for rows in (40, 70):
+            files(spark, tmp_path / "source", rows, 1)
+            query = copy(spark, source, tmp_path / "copy")
+            assert query.awaitTermination(60)
+            meter = CostMeter(spark, str(query.runId), settings)
+            assert meter.usage(settled=True).records_read == rows
+    # What was made for the queries to read, and nothing that they read.
+    used = batches.usage(settled=True)
+    assert (used.records_written, used.records_read) == (110, 110)

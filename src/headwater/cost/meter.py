@@ -21,6 +21,7 @@ from headwater.settings import Settings
 
 # As in the listener.
 _RUN = "headwater.cost.run"
+_BATCH_RUN = "headwater.cost.batch-run"
 # Spark tells its listeners of tasks behind their end, in a thread of its own.
 _WAIT_MILLIS = 2000
 
@@ -44,14 +45,20 @@ class CostMeter:
         self._listener = _listener(self._context)
 
     @contextmanager
-    def counting(self) -> Iterator[None]:
-        """Jobs that the body starts in this thread count, and the queries that it starts."""
-        before = self._context.getLocalProperty(_RUN)
-        self._context.setLocalProperty(_RUN, self._owner)
+    def counting(self, *, queries: bool = True) -> Iterator[None]:
+        """Jobs that the body starts in this thread count.
+
+        Args:
+            queries: whether streaming queries that it starts do, too; if not, each is a run of its
+                own.
+        """
+        mark = _RUN if queries else _BATCH_RUN
+        before = self._context.getLocalProperty(mark)
+        self._context.setLocalProperty(mark, self._owner)
         try:
             yield
         finally:
-            self._context.setLocalProperty(_RUN, before)
+            self._context.setLocalProperty(mark, before)
 
     def usage(self, *, settled: bool = False) -> Usage:
         """What was used so far.

@@ -48,12 +48,12 @@ class Measures:
             return None
 
     @contextmanager
-    def counting(self) -> Iterator[None]:
-        """A query that the body starts is counted."""
+    def counting(self, *, queries: bool = True) -> Iterator[None]:
+        """What the body starts in this thread is counted; streaming queries only if asked for."""
         if self._meter is None:
             yield
             return
-        with self._meter.counting():
+        with self._meter.counting(queries=queries):
             yield
 
     def add(self, progress: Mapping[str, Any]) -> None:

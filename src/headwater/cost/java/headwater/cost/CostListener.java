@@ -20,10 +20,14 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
  * several jobs share it.
  */
 public final class CostListener extends SparkListener {
-  private static final String GROUP = "spark.jobGroup.id";
-
   /** Headwater's mark of the jobs of a run, set on the thread that starts them. */
   private static final String RUN = "headwater.cost.run";
+
+  /** The same, for all but the streaming queries that the thread starts: each is its own run. */
+  private static final String BATCH_RUN = "headwater.cost.batch-run";
+
+  private static final String QUERY = "sql.streaming.queryId";
+  private static final String GROUP = "spark.jobGroup.id";
 
   /** Tasks may end after their stage does, when a copy of them was faster. */
   private static final int MOST_STAGES = 10_000;
@@ -66,6 +70,9 @@ public final class CostListener extends SparkListener {
     Set<String> owners = new HashSet<>();
     owners.add(properties.getProperty(GROUP));
     owners.add(properties.getProperty(RUN));
+    if (properties.getProperty(QUERY) == null) {
+      owners.add(properties.getProperty(BATCH_RUN));
+    }
     owners.remove(null);
     if (!owners.isEmpty()) {
       ownersOfStage.put(event.stageInfo().stageId(), owners);
