@@ -26,6 +26,7 @@ from pydantic_settings import (
 from headwater.errors import SettingError
 from headwater.settings.sections import (
     ArchiveSettings,
+    ArticlesSettings,
     CatalogSettings,
     IcebergSettings,
     IndexSettings,
@@ -48,6 +49,10 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
     "JAVA_HOME": ("jvm", "java_home"),
+    "SCRAPED_DATA_PATH": ("articles", "files"),
+    "KAFKA_TOPIC": ("articles", "topic"),
+    "ICEBERG_TABLE": ("articles", "table"),
+    "CHECKPOINT_LOCATION": ("articles", "checkpoint"),
 }
 
 
@@ -74,6 +79,7 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
+    articles: ArticlesSettings = ArticlesSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
     testing: TestingSettings = TestingSettings()

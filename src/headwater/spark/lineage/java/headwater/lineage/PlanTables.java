@@ -1,0 +1,99 @@
+package headwater.lineage;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTableAsSelectPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Tables of Spark's catalogs in a plan, whatever the catalog is: the listener knows some kinds of
+ * Iceberg catalogs and is silent about others.
+ */
+final class PlanTables {
+  private final Map<String, Object> read = new LinkedHashMap<>();
+  private final Map<String, Object> written = new LinkedHashMap<>();
+
+  static PlanTables of(LogicalPlan plan) {
+    PlanTables tables = new PlanTables();
+    tables.visit(plan);
+    // A merge reads what it changes; that is no input of the job.
+    tables.read.keySet().removeAll(tables.written.keySet());
+    return tables;
+  }
+
+  List<Object> read() {
+    return List.copyOf(read.values());
+  }
+
+  List<Object> written() {
+    return List.copyOf(written.values());
+  }
+
+  private void visit(LogicalPlan plan) {
+    if (plan instanceof V2WriteCommand write && write.table() instanceof DataSourceV2Relation to) {
+      add(written, to);
+    }
+    if (plan instanceof V2CreateTableAsSelectPlan create
+        && create.name() instanceof ResolvedIdentifier made) {
+      add(written, made.catalog(), made.identifier());
+    }
+    if (plan instanceof DataSourceV2Relation relation) {
+      add(read, relation);
+    }
+    for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
+      visit(child);
+    }
+    for (Object inner : CollectionConverters.asJava(plan.innerChildren())) {
+      if (inner instanceof LogicalPlan innerPlan) {
+        visit(innerPlan);
+      }
+    }
+  }
+
+  private static void add(Map<String, Object> to, DataSourceV2Relation relation) {
+    if (relation.catalog().isDefined() && relation.identifier().isDefined()) {
+      describe(to, relation.catalog().get(), relation.identifier().get(), relation.table());
+    }
+  }
+
+  private static void add(Map<String, Object> to, CatalogPlugin catalog, Identifier identifier) {
+    if (catalog instanceof TableCatalog tables) {
+      try {
+        describe(to, catalog, identifier, tables.loadTable(identifier));
+      } catch (Exception error) {
+        // Not there: the statement failed.
+      }
+    }
+  }
+
+  private static void describe(
+      Map<String, Object> to, CatalogPlugin catalog, Identifier identifier, Table table) {
+    List<String> name = new ArrayList<>();
+    name.add(catalog.name());
+    name.addAll(List.of(identifier.namespace()));
+    name.add(identifier.name());
+    Map<String, Object> told = new LinkedHashMap<>();
+    told.put("name", String.join(".", name));
+    told.put("catalog", catalog.name());
+    told.put("provider", table.properties().get("provider"));
+    told.put("location", table.properties().get("location"));
+    List<Map<String, String>> fields = new ArrayList<>();
+    for (Column column : table.columns()) {
+      fields.add(Map.of("name", column.name(), "type", column.dataType().simpleString()));
+    }
+    told.put("fields", fields);
+    to.putIfAbsent(String.join(".", name), told);
+  }
+}

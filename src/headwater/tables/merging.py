@@ -1,0 +1,81 @@
+"""Merges rows into an Iceberg table by a key: one row for each, whoever wrote it before.
+
+A merge reads its source twice, first for the files to rewrite, then for the rows. So the source
+is kept while it runs: two readings of a changing source would not fit together.
+"""
+
+# ruff: noqa: S608 - names of tables and columns are checked to be plain ones
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.errors import InputError
+
+_SOURCE = "headwater_merge_source"
+_SNAPSHOT = "spark.sql.iceberg.snapshot-property."
+
+
+@dataclass(frozen=True)
+class MergeRule:
+    """How rows of one key become one row.
+
+    Attributes:
+        key: the column that identifies a row; rows without it are refused.
+        newest: names of columns; of several rows of a key in one batch the greatest by them stays.
+        unless: a condition in SQL over `t`, the row that is there, and `s`, the new one, under
+            which the row that is there stays as it is.
+    """
+
+    key: str
+    newest: Sequence[str]
+    unless: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.key, *(path.partition(".")[0] for path in self.newest)):
+            if not name.isidentifier():
+                raise InputError(f"not the name of a column to merge by: {name!r}")
+
+    def one_per_key(self, rows: DataFrame) -> DataFrame:
+        """The newest row of each key."""
+        order = F.struct(*(F.col(name).alias(f"_{n}") for n, name in enumerate(self.newest)))
+        whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+        newest = rows.groupBy(self.key).agg(F.max_by(whole, order).alias("_row"))
+        return newest.select("_row.*")
+
+
+def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]) -> None:
+    """Merge in one commit, whose snapshot carries the marks."""
+    session = rows.sparkSession
+    newest = rule.one_per_key(rows).persist()
+    matched = "WHEN MATCHED"
+    if rule.unless:
+        # A comparison with null is not true.
+        matched += f" AND NOT coalesce({rule.unless}, false)"
+    try:
+        newest.createOrReplaceTempView(_SOURCE)
+        with _marked(session, marks):
+            session.sql(
+                f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
+                f"{matched} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            )
+    finally:
+        session.catalog.dropTempView(_SOURCE)
+        newest.unpersist()
+
+
+@contextmanager
+def _marked(session: SparkSession, marks: Mapping[str, str]) -> Iterator[None]:
+    # A statement has no options of its own; the session is the micro-batch's, or one job's.
+    for name, value in marks.items():
+        session.conf.set(f"{_SNAPSHOT}{name}", value)
+    try:
+        yield
+    finally:
+        for name in marks:
+            session.conf.unset(f"{_SNAPSHOT}{name}")
