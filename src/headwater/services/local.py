@@ -37,6 +37,7 @@ STATE = (
     "redrive",
     "replays",
     "run",
+    "spool",
     "tables",
     "warehouse",
 )

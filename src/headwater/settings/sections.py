@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -47,7 +48,15 @@ class PostgresSettings(Section):
 class CatalogSettings(Section):
     """The lineage service and its database."""
 
-    url: str = Field("http://localhost:5000", description="Where jobs send their lineage.")
+    url: str | None = Field(
+        None,
+        min_length=1,
+        description="Where jobs send their lineage, such as `http://marquez:5000`. "
+        "Default: the local service.",
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Key or token that jobs send with their lineage, as a bearer."
+    )
     database_url: SecretStr | None = Field(
         None,
         description="A PostgreSQL (14 or newer) to use. When set, none is started locally.",
@@ -287,6 +296,70 @@ class ReplaySettings(Section):
     )
     max_replays: int = Field(
         3, ge=1, description="Records that were replayed so often are not replayed again."
+    )
+
+
+class LineageSettings(Section):
+    """What jobs tell the catalog: runs, datasets and columns, as OpenLineage events."""
+
+    enabled: bool = Field(
+        True, description="Whether jobs emit events. Row lineage in headers does not depend on it."
+    )
+    off_for: list[str] = Field(
+        [],
+        description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
+        "and any character.",
+    )
+    namespace: str = Field(
+        "neuronews", min_length=1, description="Namespace of jobs and their runs."
+    )
+    parent_job: str | None = Field(
+        None, description="Job that started these jobs, such as a scheduler's, by its name."
+    )
+    parent_run_id: UUID | None = Field(
+        None, description="The run of that job. Without it one is derived from its name."
+    )
+    environment: str = Field("development", description="Where jobs run, as told to the catalog.")
+    team: str | None = Field(None, description="Who owns the jobs.")
+    project: str | None = Field(None, description="What the jobs belong to.")
+    run_facets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Facets to put on every run, by name, as JSON."
+    )
+    job_facets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Facets to put on every job, by name, as JSON."
+    )
+    interval_seconds: float = Field(
+        60.0, gt=0, description="How often a streaming query tells how far it has come."
+    )
+    analysis_seconds: float = Field(
+        2.0,
+        ge=0,
+        description="How long a start may look at the query's plan for its columns; then the "
+        "events have no column lineage.",
+    )
+    emit_seconds: float = Field(
+        1.0, gt=0, description="How long handing an event to the spool may hold up a job."
+    )
+    close_seconds: float = Field(
+        5.0, ge=0, description="How long a job that ends waits for its events to be delivered."
+    )
+    connect_seconds: float = Field(
+        5.0, gt=0, description="How long connecting to the catalog may take."
+    )
+    request_seconds: float = Field(
+        30.0, gt=0, description="How long one request to the catalog may take in all."
+    )
+    most_backoff_seconds: float = Field(
+        60.0, gt=0, description="Longest pause between two tries while the catalog is away."
+    )
+    spool: Path | None = Field(
+        None, description="Folder where events wait. Default: `spool` in `home`."
+    )
+    spool_mb: float = Field(
+        64.0, gt=0, description="Most that may wait there, of all jobs together, in MiB."
+    )
+    when_full: Literal["drop-oldest", "drop-new"] = Field(
+        "drop-oldest", description="What gives way when the spool or its disk is full."
     )
 
 
