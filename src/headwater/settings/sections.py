@@ -216,7 +216,8 @@ class IcebergSettings(Section):
 
     catalog: str = Field("demo", pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="Its name in SQL.")
     type: Literal["hadoop", "jdbc", "rest"] = Field(
-        "hadoop", description="Where it keeps its tables' names: in a folder, a database, a service."
+        "hadoop",
+        description="Where it keeps its tables' names: in a folder, a database, a service.",
     )
     uri: str | None = Field(
         None,
@@ -257,9 +258,7 @@ class ArticlesSettings(Section):
         min_length=1,
         description="Topic that `stream_write_raw_with_lineage` reads.",
     )
-    table: str = Field(
-        "demo.news.articles_raw", min_length=1, description="Table that both write."
-    )
+    table: str = Field("demo.news.articles_raw", min_length=1, description="Table that both write.")
     checkpoint: str | None = Field(
         None,
         min_length=1,

@@ -4,20 +4,19 @@ A merge reads its source twice, first for the files to rewrite, then for the row
 is kept while it runs: two readings of a changing source would not fit together.
 """
 
-# ruff: noqa: S608 - names of tables and columns are checked to be plain ones
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
 
 _SOURCE = "headwater_merge_source"
+_PLACE = "_headwater_place"
 _SNAPSHOT = "spark.sql.iceberg.snapshot-property."
 
 
@@ -43,10 +42,9 @@ class MergeRule:
 
     def one_per_key(self, rows: DataFrame) -> DataFrame:
         """The newest row of each key."""
-        order = F.struct(*(F.col(name).alias(f"_{n}") for n, name in enumerate(self.newest)))
-        whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
-        newest = rows.groupBy(self.key).agg(F.max_by(whole, order).alias("_row"))
-        return newest.select("_row.*")
+        newest_first = (F.desc_nulls_last(name) for name in self.newest)
+        place = F.row_number().over(Window.partitionBy(self.key).orderBy(*newest_first))
+        return rows.withColumn(_PLACE, place).where(F.col(_PLACE) == 1).drop(_PLACE)
 
 
 def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]) -> None:

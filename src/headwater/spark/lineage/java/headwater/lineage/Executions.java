@@ -11,8 +11,10 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import scala.Option;
 
 /** Tells of each write which tables it reads and writes, where the listener may not know. */
 final class Executions extends SparkListener {
@@ -55,24 +57,26 @@ final class Executions extends SparkListener {
               && streaming.contains((Long) start.rootExecutionId().get());
       if (inBatch || MICRO_BATCH.matcher(start.description()).find()) {
         streaming.add(current);
+      } else {
+        tell("START", SQLExecution.getQueryExecution(current), Option.empty());
       }
     } else if (event instanceof SparkListenerSQLExecutionEnd end) {
       current = end.executionId();
       if (!streaming.contains(current)) {
-        tell(end);
+        tell("END", end.qe(), end.executionFailure());
       }
       // The listener asks after this one whether it belongs to a stream.
       ended = current;
     }
   }
 
-  private void tell(SparkListenerSQLExecutionEnd end) {
-    QueryExecution query = end.qe();
+  private void tell(String state, QueryExecution query, Option<Throwable> failure) {
     if (query == null) {
       return;
     }
     Map<String, Object> told = new LinkedHashMap<>();
-    told.put("execution", end.executionId());
+    told.put("execution", current);
+    told.put("state", state);
     try {
       PlanTables tables = PlanTables.of(query.analyzed());
       if (tables.written().isEmpty()) {
@@ -81,11 +85,11 @@ final class Executions extends SparkListener {
       told.put("inputs", tables.read());
       told.put("outputs", tables.written());
     } catch (RuntimeException error) {
-      // Lineage never fails a job; what is missing can be told.
-      told.put("problem", error.toString());
+      // Lineage never fails a job. A query that can't be read has no tables to tell of.
+      return;
     }
-    if (end.executionFailure().isDefined()) {
-      told.put("failure", end.executionFailure().get().toString());
+    if (failure.isDefined()) {
+      told.put("failure", failure.get().toString());
     }
     Handover.put(OpenLineageClientUtils.toJson(told));
   }

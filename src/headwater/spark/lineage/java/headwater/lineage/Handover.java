@@ -52,8 +52,10 @@ public final class Handover {
   }
 
   /** For a session that runs already: its listener is added now. */
-  public static void attach(SparkContext context, SparkConf conf) {
-    prepare(context, conf);
+  public static void attach(SparkContext context, SparkConf conf, boolean handingOver) {
+    if (handingOver) {
+      prepare(context, conf);
+    }
     context.addSparkListener(new OpenLineageSparkListener(conf));
     end();
   }
@@ -81,7 +83,13 @@ public final class Handover {
     return taken;
   }
 
-  public static long dropped() {
-    return DROPPED.get();
+  /** Ends a call of `take` that waits: with an empty text. */
+  public static void wake() {
+    WAITING.add("");
+  }
+
+  /** How many were dropped since the last time that somebody asked. */
+  public static long takeDropped() {
+    return DROPPED.getAndSet(0);
   }
 }
