@@ -37,6 +37,9 @@ OWN: Mapping[str, str] = {
 }
 PARTITIONED_BY = ("days(published_at)",)
 
+# Set on rows that stand for a deletion; no column of the table.
+DELETED = "_deleted"
+
 # Of one id in a batch the highest offset wins. A record that the table holds already, or one
 # before it, changes nothing: reading a topic again from the start takes nothing back.
 MERGE_FROM_TOPIC = MergeRule(
@@ -44,6 +47,7 @@ MERGE_FROM_TOPIC = MergeRule(
     newest=("kafka_offset", "kafka_partition"),
     unless="t.lineage.topic = s.lineage.topic AND t.kafka_partition = s.kafka_partition "
     "AND t.kafka_offset >= s.kafka_offset",
+    deleted=DELETED,
 )
 # A file has no order of its own: the later article wins, then the greater file name and text, so
 # that the same files always give the same rows. What is the same already stays as it is.
@@ -54,11 +58,14 @@ MERGE_FROM_FILES = MergeRule(
 )
 
 
-def article_rows(rows: DataFrame, article: Column, lineage: Column, **own: Column) -> DataFrame:
+def article_rows(
+    rows: DataFrame, article: Mapping[str, Column], lineage: Column, **own: Column
+) -> DataFrame:
     """Rows of the table: the article's fields, what the job adds, and its lineage."""
     fields = [article[name].cast(kind).alias(name) for name, kind in FIELDS.items()]
+    marked = [DELETED] if DELETED in rows.columns else []
     added = [
         own.get(name, F.lit(None)).cast(kind).alias(name)  # what the other job adds is null
         for name, kind in OWN.items()
     ]
-    return rows.select(*fields, *added, lineage.alias("lineage"))
+    return rows.select(*fields, *added, lineage.alias("lineage"), *marked)

@@ -29,16 +29,30 @@ class MergeRule:
         newest: names of columns; of several rows of a key in one batch the greatest by them stays.
         unless: a condition in SQL over `t`, the row that is there, and `s`, the new one, under
             which the row that is there stays as it is.
+        deleted: a column that is no column of the table; where it is true the row is deleted.
     """
 
     key: str
     newest: Sequence[str]
     unless: str | None = None
+    deleted: str | None = None
 
     def __post_init__(self) -> None:
         for name in (self.key, *(path.partition(".")[0] for path in self.newest)):
             if not name.isidentifier():
                 raise InputError(f"not the name of a column to merge by: {name!r}")
+
+    def clauses(self) -> str:
+        """What happens to rows that are there, and to new ones."""
+        # A comparison with null is not true.
+        old = f" AND NOT coalesce({self.unless}, false)" if self.unless else ""
+        if self.deleted is None:
+            return f"WHEN MATCHED{old} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        return (
+            f"WHEN MATCHED{old} AND s.{self.deleted} THEN DELETE "
+            f"WHEN MATCHED{old} THEN UPDATE SET * "
+            f"WHEN NOT MATCHED AND NOT s.{self.deleted} THEN INSERT *"
+        )
 
     def one_per_key(self, rows: DataFrame) -> DataFrame:
         """The newest row of each key."""
@@ -51,16 +65,12 @@ def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]
     """Merge in one commit, whose snapshot carries the marks."""
     session = rows.sparkSession
     newest = rule.one_per_key(rows).persist()
-    matched = "WHEN MATCHED"
-    if rule.unless:
-        # A comparison with null is not true.
-        matched += f" AND NOT coalesce({rule.unless}, false)"
     try:
         newest.createOrReplaceTempView(_SOURCE)
         with _marked(session, marks):
             session.sql(
                 f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
-                f"{matched} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                + rule.clauses()
             )
     finally:
         session.catalog.dropTempView(_SOURCE)

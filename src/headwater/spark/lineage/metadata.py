@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import InputError
 from headwater.openlineage import facets as make
+from headwater.openlineage.described import describe_job
+from headwater.openlineage.facets import Facet
+from headwater.settings import Settings
 from headwater.spark.lineage.code import commit_of, main_script, told_path
 from headwater.spark.lineage.session import current_application
 
@@ -48,8 +51,43 @@ def add_lineage_metadata(
     application = current_application(spark)
     if application is None:
         return
-    run, lineage = application.run, application.settings.lineage
+    given = job_facets(
+        application.settings,
+        application.name,
+        source_system=source_system,
+        target_system=target_system,
+        team=team,
+        project=project,
+        description=description,
+        location=location,
+        version=version,
+    )
+    given |= {name: make.custom(fields, "job") for name, fields in (facets or {}).items()}
+    if job_type == "streaming":
+        # The runs of the application's queries carry it; its writes are theirs.
+        describe_job(application.name, given)
+        return
+    for name, facet in given.items():
+        application.run.add_job_facet(name, facet)
+    application.lineage.start()
+
+
+def job_facets(
+    settings: Settings,
+    job_name: str,
+    *,
+    source_system: str | None = None,
+    target_system: str | None = None,
+    team: str | None = None,
+    project: str | None = None,
+    description: str | None = None,
+    location: str | Path | None = None,
+    version: str | None = None,
+) -> dict[str, Facet]:
+    """Facets that say this of a job."""
+    lineage = settings.lineage
     team, project = team or lineage.team, project or lineage.project
+    way = f", from {source_system} to {target_system}" if source_system and target_system else ""
     said = {
         "team": team,
         "project": project,
@@ -57,24 +95,15 @@ def add_lineage_metadata(
         "source_system": source_system,
         "target_system": target_system,
     }
-    run.add_job_facet("tags", make.tags("Job", {key: word for key, word in said.items() if word}))
+    facets = {
+        "tags": make.tags("Job", {key: word for key, word in said.items() if word}),
+        "documentation": make.documentation(description or f"{job_name}{way}"),
+    }
     if team:
-        run.add_job_facet("ownership", make.ownership([f"team:{team}"]))
-    run.add_job_facet(
-        "documentation", make.documentation(description or _description(application.name, said))
-    )
+        facets["ownership"] = make.ownership([f"team:{team}"])
     script = Path(location) if location else main_script()
     if script is not None:
         path = told_path(script) if script.exists() else str(location)
-        version = version or commit_of(script) or application.settings.jobs.version
-        run.add_job_facet("sourceCodeLocation", make.source_code_location(path, path, version))
-    for name, fields in (facets or {}).items():
-        run.add_job_facet(name, make.custom(fields, "job"))
-    if job_type == "batch":
-        application.lineage.start()
-
-
-def _description(name: str, said: Mapping[str, str | None]) -> str:
-    source, target = said["source_system"], said["target_system"]
-    way = f", from {source} to {target}" if source and target else ""
-    return f"{name}{way}"
+        version = version or commit_of(script) or settings.jobs.version
+        facets["sourceCodeLocation"] = make.source_code_location(path, path, version)
+    return facets

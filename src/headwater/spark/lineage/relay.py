@@ -35,6 +35,7 @@ class Relay:
         self._thread = threading.Thread(target=self._run, name="lineage-relay", daemon=True)
 
     def start(self) -> None:
+        self._handover.open()
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
@@ -51,7 +52,12 @@ class Relay:
         except Exception as error:
             self._complain("the JVM does not answer", error)
         self._thread.join(max(deadline - time.monotonic(), 0.1))
-        dropped = self._dropped()
+        try:
+            dropped = self._handover.dropped()
+            self._handover.close()
+        except Exception:
+            # Told of above.
+            return
         if dropped:
             self._tell(f"lineage: {dropped} things that Spark told were too many to wait, and lost")
 
@@ -84,9 +90,3 @@ class Relay:
         if what not in self._told:
             self._told.add(what)
             self._tell(f"lineage: {what}: {type(error).__name__}: {str(error)[:200]}")
-
-    def _dropped(self) -> int:
-        try:
-            return int(self._handover.takeDropped())
-        except Exception:
-            return 0

@@ -31,8 +31,8 @@ final class Executions extends SparkListener {
     return current;
   }
 
-  boolean isStreaming(long execution) {
-    return streaming.contains(execution);
+  boolean isToBeSpared(long execution) {
+    return !Handover.isOpen() || streaming.contains(execution);
   }
 
   @Override
@@ -71,7 +71,7 @@ final class Executions extends SparkListener {
   }
 
   private void tell(String state, QueryExecution query, Option<Throwable> failure) {
-    if (query == null) {
+    if (query == null || !Handover.isOpen()) {
       return;
     }
     Map<String, Object> told = new LinkedHashMap<>();

@@ -24,6 +24,7 @@ public final class Handover {
 
   private static final LinkedBlockingQueue<String> WAITING = new LinkedBlockingQueue<>();
   private static final AtomicLong DROPPED = new AtomicLong();
+  private static volatile boolean open;
 
   private Handover() {}
 
@@ -65,7 +66,27 @@ public final class Handover {
     OpenLineageSparkListener.resetDefaultFactoryForTests();
   }
 
+  /** From now on things are kept; what was told before is nobody's. */
+  public static void open() {
+    WAITING.clear();
+    DROPPED.set(0);
+    open = true;
+  }
+
+  /** Nobody takes anything any more: nothing is looked at, and nothing kept. */
+  public static void close() {
+    open = false;
+    WAITING.clear();
+  }
+
+  static boolean isOpen() {
+    return open;
+  }
+
   static void put(String told) {
+    if (!open) {
+      return;
+    }
     while (WAITING.size() >= MOST_WAITING && WAITING.poll() != null) {
       DROPPED.incrementAndGet();
     }
@@ -88,8 +109,8 @@ public final class Handover {
     WAITING.add("");
   }
 
-  /** How many were dropped since the last time that somebody asked. */
-  public static long takeDropped() {
-    return DROPPED.getAndSet(0);
+  /** How many were too many to wait. */
+  public static long dropped() {
+    return DROPPED.get();
   }
 }

@@ -9,7 +9,10 @@ import io.openlineage.spark.agent.lifecycle.ExecutionContext;
 import io.openlineage.spark.api.SparkOpenLineageConfig;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 
-/** Spares the listener the micro-batches of streaming queries, which are told of otherwise. */
+/**
+ * Spares the listener what nobody asks for: all, while no run is open, and the micro-batches of
+ * streaming queries, which are told of otherwise.
+ */
 final class WatchedContexts extends ContextFactory {
   private final Executions executions;
 
@@ -24,7 +27,7 @@ final class WatchedContexts extends ContextFactory {
 
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(long execution) {
-    return executions.isStreaming(execution)
+    return executions.isToBeSpared(execution)
         ? Optional.empty()
         : super.createSparkSQLExecutionContext(execution);
   }
@@ -32,7 +35,7 @@ final class WatchedContexts extends ContextFactory {
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(
       SparkListenerSQLExecutionEnd end) {
-    return executions.isStreaming(end.executionId())
+    return executions.isToBeSpared(end.executionId())
         ? Optional.empty()
         : super.createSparkSQLExecutionContext(end);
   }
