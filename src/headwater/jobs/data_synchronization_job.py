@@ -26,12 +26,15 @@ from headwater.archive.rows import archive_rows, check_field
 from headwater.archive.table import append, make_table, without
 from headwater.checkpoint import read_reading
 from headwater.delivery.lease import lease, only_writer
+from headwater.delivery.modes import new_run_id
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import TopicPartitionState, ensure_topic, partition_states, topic_id
+from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lineage.streaming import counted, tell_of_query
 
 _NAME, _TOPIC = "data_synchronization", "visits"
 # As many as the text this job comes from gives its topic.
@@ -110,15 +113,18 @@ def main(settings: Settings, options: StreamOptions) -> None:
             maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
         )
         batches = ArchiveBatches(archive, settings, options.local_checkpoint, options.say)
-        query = (
-            archive_rows(records, field)
-            .writeStream.foreachBatch(batches.add)
-            .option("checkpointLocation", f"file://{options.local_checkpoint}")
-            .queryName(options.job_name)
-            .trigger(**options.trigger_arguments())
-            .start()
-        )
-        run_until_stopped(query, stop, settings, options.say)
+        rows = archive_rows(records, field)
+        told_as = options.told_as(rows, [delta_table(str(path))])
+        with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
+            query = (
+                counted(rows, settings)
+                .writeStream.foreachBatch(batches.add)
+                .option("checkpointLocation", f"file://{options.local_checkpoint}")
+                .queryName(options.job_name)
+                .trigger(**options.trigger_arguments())
+                .start()
+            )
+            run_until_stopped(query, stop, settings, options.say, on_batch)
 
 
 def _open(path: Path, topic: str) -> Archive:

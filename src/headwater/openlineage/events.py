@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
-
-from headwater import __version__
 
 Event = dict[str, Any]
 Facet = Mapping[str, Any]
@@ -22,7 +21,9 @@ Dataset = dict[str, Any]
 State = Literal["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]
 ENDS: frozenset[State] = frozenset(("COMPLETE", "ABORT", "FAIL"))
 
-PRODUCER = f"https://headwater.dev/{__version__}"
+# From the package's metadata: `headwater` itself reaches Spark.
+VERSION = version("headwater")
+PRODUCER = f"https://headwater.dev/{VERSION}"
 SCHEMA_URL = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 # Spark writes some file systems in other ways than OpenLineage names them.

@@ -32,13 +32,13 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 MOST_TEXT = 16_000
 
 
-def official(name: str, version: str, **fields: Any) -> Facet:
+def official(name: str, version: str, /, **fields: Any) -> Facet:
     """A facet of OpenLineage's, such as `SchemaDatasetFacet`; fields that are None are left out."""
     url = f"{_OFFICIAL}/{version}/{name}.json#/$defs/{name}"
     return _facet(url, fields)
 
 
-def own(name: str, version: str, **fields: Any) -> Facet:
+def own(name: str, version: str, /, **fields: Any) -> Facet:
     """A facet of Headwater's; its schema lies in `headwater/catalog/facets`."""
     return _facet(f"{_OWN}/{version}/{name}.json#/$defs/{name}", fields)
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from headwater import __version__
 from headwater.errors import SettingError
+from headwater.openlineage.events import VERSION
 from headwater.settings import Settings, default_ca_file
 
 PATH = "/api/v1/lineage"
@@ -127,7 +127,7 @@ class CatalogClient:
             http.client.HTTPException: what came was no HTTP.
         """
         connection = self._connected()
-        headers = {"User-Agent": f"headwater/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"headwater/{VERSION}", "Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._key:
