@@ -52,7 +52,9 @@ class ArticleFiles:
                     f"no file is there: {path}", hint="--files, or SCRAPED_DATA_PATH", path=path
                 ) from None
             raise
-        named = read.withColumn(_FILE, F.col("_metadata.file_path"))
+        # As everybody else writes it; Hadoop writes `file:/data`.
+        file = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "file:///")
+        named = read.withColumn(_FILE, file)
         self._rows = named.select("*", _reason().alias("reason"))
 
     def articles(self, maker: Maker, *, lineage_enabled: bool) -> DataFrame:

@@ -66,6 +66,8 @@ def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]
     session = rows.sparkSession
     newest = rule.one_per_key(rows).persist()
     try:
+        # Both readings of the merge begin at once: without this each would make the rows.
+        newest.count()
         newest.createOrReplaceTempView(_SOURCE)
         with _marked(session, marks):
             session.sql(

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.openlineage import DatasetName, LineageRun, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
-from headwater.spark.lineage.datasets import Renaming, few_files, table_dataset
+from headwater.spark.lineage.datasets import Renaming, add_files, few_files, table_dataset
 
 Told = Mapping[str, Any]
 
@@ -119,9 +119,7 @@ class ApplicationLineage:
         inputs = self._joined(event.get("inputs", ()), found.get("inputs", ()))
         for table in found.get("outputs", ()):
             for source in table.get("columns", {}).get("sources", ()):
-                for path in source.get("files", ()):
-                    name = file_location(path)
-                    inputs.setdefault(name, name.dataset())
+                add_files(inputs, [file_location(path) for path in source.get("files", ())])
         # A merge reads what it changes; that is no input of the job.
         for name in outputs:
             inputs.pop(name, None)

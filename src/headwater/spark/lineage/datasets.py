@@ -12,22 +12,13 @@ from typing import Any
 from headwater.openlineage import DatasetName, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
+from headwater.openlineage.tables import iceberg_table
 
 ICEBERG = "iceberg"
 # Of one folder; more are told as the folder, so that an event does not grow with the input.
 MOST_FILES = 100
 # Of a dataset of the listener's: these tell of the folder, or by whose code, not of the table.
 _OF_THE_FOLDER = ("dataSource", "symlinks", "catalog")
-
-
-def iceberg_table(name: str, location: str | None) -> Dataset:
-    """A table of an Iceberg catalog, with its other name."""
-    facets = {"dataSource": make.data_source(ICEBERG, f"{ICEBERG}://{name.partition('.')[0]}")}
-    if location:
-        folder = file_location(location)
-        facets["symlinks"] = make.symlinks([(folder.namespace, folder.name, "LOCATION")])
-        facets["storage"] = make.storage(ICEBERG, "parquet")
-    return DatasetName(ICEBERG, name).dataset(facets)
 
 
 def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
@@ -57,6 +48,15 @@ def _column_fields(columns: Mapping[str, Any], names: Renaming) -> dict[str, Any
         }
         for output, origins in columns.get("fields", {}).items()
     }
+
+
+def add_files(inputs: dict[DatasetName, Dataset], files: list[DatasetName]) -> None:
+    """Add files that a query reads; of several the listener tells only their folder."""
+    folders = {_folder(name) for name in files} - set(files)
+    told = {folder: inputs.pop(folder) for folder in folders if folder in inputs}
+    for name in files:
+        known = told.get(_folder(name), {})
+        inputs.setdefault(name, {**known, **name.dataset(known.get("facets"))})
 
 
 def few_files(datasets: list[Dataset]) -> list[Dataset]:

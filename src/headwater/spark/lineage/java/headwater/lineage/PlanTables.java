@@ -116,7 +116,7 @@ final class PlanTables {
     told.put("location", table.properties().get("location"));
     List<Map<String, String>> fields = new ArrayList<>();
     for (Column column : table.columns()) {
-      fields.add(Map.of("name", column.name(), "type", column.dataType().simpleString()));
+      fields.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
     }
     told.put("fields", fields);
     to.putIfAbsent(name(catalog, identifier), told);
