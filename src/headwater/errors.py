@@ -23,6 +23,7 @@
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
+    │   ├── CatalogUnavailableError  events that it was to hear of still wait
     │   ├── QueryTimeoutError      a question took longer than the setting allows
     │   ├── TooBusyError           too much waits already
     │   ├── ServiceStartError      a local service did not answer in time
@@ -147,6 +148,10 @@ class BrokerUnavailableError(UnavailableError):
 
 class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not answer within the bound."""
+
+
+class CatalogUnavailableError(UnavailableError):
+    """The lineage service did not take what waits for it."""
 
 
 class QueryTimeoutError(UnavailableError):

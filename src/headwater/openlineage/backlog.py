@@ -181,7 +181,8 @@ class Waiting:
     alive: bool
     events: int
     bytes: int
-    oldest_seconds: float
+    # How long ago the first of them came, in seconds.
+    age: float
 
 
 def waiting(root: Path) -> list[Waiting]:
@@ -213,6 +214,14 @@ def is_alive(folder: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+def count_refused(root: Path) -> int:
+    """Events that the catalog would not take."""
+    try:
+        return refused_path(root).read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
 
 
 def refused_path(root: Path) -> Path:

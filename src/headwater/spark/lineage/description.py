@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from headwater.openlineage import facets
 from headwater.openlineage.events import Dataset
-from headwater.spark.lineage.columns import PlanColumns, plan_columns
+from headwater.spark.lineage.columns import Attribute, PlanColumns, plan_columns
 from headwater.spark.lineage.plan import parse_plan
 from headwater.spark.lineage.sources import LeafDatasets, leaf_datasets
 from headwater.spark.lineage.values import Field, Value, Way, everything
@@ -130,7 +130,7 @@ def _tell_columns(
         "columnLineage": facets.column_lineage(fields, decisive),
     }
     found.opaque = tuple(dict.fromkeys(plan.opaque))
-    _tell_input_fields(found, plan, leaves)
+    _tell_input_fields(found, plan, written, leaves)
 
 
 def _add_fields(
@@ -182,27 +182,49 @@ def _type_name(value: Value) -> str:
     return str(kind) if kind else ("struct" if value.parts else "unknown")
 
 
-def _tell_input_fields(found: Description, plan: PlanColumns, leaves: LeafDatasets) -> None:
+def _tell_input_fields(
+    found: Description, plan: PlanColumns, written: Sequence[Attribute], leaves: LeafDatasets
+) -> None:
     """A topic has no schema of its own: what is read of it is what is known."""
-    used: dict[int, dict[tuple[str, ...], None]] = {}
-    values = [everything(each.value) for each in plan.columns]
-    for inputs in (*values, plan.decisive):
-        for at in inputs:
-            used.setdefault(at.leaf, {})[at.path] = None
+    used: dict[int, dict[tuple[str, ...], Any]] = {}
+    for at in plan.decisive:
+        used.setdefault(at.leaf, {})[at.path] = None
+    for each in written:
+        for value in _parts(each.value):
+            for at in value.inputs:
+                kind = value.type if at == value.identical_to else None
+                paths = used.setdefault(at.leaf, {})
+                paths[at.path] = paths.get(at.path) or kind
     for leaf, paths in used.items():
         for dataset in leaves[leaf] if leaf < len(leaves) else []:
-            dataset["facets"].setdefault("schema", facets.schema(_nested(list(paths))))
+            dataset["facets"].setdefault("schema", facets.schema(_nested(paths)))
 
 
-def _nested(paths: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
-    tree: dict[str, list[tuple[str, ...]]] = {}
-    for path in paths:
-        below = tree.setdefault(path[0], [])
+def _parts(value: Value) -> Iterator[Value]:
+    if value.parts is None:
+        yield value
+        return
+    for part in value.parts.values():
+        yield from _parts(part)
+
+
+def _nested(paths: Mapping[tuple[str, ...], Any]) -> list[dict[str, Any]]:
+    """Fields in fields, from their paths."""
+    below: dict[str, dict[tuple[str, ...], Any]] = {}
+    kinds: dict[str, Any] = {}
+    for path, kind in paths.items():
+        inner = below.setdefault(path[0], {})
         if len(path) > 1:
-            below.append(path[1:])
+            inner[path[1:]] = kind
+        else:
+            kinds[path[0]] = kind
     return [
-        {"name": name, **({"fields": _nested(below)} if below else {})}
-        for name, below in tree.items()
+        {
+            "name": name,
+            **({"type": kinds[name]} if isinstance(kinds.get(name), str) else {}),
+            **({"fields": _nested(inner)} if inner else {}),
+        }
+        for name, inner in below.items()
     ]
 
 

@@ -36,7 +36,7 @@ def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:
             source = leaf.dataSource()
             return _files(str(leaf.sourceName()), _scala_options(source.options()))
         if kind == "DataSourceV2Relation":
-            return _table(leaf.table())
+            return table_of(leaf.table())
         if kind == "LogicalRelation":
             paths = leaf.relation().location().rootPaths()
             found = [str(paths.apply(number)) for number in range(paths.size())]
@@ -56,7 +56,7 @@ def _streaming(
             for topic in _topics(options)
             if topic not in hidden
         ]
-    return _table(leaf.table()) or _files(source, options)
+    return table_of(leaf.table()) or _files(source, options)
 
 
 def _topics(options: dict[str, str]) -> list[str]:
@@ -72,7 +72,8 @@ def topic_dataset(bootstrap_servers: str, topic: str) -> Dataset:
     return name.dataset({"dataSource": facets.data_source(name.namespace, name.namespace)})
 
 
-def _table(table: Any) -> list[Dataset]:
+def table_of(table: Any) -> list[Dataset]:
+    """A table of a catalog, if it tells where it lies."""
     name, properties = str(table.name()), table.properties()
     location = properties.get("location")
     if str(properties.get("provider") or properties.get("format") or "").startswith("iceberg"):

@@ -35,6 +35,9 @@ from headwater.spark.lineage.sources import topic_dataset
 
 Say = Callable[[str], None]
 
+# Names of queries that tell of themselves while they run: `listener` leaves them out.
+SPEAKING: set[str] = set()
+
 
 @dataclass(frozen=True)
 class StreamQuery:
@@ -68,13 +71,14 @@ def tell_of_query(
     With lineage switched off nothing happens here, and `on_batch` is handed back as it is.
     """
     told = query is not None and settings.tells_of(query.job_name)
-    emitter = _emitter(settings, say) if told else None
+    emitter = emitter_of(settings, say) if told else None
     if query is None or emitter is None:
         yield on_batch
         return
     found = _describe(query, settings)
     teller = StreamTeller(query, run_id, settings, emitter, found, say)
     teller.start()
+    SPEAKING.add(query.job_name)
     try:
         yield teller.behind(on_batch)
     except BaseException as error:
@@ -82,9 +86,12 @@ def tell_of_query(
         raise
     else:
         teller.end(None, stopped=stop.requested)
+    finally:
+        SPEAKING.discard(query.job_name)
 
 
-def _emitter(settings: Settings, say: Say) -> Emitter | None:
+def emitter_of(settings: Settings, say: Say) -> Emitter | None:
+    """None if lineage is off, or can't be sent."""
     try:
         return Emitter.from_settings(settings, say)
     except SettingError as error:
@@ -171,7 +178,7 @@ class StreamTeller:
             # Another form of progress than this Spark's.
             return
 
-    def end(self, error: BaseException | None, *, stopped: bool) -> None:
+    def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
         self._over.set()
         self._news.set()
