@@ -12,9 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.openlineage.spool import LOCK_FILE, SUFFIX, Spool, decode_line, segment_name
+from headwater.openlineage.spool import (
+    LOCK_FILE,
+    SENT_FILE,
+    SUFFIX,
+    Spool,
+    decode_line,
+    read_sent,
+    segment_name,
+)
 
-_SENT = "sent"
 _REFUSED = "refused.jsonl"
 # Refused events are for people to look at: of more than this, the older half goes.
 _MOST_REFUSED_BYTES = 16 * 1024 * 1024
@@ -39,7 +46,7 @@ class Backlog:
         self.torn = 0
         self._writer = writer
         # Where reading has come to; what is read and not delivered yet is in `_lines`.
-        self._segment, self._read_to = _read_sent(folder)
+        self._segment, self._read_to = read_sent(folder)
         self._lines: deque[Entry] = deque()
 
     def peek(self) -> Entry | None:
@@ -52,10 +59,10 @@ class Backlog:
         """The event that `peek` gave is delivered, or set aside."""
         entry = self._lines.popleft()
         # Without fsync: what is forgotten is delivered twice, which changes nothing.
-        unfinished = self.folder / f"{_SENT}.tmp"
+        unfinished = self.folder / f"{SENT_FILE}.tmp"
         try:
             unfinished.write_text(json.dumps([entry.segment, entry.end]))
-            unfinished.replace(self.folder / _SENT)
+            unfinished.replace(self.folder / SENT_FILE)
         except OSError:
             return
 
@@ -129,14 +136,6 @@ def _read(path: Path, segment: int, begin: int, *, live: bool) -> _Found:
         else:
             entries.append(Entry(body, segment, at))
     return _Found(entries, torn, at)
-
-
-def _read_sent(folder: Path) -> tuple[int, int]:
-    try:
-        segment, at = json.loads((folder / _SENT).read_text())
-        return int(segment), int(at)
-    except (OSError, ValueError, TypeError):
-        return 0, 0
 
 
 class Adopted:

@@ -32,6 +32,7 @@ WhenFull = Literal["drop-oldest", "drop-new"]
 
 SUFFIX = ".events"
 LOCK_FILE = "lock"
+SENT_FILE = "sent"
 # Small enough that dropping the oldest drops little, large enough that there are few.
 _SEGMENTS = 16
 _SMALLEST_SEGMENT = 64 * 1024
@@ -133,12 +134,13 @@ class Spool:
             elif path.parent != self.folder and _is_written(path):
                 continue
             try:
-                size, lost = path.stat().st_size, path.read_bytes().count(b"\n")
+                size, lost = path.stat().st_size, _undelivered(path)
                 path.unlink()
             except FileNotFoundError:
                 continue
-            self.counts.dropped += lost
-            self.counts.reason = f"the spool {self.root} is full"
+            if lost:
+                self.counts.dropped += lost
+                self.counts.reason = f"the spool {self.root} is full"
             return size
         return 0
 
@@ -223,6 +225,23 @@ def used_bytes(root: Path) -> int:
         except FileNotFoundError:
             continue
     return total
+
+
+def read_sent(folder: Path) -> tuple[int, int]:
+    """Up to which file, and where in it, events are delivered."""
+    try:
+        segment, at = json.loads((folder / SENT_FILE).read_text())
+        return int(segment), int(at)
+    except (OSError, ValueError, TypeError):
+        return 0, 0
+
+
+def _undelivered(path: Path) -> int:
+    """How many events of a file are not delivered."""
+    segment, at = read_sent(path.parent)
+    if int(path.stem) < segment:
+        return 0
+    return path.read_bytes()[at if int(path.stem) == segment else 0 :].count(b"\n")
 
 
 def _age(path: Path) -> tuple[float, str]:
