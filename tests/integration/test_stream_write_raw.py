@@ -79,11 +79,10 @@ def test_articles_are_merged_by_id_once_and_the_catalog_knows_from_which_offsets
     send(topic, settings, *first, b"{........", {"id": "late", "published_at": "soon"})
     checkpoint = tmp_path / "checkpoint"
     # The process dies behind the table's commit, before Spark's.
-    faultpoints.arm("after_table_commit=raise@1")
+    faulty = settings.testing.model_copy(update={"fault_points": "after_table_commit=raise@1"})
     with pytest.raises(QueryFailedError, match="after_table_commit"):
-        run(settings, topic, checkpoint)
+        run(settings.model_copy(update={"testing": faulty}), topic, checkpoint)
     assert faultpoints.fired() == {"after_table_commit": 1}
-    faultpoints.arm("")
     run(settings, topic, checkpoint)
     assert titles(spark) == {"a1": "one, corrected", "a2": "two", "a3": "x"}
     assert spark.table(f"{TABLE}.snapshots").count() == 1

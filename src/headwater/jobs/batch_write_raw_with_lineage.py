@@ -57,7 +57,6 @@ def main(settings: Settings | None, /, **given: Any) -> None:
     say = (lambda line: None) if given["quiet"] else _say
     files = given["files"] or settings.articles.files
     table = given["table"] or settings.articles.table
-    version = given["job_version"] or settings.jobs.version
     say(f"{files} -> {table}, starting Spark")
     spark = create_spark_session_with_lineage(
         given["job_name"], settings=settings, connectors=("iceberg",), watch=_watch
@@ -71,11 +70,14 @@ def main(settings: Settings | None, /, **given: Any) -> None:
             description="News articles from CSV files, merged by id",
             location=Path(__file__),
         )
-        application = current_application(spark)
-        run_id = application.run.run_id if application else str(uuid.uuid4())
-        maker = Maker(given["job_name"], version, run_id)
         counts = write_articles(
-            spark, files, table, maker, settings, one_line_each=given["one_line_each"]
+            spark,
+            settings,
+            files=files,
+            table=table,
+            job_name=given["job_name"],
+            job_version=given["job_version"],
+            one_line_each=given["one_line_each"],
         )
     except BaseException as error:
         finish_lineage(error)
@@ -88,27 +90,34 @@ def main(settings: Settings | None, /, **given: Any) -> None:
 
 def write_articles(
     spark: SparkSession,
-    files: str,
-    table: str,
-    maker: Maker,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
+    files: str | None = None,
+    table: str | None = None,
+    job_name: str = NAME,
+    job_version: str | None = None,
     one_line_each: bool = False,
 ) -> Counts:
     """Merge the files' articles into the table, and what is none into `<table>_rejected`.
+
+    Files and table are those of the settings unless they are given.
 
     Raises:
         InputError: there are no files, or their columns are others.
         LineageTableError: the table has other columns.
     """
+    settings = settings or load()
+    files, table = files or settings.articles.files, table or settings.articles.table
+    application = current_application(spark)
+    run_id = application.run.run_id if application else str(uuid.uuid4())
+    maker = Maker(job_name, job_version or settings.jobs.version, run_id)
     articles = ArticleFiles(spark, files, one_line_each=one_line_each)
-    told = current_application(spark) is not None
-    rows = articles.articles(maker, lineage_enabled=told)
+    rows = articles.articles(maker, lineage_enabled=application is not None)
     target = table_of(spark, table, "iceberg")
     target.ensure(rows.schema, PARTITIONED_BY)
     check_columns(target, rows)
     register(target.known(), settings)
-    marks = {"headwater.job": maker.job_name, "headwater.run-id": maker.run_id or ""}
+    marks = {"headwater.job": job_name, "headwater.run-id": run_id}
     try:
         merge(table, rows, MERGE_FROM_FILES, marks)
     except Exception as error:
