@@ -55,7 +55,7 @@ def build(kind: Any, value: Any) -> Any:
         return {key: build(typing.get_args(kind)[1], each) for key, each in value.items()}
     if isinstance(kind, type) and attr.has(kind):
         module = importlib.import_module(kind.__module__)
-        hints = typing.get_type_hints(kind, vars(module))
+        hints = typing.get_type_hints(kind, {**vars(typing), **vars(module)})
         return kind(**{key: build(hints[key], each) for key, each in value.items()})
     if kind in (str, int, bool):
         assert isinstance(value, kind), f"{value!r} is no {kind.__name__}"
