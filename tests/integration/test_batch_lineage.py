@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.catalog_support import Catalog
+from tests.catalog_support import Catalog, fresh_database
 
 from headwater.errors import InputError
 from headwater.generator import generate
@@ -19,8 +21,13 @@ from headwater.jobs import batch_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.settings import Settings
 from headwater.spark import (
+    add_lineage_metadata,
+    create_spark_session_with_lineage,
     finish_lineage,
 )
+from headwater.spark.connectors import session_configuration
+from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
+from headwater.spark.lineage.validation import check_listener_loaded
 
 pytestmark = pytest.mark.spark
 
@@ -162,3 +169,79 @@ def test_a_job_that_fails_is_a_failed_run_with_its_error(
     with pytest.raises(InputError, match="other columns than an article"):
         run(settings, "--files", f"{tmp_path}/in/a.csv", "--table", "demo.other.a")
     assert latest_run(catalog)["state"] == "FAILED"
+
+
+def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
+    spark: SparkSession, settings: Settings, catalog: Catalog, postgres: str
+) -> None:
+    database = conninfo_to_dict(fresh_database(postgres))
+    iceberg = settings.iceberg.model_copy(
+        update={
+            "catalog": "lake",
+            "type": "jdbc",
+            "uri": "jdbc:postgresql://{host}:{port}/{dbname}".format(**database),
+            "options": {"jdbc.user": database["user"], "jdbc.password": database["password"]},
+        }
+    )
+    lake = session_configuration(("iceberg",), settings.model_copy(update={"iceberg": iceberg}))
+    for key, value in lake.items():
+        if key.startswith("spark.sql.catalog.lake"):
+            spark.conf.set(key, value)
+    session = create_spark_session_with_lineage("CopyNumbers", settings=settings)
+    assert session is spark
+    assert check_listener_loaded(session).endswith("listens")
+    assert spark.conf.get("spark.openlineage.transport.url") == catalog.url
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.numbers")
+    spark.range(10).selectExpr("id", "id * 2 AS twice").writeTo("lake.numbers.source").create()
+    finish_lineage()
+
+    create_spark_session_with_lineage("CopyNumbers", settings=settings)
+    add_lineage_metadata(spark, team="numbers", facets={"acme_release": {"ticket": "REL-17"}})
+    source = spark.table("lake.numbers.source").where("id > 3")
+    source.selectExpr("twice AS n", "upper('x') AS x").writeTo("lake.numbers.copy").create()
+    assert spark.table("lake.numbers.copy").count() == 6
+    spark.table("lake.numbers.copy").collect()
+    spark.sql("DELETE FROM lake.numbers.copy WHERE n = 8")
+    finish_lineage()
+
+    job = catalog.get("/namespaces/neuronews/jobs/CopyNumbers")
+    assert job["facets"]["acme_release"]["ticket"] == "REL-17"
+    assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
+    lineage = catalog.get(f"/runs/{job['latestRun']['id']}/facets?type=run")
+    assert "errorMessage" not in lineage["facets"]
+    run = job["latestRun"]
+    inputs, outputs = (
+        [each["datasetVersionId"]["name"] for each in run[f"{part}DatasetVersions"]]
+        for part in ("input", "output")
+    )
+    assert (inputs, outputs) == (["lake.numbers.source"], ["lake.numbers.copy"])
+    table = catalog.get("/namespaces/neuronews/datasets/lake.numbers.copy")
+    columns = {each["name"]: each["inputFields"] for each in table["columnLineage"]}
+    assert [(each["dataset"], each["field"]) for each in columns["n"]] == [
+        ("lake.numbers.source", "twice")
+    ]
+
+
+def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    off = settings.lineage.model_copy(update={"off_for": ["Nightly*"], "spool": tmp_path / "none"})
+    quiet = settings.model_copy(update={"lineage": off})
+    threads = {thread.name for thread in threading.enumerate()}
+    create_spark_session_with_lineage("NightlyCopy", settings=quiet)
+    add_lineage_metadata(spark, team="nobody")
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    finish_lineage()
+    assert {thread.name for thread in threading.enumerate()} <= threads
+    assert not (tmp_path / "none").exists()
+    assert catalog.call("GET", "/namespaces/neuronews/jobs/NightlyCopy").status_code == 404
+
+    given = {"spark.openlineage.transport.type": "console"}
+    found = lineage_configuration("Own", settings, given)
+    assert not found.through_spool
+    assert found.spark["spark.openlineage.transport.type"] == "console"
+    assert found.spark["spark.extraListeners"] == LISTENER
+    assert "spark.plugins" not in found.spark
+    assert "spark.openlineage.transport.url" not in found.spark
+    for key in ("spark.extraListeners", "spark.plugins"):
+        assert key not in dict(session_configuration(("openlineage",), quiet))

@@ -18,7 +18,7 @@ from tests.integration.test_batch_lineage import articles, write_csv
 from tests.integration.test_stream_write_raw import article, send
 from tests.support import environment
 
-from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
+from headwater.jobs import stream_write_raw_with_lineage
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
 from headwater.model import JobOutput
@@ -33,6 +33,24 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 BIN = Path(pyspark.__file__).parent / "bin"
 TABLE = "demo.cluster.articles_raw"
 START_SECONDS = 60
+NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
+
+# A job of a user's, with the seed's import line.
+OWN_JOB = """
+import json
+from jobs.spark.openlineage_config import add_lineage_metadata, create_spark_session_with_lineage
+from headwater.jobs.batch_write_raw_with_lineage import write_articles
+
+spark = create_spark_session_with_lineage(
+    app_name="BatchWriteRawWithLineage",
+    additional_configs={"spark.sql.adaptive.enabled": "true"},
+)
+add_lineage_metadata(spark, job_type="batch", source_system="files", target_system="iceberg")
+keys = ("extraListeners", "openlineage.transport.type", "openlineage.transport.url",
+        "openlineage.namespace", "sql.adaptive.enabled")
+print(json.dumps([spark.sparkContext.getConf().get(f"spark.{key}") for key in keys]))
+write_articles(spark)
+"""
 
 
 @dataclass(frozen=True)
@@ -42,22 +60,23 @@ class Cluster:
     address: str
     environment: dict[str, str]
 
-    def submit(self, job: str, jars: list[Path], *options: str, **variables: str) -> str:
+    def submit(self, job: str | Path, jars: list[Path], *options: str) -> str:
+        """Run a job to its end; returns what it printed."""
         command = [str(BIN / "spark-submit"), "--master", self.address]
         command += ["--jars", ",".join(map(str, jars))]
         command += ["--executor-memory", "512m", "--executor-cores", "1"]
         command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
-        command += ["--conf", "spark.sql.shuffle.partitions=2", job, *options]
+        command += ["--conf", "spark.sql.shuffle.partitions=2", str(job), *options]
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
             timeout=180,
             check=False,
-            env={**self.environment, **variables},
+            env=self.environment,
         )
         assert done.returncode == 0, done.stdout + done.stderr[-5000:]
-        return done.stderr
+        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +94,9 @@ def cluster(
         SPARK_DAEMON_MEMORY="256m",
         SPARK_WORKER_DIR=str(folder / "work"),
         HEADWATER_LINEAGE__SPOOL=str(folder / "spool"),
+        PYTHONPATH=str(NEURONEWS),
+        SCRAPED_DATA_PATH=f"{folder}/scraped/*.csv",
+        ICEBERG_TABLE=TABLE,
     )
     address = f"spark://127.0.0.1:{port}"
     master = ["Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
@@ -127,31 +149,33 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them
     cluster: Cluster, broker: Settings, catalog: Catalog, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     rows = articles(30)
-    write_csv(tmp_path / "in" / "a.csv", rows[:15])
-    write_csv(tmp_path / "in" / "b.csv", rows[15:])
-    batch = batch_write_raw_with_lineage
-    cluster.submit(
-        str(batch.__file__),
-        session_jars(("iceberg", "openlineage"), broker),
-        *("--files", f"{tmp_path}/in/*.csv", "--table", TABLE),
+    folder = Path(cluster.environment["SCRAPED_DATA_PATH"]).parent
+    write_csv(folder / "a.csv", rows[:15])
+    write_csv(folder / "b.csv", rows[15:])
+    (tmp_path / "own_job.py").write_text(OWN_JOB)
+    printed = cluster.submit(
+        tmp_path / "own_job.py", session_jars(("kafka", "delta", "iceberg", "openlineage"), broker)
     )
+    listener, *others = json.loads(printed.strip().splitlines()[-1])
+    assert listener == "io.openlineage.spark.agent.OpenLineageSparkListener"
+    assert others == ["http", catalog.url, "neuronews", "true"]
     topic = make_topic("articles", partitions=2)
     send(topic, broker, article(1, "one"), article(2, "two"), article(1, "one, corrected"))
     stream = stream_write_raw_with_lineage
     cluster.submit(
-        str(stream.__file__),
+        Path(stream.__file__),
         session_jars(("kafka", "iceberg"), broker),
-        *("--input-topic", topic, "--table", TABLE, "--available-now"),
+        *("--input-topic", topic, "--available-now"),
         *("--checkpoint", str(tmp_path / "checkpoint")),
     )
 
     place = broker.home_dir / "warehouse" / "cluster" / "articles_raw"
     table = LineageTable(KnownTable(TABLE, str(place)))
-    counts = {name: table.find({}, JobOutput(name)).made for name in (batch.NAME, stream.NAME)}
-    assert counts == {batch.NAME: len(rows), stream.NAME: 2}
+    names = ("BatchWriteRawWithLineage", stream.NAME)
+    assert [table.find({}, JobOutput(name)).made for name in names] == [len(rows), 2]
     for name, kind, source in (
-        (batch.NAME, "BATCH", f"{tmp_path}/in/a.csv"),
-        (stream.NAME, "STREAM", topic),
+        (names[0], "BATCH", f"{folder}/a.csv"),
+        (names[1], "STREAM", topic),
     ):
         job = catalog.get(f"/namespaces/neuronews/jobs/{name}")
         assert (job["type"], job["latestRun"]["state"]) == (kind, "COMPLETED")

@@ -10,6 +10,7 @@ BENCHES: Mapping[str, str] = {
     "generator": "headwater.bench.generator",
     "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
+    "openlineage-batch": "headwater.bench.openlineage_batch",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }

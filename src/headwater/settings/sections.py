@@ -368,3 +368,6 @@ class TestingSettings(Section):
     fault_points: str = Field(
         "", description="Faults to produce, as `point=action[@count]`, separated by commas."
     )
+    bench_share: float = Field(
+        1.0, gt=0, le=1, description="Share of a long measurement's size, for trying it."
+    )

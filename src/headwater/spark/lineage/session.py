@@ -15,6 +15,7 @@ import logging
 import sys
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -33,6 +34,7 @@ from headwater.spark.lineage.configuration import (
     LineageConfiguration,
     lineage_configuration,
 )
+from headwater.spark.lineage.listener import track_streaming
 from headwater.spark.lineage.relay import Relay
 from headwater.spark.session import create_session
 
@@ -61,6 +63,8 @@ class _Application:
         self.lineage = ApplicationLineage(run, datetime.now(UTC))
         self._relay = Relay(spark, self.lineage.take, _log.warning)
         self._relay.start()
+        # Streaming queries are told of, too, each as a run of its own.
+        self._streams = track_streaming(spark, settings, say=_log.warning)
         self._ended = False
 
     @property
@@ -72,6 +76,9 @@ class _Application:
         if self._ended:
             return
         self._ended = True
+        with suppress(Exception):  # The JVM may be gone.
+            if self._streams is not None and not self.spark.streams.active:
+                self.spark.streams.removeListener(self._streams)
         self._relay.stop(self.settings.lineage.close_seconds)
         self.lineage.finish(error)
         if self._emitter is not None:
