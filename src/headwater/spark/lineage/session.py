@@ -31,6 +31,8 @@ from headwater.settings import Settings, load, running_under_spark_submit
 from headwater.spark.lineage.application import ApplicationLineage
 from headwater.spark.lineage.configuration import (
     LISTENER,
+    LISTENERS,
+    PLUGINS,
     LineageConfiguration,
     lineage_configuration,
 )
@@ -152,10 +154,14 @@ def current_application(spark: SparkSession) -> _Application | None:
 
 
 def _submitted() -> dict[str, str]:
-    """What `spark-submit --conf` says; elsewhere there is nothing yet."""
+    """What `spark-submit --conf` says of lineage; elsewhere there is nothing yet."""
     if not running_under_spark_submit() or SparkSession.getActiveSession() is not None:
         return {}
-    return {key: value for key, value in SparkConf().getAll() if key.startswith("spark.")}
+    return {
+        key: value
+        for key, value in SparkConf().getAll()
+        if key.startswith("spark.openlineage.") or key in (LISTENERS, PLUGINS)
+    }
 
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:

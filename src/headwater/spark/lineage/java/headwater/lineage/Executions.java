@@ -78,7 +78,7 @@ final class Executions extends SparkListener {
     told.put("execution", current);
     told.put("state", state);
     try {
-      PlanTables tables = PlanTables.of(query.analyzed());
+      PlanTables tables = PlanTables.of(query.analyzed(), state.equals("END"));
       if (tables.written().isEmpty()) {
         return;
       }

@@ -26,9 +26,15 @@ import scala.jdk.javaapi.CollectionConverters;
 final class PlanTables {
   private final Map<String, Map<String, Object>> read = new LinkedHashMap<>();
   private final Map<String, Map<String, Object>> written = new LinkedHashMap<>();
+  private final boolean done;
 
-  static PlanTables of(LogicalPlan plan) {
-    PlanTables tables = new PlanTables();
+  private PlanTables(boolean done) {
+    this.done = done;
+  }
+
+  /** A table that the query makes is looked at only when that is done. */
+  static PlanTables of(LogicalPlan plan, boolean done) {
+    PlanTables tables = new PlanTables(done);
     tables.visit(plan);
     // A merge reads what it changes; that is no input of the job.
     tables.read.keySet().removeAll(tables.written.keySet());
@@ -58,7 +64,8 @@ final class PlanTables {
         told.put("columns", PlanColumns.of(write.query(), nameOf(to)));
       }
     }
-    if (plan instanceof V2CreateTableAsSelectPlan create
+    if (done
+        && plan instanceof V2CreateTableAsSelectPlan create
         && create.name() instanceof ResolvedIdentifier made) {
       Map<String, Object> told = add(written, made.catalog(), made.identifier());
       if (told != null) {
