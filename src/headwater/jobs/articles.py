@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from headwater.tables.contract import COLUMN, TYPE
 from headwater.tables.merging import MergeRule
 
 # What an article is, in the JSON of the topic and in CSV files.
@@ -58,6 +60,12 @@ MERGE_FROM_FILES = MergeRule(
 )
 
 
+def table_schema() -> StructType:
+    """The columns of the table; each may be null, as the jobs fill different ones."""
+    columns = {**FIELDS, **OWN, COLUMN: TYPE}
+    return StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in columns.items()))
+
+
 def article_rows(
     rows: DataFrame, article: Mapping[str, Column], lineage: Column, **own: Column
 ) -> DataFrame:
@@ -68,4 +76,4 @@ def article_rows(
         own.get(name, F.lit(None)).cast(kind).alias(name)  # what the other job adds is null
         for name, kind in OWN.items()
     ]
-    return rows.select(*fields, *added, lineage.alias("lineage"), *marked)
+    return rows.select(*fields, *added, lineage.alias(COLUMN), *marked)

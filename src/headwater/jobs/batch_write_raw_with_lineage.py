@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from headwater import faultpoints
 from headwater.errors import InputError
 from headwater.jobs.article_files import MERGE_REJECTED, ArticleFiles, Counts
-from headwater.jobs.articles import MERGE_FROM_FILES, PARTITIONED_BY
+from headwater.jobs.articles import MERGE_FROM_FILES, PARTITIONED_BY, table_schema
 from headwater.jobs.options import JobCommand
 from headwater.jvm.ivy import Progress
 from headwater.settings import Settings, load
@@ -114,7 +114,7 @@ def write_articles(
     articles = ArticleFiles(spark, files, one_line_each=one_line_each)
     rows = articles.articles(maker, lineage_enabled=application is not None)
     target = table_of(spark, table, "iceberg")
-    target.ensure(rows.schema, PARTITIONED_BY)
+    target.ensure(table_schema(), PARTITIONED_BY)
     check_columns(target, rows)
     register(target.known(), settings)
     marks = {"headwater.job": job_name, "headwater.run-id": run_id}

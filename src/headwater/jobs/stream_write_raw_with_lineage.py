@@ -28,6 +28,7 @@ from headwater.jobs.articles import (
     PARTITIONED_BY,
     REQUIRED,
     article_rows,
+    table_schema,
 )
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic
@@ -87,7 +88,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     articles = articles_of(parsed, maker)
     table = table_of(spark, name, "iceberg")
     kept = stored(articles.drop(DELETED), maker, 0)
-    table.ensure(kept.schema, PARTITIONED_BY)
+    table.ensure(table_schema(), PARTITIONED_BY)
     check_columns(table, kept)
     known = table.known()
     register(known, settings)
