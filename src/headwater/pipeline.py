@@ -48,6 +48,7 @@ from headwater.spark import (
 from headwater.spark.lineage.streaming import (
     StreamQuery,
     counted,
+    is_finite,
     table_output,
     tell_of_query,
     topic_outputs,
@@ -175,7 +176,7 @@ class LineageJob:
             one_per_first_parent=one_per_first_parent,
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
-        told_as = self._told_as(records, topics)
+        told_as = self._told_as(records, topics, is_finite(trigger))
         deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch, told_as)
 
     def write_table(
@@ -208,7 +209,8 @@ class LineageJob:
         check_columns(target, kept)
         known = target.known()
         register(known, self._settings)
-        told_as = self._told_as_table(rows, table_output(known.name, known.location, table_format))
+        output = table_output(known.name, known.location, table_format)
+        told_as = self._told_as_table(rows, output, is_finite(trigger))
         stop = StopSignal()
         with (
             lease_if_local(self._checkpoint, self.spark),
@@ -225,7 +227,7 @@ class LineageJob:
             )
             run_until_stopped(query, stop, self._settings, self._say, on_batch)
 
-    def _told_as(self, records: DataFrame, topics: tuple[str, ...]) -> StreamQuery:
+    def _told_as(self, records: DataFrame, topics: tuple[str, ...], finite: bool) -> StreamQuery:
         """What the catalog hears of a query that writes topics."""
         late = topics[2] if len(topics) > 2 else None
         roles = Roles(
@@ -242,10 +244,11 @@ class LineageJob:
             records,
             topic_outputs(topics, self._settings),
             roles,
+            finite,
             columns=("key", "value"),
         )
 
-    def _told_as_table(self, rows: DataFrame, output: Dataset) -> StreamQuery:
+    def _told_as_table(self, rows: DataFrame, output: Dataset, finite: bool) -> StreamQuery:
         roles = Roles(frozenset(self._beside), with_lineage=True)
         return StreamQuery(
             self._name,
@@ -254,6 +257,7 @@ class LineageJob:
             rows,
             [output],
             roles,
+            finite,
             whole=(LINEAGE_COLUMN,),
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.lineage_events import columns, names, spooled
 from tests.stamped import delete_before, stamped, write, write_transaction
 from tests.support import Headwater
 
@@ -80,6 +81,11 @@ def test_every_record_is_archived_as_it_was_under_its_hour(
     send(topic, 3, settings, partition=1)
     run_job(settings, topic, tmp_path)
     assert archived(topic, settings) == in_kafka(topic, settings)
+    last = spooled(settings, "data_synchronization")[-1]
+    assert (last["eventType"], names(last, "inputs")) == ("COMPLETE", [topic])
+    assert names(last, "outputs") == [str(archive_path(topic, settings))]
+    assert last["run"]["facets"]["headwater_progress"]["rowsOut"] == len(ANYTHING) + 3
+    assert columns(last)["offset"] == {f"{topic}:offset": {"IDENTITY"}}
 
     table = spark.read.format("delta").load(str(archive_path(topic, settings)))
     assert table.columns == list(COLUMNS)

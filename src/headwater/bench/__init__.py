@@ -10,7 +10,7 @@ BENCHES: Mapping[str, str] = {
     "generator": "headwater.bench.generator",
     "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
-    "openlineage-batch": "headwater.bench.openlineage_batch",
+    "openlineage": "headwater.bench.openlineage",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }

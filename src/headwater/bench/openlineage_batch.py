@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.result import Figure
 from headwater.generator import generate
 from headwater.jobs.articles import FIELDS
 from headwater.jobs.batch_write_raw_with_lineage import NAME, write_articles
@@ -46,15 +46,6 @@ class _Run:
 
     seconds: float
     peak_mb: float
-
-
-def measure(settings: Settings) -> BenchResult:
-    """Wall time with lineage over without, and the extra memory."""
-    load_before = load_now()
-    result = BenchResult("openlineage-batch", _RUNS)
-    result.figures += batch_figures(settings)
-    result.machine = machine_now(load_before)
-    return result
 
 
 def batch_figures(settings: Settings) -> list[Figure]:

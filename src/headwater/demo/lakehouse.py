@@ -20,7 +20,7 @@ from headwater.generator import KINDS, generate
 from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
-from headwater.openlineage.transport import CatalogClient
+from headwater.openlineage.transport import Answer, CatalogClient
 from headwater.services import up
 from headwater.spark import create_session
 
@@ -33,16 +33,24 @@ class _Catalog:
     """The service, asked as `curl` would."""
 
     def __init__(self, story: Story) -> None:
-        self._client = CatalogClient.from_settings(story.settings)
-        self.url = self._client.url
+        self._settings = story.settings
+        self.url = story.settings.catalog_url
 
     def get(self, path: str) -> Any:
         """The JSON of a successful answer; an empty object otherwise."""
-        answer = self._client.request("GET", f"/api/v1{path}")
+        answer = self._ask("GET", path)
         return json.loads(answer.text) if answer.status == 200 else {}
 
     def put(self, path: str, body: Mapping[str, Any]) -> int:
-        return self._client.request("PUT", f"/api/v1{path}", json.dumps(body).encode()).status
+        return self._ask("PUT", path, json.dumps(body).encode()).status
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        # Minutes lie between two questions, longer than a service keeps a connection.
+        client = CatalogClient.from_settings(self._settings)
+        try:
+            return client.request(method, f"/api/v1{path}", body)
+        finally:
+            client.close()
 
 
 def tell(story: Story) -> None:

@@ -84,7 +84,14 @@ class StreamOptions:
 
     def told_as(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> StreamQuery:
         """What the catalog hears of a query that is not run by a `LineageJob`."""
-        return StreamQuery(self.job_name, self.job_version, self.checkpoint, rows, outputs)
+        return StreamQuery(
+            self.job_name,
+            self.job_version,
+            self.checkpoint,
+            rows,
+            outputs,
+            finite=self.available_now,
+        )
 
     def _mode(self) -> Mode:
         if self.delivery == Individual.name:

@@ -75,7 +75,7 @@ class LineageRun:
         redact = Redactor.from_settings(settings)
         run = cls(emit, given.namespace, job_name, run_id, redact=redact, tell=tell)
         if given.parent_job and given.parent_job != job_name:
-            parent_run = str(given.parent_run_id or _derived(given.namespace, given.parent_job))
+            parent_run = _parent_run(given.parent_run_id, given.namespace, given.parent_job)
             run.add_run_facet(
                 "parent", facets.parent(parent_run, given.namespace, given.parent_job)
             )
@@ -201,6 +201,9 @@ def _merge(known: dict[DatasetName, Dataset], given: Sequence[Dataset]) -> None:
         known[name] = entry
 
 
-def _derived(namespace: str, job: str) -> uuid.UUID:
-    """A run for a parent that is known by its name only; the same for all of its children."""
-    return uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{job}")
+def _parent_run(given: str | None, namespace: str, job: str) -> str:
+    """Schedulers have ids of other forms, or none: then one that is the same for all children."""
+    try:
+        return str(uuid.UUID(given or ""))
+    except ValueError:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{job}/{given or ''}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -315,8 +314,8 @@ class LineageSettings(Section):
     parent_job: str | None = Field(
         None, description="Job that started these jobs, such as a scheduler's, by its name."
     )
-    parent_run_id: UUID | None = Field(
-        None, description="The run of that job. Without it one is derived from its name."
+    parent_run_id: str | None = Field(
+        None, description="The run of that job, a UUID. Without it one is derived from its name."
     )
     environment: str = Field("development", description="Where jobs run, as told to the catalog.")
     team: str | None = Field(None, description="Who owns the jobs.")

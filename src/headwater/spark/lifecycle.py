@@ -76,7 +76,7 @@ def run_until_stopped(
     Raises:
         QueryFailedError: the query failed; the next start goes on where it stopped.
     """
-    told, batches = _Told(report), _Batches(on_batch)
+    told, batches = _Told(report), Batches(on_batch)
     try:
         with stop.on_signals():
             while query.isActive and not stop.requested:
@@ -102,7 +102,7 @@ def run_until_stopped(
         raise
 
 
-class _Batches:
+class Batches:
     """Hands on what Spark tells of each micro-batch, once."""
 
     def __init__(self, hand_on: OnBatch | None) -> None:

@@ -51,6 +51,8 @@ class StreamQuery:
     # The first has the columns of the rows.
     outputs: Sequence[Dataset]
     roles: Roles = field(default_factory=Roles)
+    # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
+    finite: bool = False
     # Columns that are written. Default: all.
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
@@ -85,7 +87,7 @@ def tell_of_query(
         teller.end(error, stopped=not isinstance(error, Exception))
         raise
     else:
-        teller.end(None, stopped=stop.requested)
+        teller.end(None, stopped=stop.requested or not query.finite)
     finally:
         SPEAKING.discard(query.job_name)
 
@@ -131,7 +133,6 @@ class StreamTeller:
         self._run = LineageRun.from_settings(
             settings, emitter.emit, query.job_name, run_id, tell=say
         )
-        self.run = self._run
         self._progress = StreamProgress(query.roles)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
         self._access = threading.Lock()
@@ -277,6 +278,11 @@ def _listed(ranges: Ranges, servers: str) -> list[dict[str, Any]]:
         }
         for (topic, partition), (first, last) in sorted(ranges.items())
     ]
+
+
+def is_finite(trigger: Mapping[str, Any] | None) -> bool:
+    """Whether a query with this trigger ends by itself."""
+    return bool(trigger and {"availableNow", "once"} & trigger.keys())
 
 
 def topic_outputs(topics: Sequence[str], settings: Settings) -> list[Dataset]:
