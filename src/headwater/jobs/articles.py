@@ -7,6 +7,7 @@ streaming job, `batch_processed_at` and `processing_job` of the batch job, `line
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -63,7 +64,8 @@ MERGE_FROM_FILES = MergeRule(
 def table_schema() -> StructType:
     """The columns of the table; each may be null, as the jobs fill different ones."""
     columns = {**FIELDS, **OWN, COLUMN: TYPE}
-    return StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return cast(StructType, StructType.fromDDL(ddl))
 
 
 def article_rows(
