@@ -6,18 +6,19 @@ is kept while it runs: two readings of a changing source would not fit together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from headwater.deltafiles.writing import configured
 from headwater.errors import InputError
 
 _SOURCE = "headwater_merge_source"
 _PLACE = "_headwater_place"
 _SNAPSHOT = "spark.sql.iceberg.snapshot-property."
+_TASKS, _DEFAULT_TASKS, _LEAST_TASKS = "spark.sql.shuffle.partitions", "200", 16
 
 
 @dataclass(frozen=True)
@@ -65,27 +66,25 @@ def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]
     """Merge in one commit, whose snapshot carries the marks."""
     session = rows.sparkSession
     newest = rule.one_per_key(rows).persist()
-    try:
-        # Both readings of the merge begin at once: without this each would make the rows.
-        newest.count()
-        newest.createOrReplaceTempView(_SOURCE)
-        with _marked(session, marks):
+    # A statement has no options of its own; the session is the micro-batch's, or one job's.
+    chosen = {f"{_SNAPSHOT}{name}": value for name, value in marks.items()}
+    with configured(session, {**chosen, **_few_tasks(session)}):
+        try:
+            # Both readings of the merge begin at once: without this each would make the rows.
+            newest.count()
+            newest.createOrReplaceTempView(_SOURCE)
             session.sql(
                 f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
                 + rule.clauses()
             )
-    finally:
-        session.catalog.dropTempView(_SOURCE)
-        newest.unpersist()
+        finally:
+            session.catalog.dropTempView(_SOURCE)
+            newest.unpersist()
 
 
-@contextmanager
-def _marked(session: SparkSession, marks: Mapping[str, str]) -> Iterator[None]:
-    # A statement has no options of its own; the session is the micro-batch's, or one job's.
-    for name, value in marks.items():
-        session.conf.set(f"{_SNAPSHOT}{name}", value)
-    try:
-        yield
-    finally:
-        for name in marks:
-            session.conf.unset(f"{_SNAPSHOT}{name}")
+def _few_tasks(session: SparkSession) -> dict[str, str]:
+    """On one machine Spark's 200 tasks for each step take longer than their rows."""
+    context = session.sparkContext
+    if not (context.master or "").startswith("local") or session.conf.get(_TASKS) != _DEFAULT_TASKS:
+        return {}
+    return {_TASKS: str(max(_LEAST_TASKS, 2 * context.defaultParallelism))}
