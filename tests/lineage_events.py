@@ -21,7 +21,8 @@ def told(catalog: Catalog, job: str) -> list[Event]:
 
 def spooled(settings: Settings, job: str) -> list[Event]:
     """What waits of a job, in the order of time."""
-    lines = [line for path in segments_of(settings.spool_dir) for line in path.open("rb")]
+    files = [path.read_bytes() for path in segments_of(settings.spool_dir)]
+    lines = [line for content in files for line in content.splitlines(keepends=True)]
     events = [json.loads(text) for line in lines if (text := decode_line(line))]
     mine = [event for event in events if event["job"]["name"] == job]
     return sorted(mine, key=lambda event: str(event["eventTime"]))

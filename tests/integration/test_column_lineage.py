@@ -11,7 +11,7 @@ from pyspark.sql.window import Window
 
 from headwater.spark.lineage.columns import PlanColumns, plan_columns
 from headwater.spark.lineage.plan import parse_plan
-from headwater.spark.lineage.values import Value, everything
+from headwater.spark.lineage.values import Value
 
 pytestmark = pytest.mark.spark
 
@@ -28,15 +28,15 @@ def told(plan: PlanColumns) -> Found:
     found: Found = {}
 
     def add(name: str, value: Value) -> None:
-        if value.parts:
-            for part, each in value.parts.items():
-                add(f"{name}.{part}", each)
+        for part, each in (value.parts or {}).items():
+            add(f"{name}.{part}", each)
+        if value.parts and not value.inputs:
             return
         found[name] = {
             f"{at.leaf}:{'.'.join(at.path)}": {
                 way.subtype + ("+masked" if way.masking else "") for way in ways
             }
-            for at, ways in everything(value).items()
+            for at, ways in value.inputs.items()
         }
 
     for column in plan.columns:
@@ -101,6 +101,13 @@ def test_columns_are_followed_through_every_step(spark: SparkSession) -> None:
         "first": {"0:page": same, "0:id": same},
         "hashed": {"0:id": {"TRANSFORMATION+masked"}},
         "one": {},
+    }
+
+    # JSON in one branch and other text in the other: both are told.
+    mixed = F.when(F.col("n") > 1, F.to_json(F.struct("page"))).otherwise(F.col("value"))
+    assert told(look(visits.select(mixed.alias("value")))) == {
+        "value.page": {"0:page": same, "0:n": {"CONDITIONAL"}},
+        "value": {"0:value": same, "0:n": {"CONDITIONAL"}},
     }
 
     joined = visits.join(ads, "page", "left").where("n > 3").select("id", "ad")

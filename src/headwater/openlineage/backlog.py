@@ -18,6 +18,7 @@ from headwater.openlineage.spool import (
     SUFFIX,
     Spool,
     decode_line,
+    is_alive,
     read_sent,
     segment_name,
 )
@@ -201,18 +202,6 @@ def owners(root: Path) -> Iterator[Path]:
     """The folders of all processes that have left something, or still write."""
     for path in root.glob("*/" + LOCK_FILE):
         yield path.parent
-
-
-def is_alive(folder: Path) -> bool:
-    """Whether the process that writes here still does."""
-    try:
-        with (folder / LOCK_FILE).open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
 
 
 def count_refused(root: Path) -> int:

@@ -254,11 +254,14 @@ def _age(path: Path) -> tuple[float, str]:
 def _is_written(path: Path) -> bool:
     """Whether another process that lives may still write to this file."""
     newest = max(path.parent.glob(f"*{SUFFIX}"), default=path)
-    if path != newest:
-        return False
+    return path == newest and is_alive(path.parent)
+
+
+def is_alive(folder: Path) -> bool:
+    """Whether the process that writes here still does."""
     try:
-        with (path.parent / LOCK_FILE).open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with (folder / LOCK_FILE).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
     except BlockingIOError:
         return True

@@ -139,8 +139,9 @@ def _add_fields(
     if value.parts and depth < _DEEPEST:
         for part, each in value.parts.items():
             _add_fields(fields, f"{name}.{part}", each, leaves, depth + 1)
-        return
-    inputs = everything(value)
+        inputs = value.inputs
+    else:
+        inputs = everything(value)
     listed = [entry for at, ways in inputs.items() for entry in _input_fields(at, ways, leaves)]
     if listed:
         fields[name] = {"inputFields": listed}
@@ -201,10 +202,8 @@ def _tell_input_fields(
 
 
 def _parts(value: Value) -> Iterator[Value]:
-    if value.parts is None:
-        yield value
-        return
-    for part in value.parts.values():
+    yield value
+    for part in (value.parts or {}).values():
         yield from _parts(part)
 
 

@@ -34,6 +34,7 @@ Inputs = Mapping[Field, frozenset[Way]]
 class Value:
     """What is known of a column, or of a part of one."""
 
+    # Of the whole; what is known of its parts stands there.
     inputs: Inputs = field(default_factory=dict)
     # Of a struct, or of JSON text: its parts.
     parts: Mapping[str, Value] | None = None
@@ -63,7 +64,7 @@ class Value:
         if isinstance(schema, dict) and schema.get("type") == "struct":
             fields = schema.get("fields") or ()
             parts = {each["name"]: self._field(each) for each in fields}
-            return replace(self, parts=parts, type=schema)
+            return Value(parts=parts, type=schema)
         return replace(self, parts=None, type=schema)
 
     def _field(self, each: Mapping[str, Any]) -> Value:
@@ -84,13 +85,10 @@ def merged(values: Iterable[Value]) -> Value:
         for found, ways in value.inputs.items():
             inputs[found] = inputs.get(found, frozenset()) | ways
     with_parts = [value.parts for value in known if value.parts is not None]
-    parts = None
-    # A branch without anything, such as null, has no say in what the parts are.
-    if with_parts and all(value.parts is not None or not value.inputs for value in known):
-        names = dict.fromkeys(name for found in with_parts for name in found)
-        parts = {
-            name: merged(found[name] for found in with_parts if name in found) for name in names
-        }
+    names = dict.fromkeys(name for found in with_parts for name in found)
+    parts = {
+        name: merged(found[name] for found in with_parts if name in found) for name in names
+    } or None
     kind = next((value.type for value in known if value.type is not None), None)
     return Value(inputs, parts, kind)
 
@@ -109,13 +107,13 @@ def made_from(
 
 def depending(value: Value, on: Value, subtype: str) -> Value:
     """The value, and that something decides about it."""
-    inputs = dict(value.inputs)
-    for found in everything(on):
-        way = frozenset({Way(INDIRECT, subtype)})
-        inputs[found] = inputs.get(found, frozenset()) | way
-    parts = value.parts
+    inputs, parts = dict(value.inputs), value.parts
     if parts is not None:
         parts = {name: depending(part, on, subtype) for name, part in parts.items()}
+    if inputs or parts is None:
+        for found in everything(on):
+            way = frozenset({Way(INDIRECT, subtype)})
+            inputs[found] = inputs.get(found, frozenset()) | way
     return replace(value, inputs=inputs, parts=parts)
 
 
@@ -123,11 +121,11 @@ def everything(value: Value) -> Inputs:
     """All that a value and its parts depend on."""
     if value.parts is None:
         return value.inputs
-    inputs: dict[Field, frozenset[Way]] = {}
+    inputs = dict(value.inputs)
     for part in value.parts.values():
         for found, ways in everything(part).items():
             inputs[found] = inputs.get(found, frozenset()) | ways
-    return inputs or value.inputs
+    return inputs
 
 
 def _behind(way: Way, subtype: str, masking: bool, description: str) -> Way:
