@@ -33,6 +33,7 @@
     │   └── DeliveryError          records that were not acknowledged
     ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
     ├── CheckFailedError           a check ran and found something wrong    exit 1
+    │   └── ExpectationFailedError  a row broke what was expected, and ended its write
     ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
     ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
     ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
@@ -188,6 +189,10 @@ class QueryFailedError(HeadwaterError):
 
 class CheckFailedError(HeadwaterError):
     """A check ran to its end and found something wrong."""
+
+
+class ExpectationFailedError(CheckFailedError):
+    """A row broke an expectation of the severity `fail`."""
 
 
 class InternalError(HeadwaterError):

@@ -13,7 +13,8 @@ and delivers exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,8 +34,9 @@ from headwater.delivery.rows import (
 from headwater.delivery.sink import Target, location_of
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
-from headwater.openlineage.events import Dataset
+from headwater.openlineage.events import Dataset, kafka_topic
 from headwater.openlineage.progress import Roles
+from headwater.quality import Expectation, Quality, enforced
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
@@ -91,6 +93,7 @@ class LineageJob:
         self._topics: list[str] = []
         self._beside: set[str] = set()
         self._partitions: list[int] = []
+        self._quality: list[Quality] = []
         self.spark: SparkSession = create_session(
             name,
             self._settings,
@@ -129,6 +132,37 @@ class LineageJob:
         )
         return with_lineage(stream)
 
+    def expect(
+        self,
+        rows: DataFrame,
+        expectations: Sequence[Expectation] = (),
+        *,
+        name: str | None = None,
+        columns: Sequence[str] | None = None,
+        topic: str | None = None,
+    ) -> DataFrame:
+        """The same rows, measured as they are written: counts, bounds and expectations, which the
+        catalog shows with the output.
+
+        Args:
+            name: of these rows; without it that of the job, with a number from the second on.
+            columns: those to measure. Default: the first ones.
+            topic: the input whose rows they are, with which they are shown instead.
+
+        Raises:
+            InputError: a column is missing, or an expectation can't be evaluated.
+        """
+        number = len(self._quality) + 1
+        quality = Quality(
+            name or (self._name if number == 1 else f"{self._name} {number}"),
+            expectations,
+            columns=columns,
+            dataset=(topic and kafka_topic(self._settings.bootstrap_servers, topic)) or None,
+            settings=self._settings,
+        )
+        self._quality.append(quality)
+        return quality.measure(rows)
+
     def write(
         self,
         records: DataFrame,
@@ -156,6 +190,7 @@ class LineageJob:
             InputError: a column is missing.
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
+            ExpectationFailedError: a row broke an expectation of the severity `fail`.
         """
         check_topic_columns(records, topic)
         late = (topic + LATE_SUFFIX,) if late_output else ()
@@ -177,7 +212,10 @@ class LineageJob:
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
         told_as = self._told_as(records, topics, is_finite(trigger))
-        deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch, told_as)
+        with self._enforced():
+            deliver(
+                self.spark, rows, target, self._mode, self._settings, self._say, on_batch, told_as
+            )
 
     def write_table(
         self,
@@ -199,6 +237,7 @@ class LineageJob:
             InputError: a column is missing.
             LineageTableError: the table has other columns.
             QueryFailedError: the query failed; the next start goes on where it stopped.
+            ExpectationFailedError: a row broke an expectation of the severity `fail`.
         """
         check_table_columns(rows, table)
         target = table_of(self.spark, table, table_format)
@@ -213,6 +252,7 @@ class LineageJob:
         told_as = self._told_as_table(rows, output, is_finite(trigger))
         stop = StopSignal()
         with (
+            self._enforced(),
             lease_if_local(self._checkpoint, self.spark),
             stop.on_signals(),
             tell_of_query(told_as, run_id, self._settings, stop, say=self._say) as on_batch,
@@ -226,6 +266,15 @@ class LineageJob:
                 .start()
             )
             run_until_stopped(query, stop, self._settings, self._say, on_batch)
+
+    @contextmanager
+    def _enforced(self) -> Iterator[None]:
+        """What was expected holds for this query, and no longer."""
+        try:
+            with enforced(*self._quality):
+                yield
+        finally:
+            self._quality.clear()
 
     def _told_as(self, records: DataFrame, topics: tuple[str, ...], finite: bool) -> StreamQuery:
         """What the catalog hears of a query that writes topics."""
@@ -246,6 +295,7 @@ class LineageJob:
             roles,
             finite,
             columns=("key", "value"),
+            quality=tuple(self._quality),
         )
 
     def _told_as_table(self, rows: DataFrame, output: Dataset, finite: bool) -> StreamQuery:
@@ -259,6 +309,7 @@ class LineageJob:
             roles,
             finite,
             whole=(LINEAGE_COLUMN,),
+            quality=tuple(self._quality),
         )
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:

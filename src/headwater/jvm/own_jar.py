@@ -1,4 +1,4 @@
-"""Headwater's own Java: a sink and a function for Spark, compiled once per machine.
+"""Headwater's own Java: what Spark needs inside the JVM, compiled once per machine.
 
 The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
 The result lies in the cache beside the jars it was made from, named after their content.
@@ -21,10 +21,17 @@ from headwater.jvm.java import find_java
 from headwater.jvm.versions import SPARK_VERSIONS, jar_group
 from headwater.settings import Settings
 
-# Connectors with Java of Headwater's own, each beside the Python that uses it; it is compiled
-# against the connector's jars.
+# Java of Headwater's own, each beside the Python that uses it, compiled against a connector's
+# jars. The first is part of every session; it needs those of Kafka only where it uses them.
+_EVERYWHERE = "kafka"
 _FOLDERS = {
-    "kafka": ("archive/java", "delivery/java", "enrichment/java"),
+    _EVERYWHERE: (
+        "archive/java",
+        "cost/java",
+        "delivery/java",
+        "enrichment/java",
+        "quality/java",
+    ),
     "openlineage": ("spark/lineage/java",),
 }
 _LANGUAGE = "17"
@@ -38,12 +45,13 @@ def session_jars(
 ) -> list[Path]:
     """All jars that a session with these connectors needs, fetched or made if need be."""
     names = tuple(connectors)
-    own = [ensure_own_jar(settings, watch, name) for name in names if name in _FOLDERS]
-    return [*ensure_jars(names, settings, watch), *own]
+    own = [_EVERYWHERE, *(name for name in names if name in _FOLDERS and name != _EVERYWHERE)]
+    made = [ensure_own_jar(settings, watch, name) for name in own]
+    return [*ensure_jars(names, settings, watch), *made]
 
 
 def ensure_own_jar(
-    settings: Settings, watch: Watcher = unwatched, connector: str = "kafka"
+    settings: Settings, watch: Watcher = unwatched, connector: str = _EVERYWHERE
 ) -> Path:
     """The path of a connector's own jar, compiled if it is not in the cache yet.
 

@@ -25,6 +25,7 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
+from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
     ArticlesSettings,
@@ -89,6 +90,8 @@ class Settings(BaseSettings):
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
     lineage: LineageSettings = LineageSettings()
+    quality: QualitySettings = QualitySettings()
+    cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")

@@ -28,9 +28,11 @@ from headwater.openlineage.open_runs import OpenRun, OpenRunNote
 from headwater.openlineage.progress import OBSERVED, Ranges, Roles, StreamProgress
 from headwater.openlineage.run import LineageRun
 from headwater.openlineage.tables import delta_table, iceberg_table
+from headwater.quality import Quality
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, StopSignal
 from headwater.spark.lineage.description import Description, describe, with_facets
+from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.sources import topic_dataset
 
 Say = Callable[[str], None]
@@ -57,6 +59,8 @@ class StreamQuery:
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
     whole: Sequence[str] = ()
+    # What measures the rows.
+    quality: Sequence[Quality] = ()
 
 
 @contextmanager
@@ -82,7 +86,8 @@ def tell_of_query(
     teller.start()
     SPEAKING.add(query.job_name)
     try:
-        yield teller.behind(on_batch)
+        with teller.measures.counting():
+            yield teller.behind(on_batch)
     except BaseException as error:
         teller.end(error, stopped=not isinstance(error, Exception))
         raise
@@ -133,6 +138,8 @@ class StreamTeller:
         self._run = LineageRun.from_settings(
             settings, emitter.emit, query.job_name, run_id, tell=say
         )
+        output = name_of(query.outputs[0]) if query.outputs else None
+        self.measures = Measures(self._run, query.quality, output, settings, say)
         self._progress = StreamProgress(query.roles)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
         self._access = threading.Lock()
@@ -173,6 +180,7 @@ class StreamTeller:
             with self._access:
                 self._progress.add(progress)
                 seen = self._progress.topics_read | self._progress.topics_written
+            self.measures.add(progress)
             if not seen <= self._topics:
                 self._news.set()
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -184,6 +192,7 @@ class StreamTeller:
         self._over.set()
         self._news.set()
         self._thread.join(self._settings.lineage.emit_seconds)
+        self.measures.end(error)
         self._add_progress()
         if stopped:
             self._run.abort()
@@ -202,6 +211,7 @@ class StreamTeller:
             self._news.clear()
             if not self._over.is_set():
                 self._add_progress()
+                self.measures.tell()
                 self._run.running()
 
     def _add_progress(self) -> None:
@@ -234,7 +244,8 @@ class StreamTeller:
             run.add_output_facet(name, "outputStatistics", facets.output_statistics(rows))
         if not rows_out and self._query.outputs and "rowsOut" in counts:
             name = name_of(self._query.outputs[0])
-            statistics = facets.output_statistics(counts["rowsOut"])
+            size = self.measures.bytes_written()
+            statistics = facets.output_statistics(counts["rowsOut"], size)
             run.add_output_facet(name, "outputStatistics", statistics)
 
     def _outputs(self) -> list[Dataset]:
