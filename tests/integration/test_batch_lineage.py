@@ -142,6 +142,7 @@ def test_the_batch_job_is_in_the_catalog_with_all_that_the_seed_shows(
     statistics = output["facets"]["outputStatistics"]
     assert statistics["rowCount"] == ARTICLES
     assert statistics["size"] > 0
+    assert done["facets"]["headwater_cost"]["coreSeconds"] > 0
 
     # Nobody asked for a job that counts.
     names = [each["name"] for each in catalog.get("/namespaces/neuronews/jobs")["jobs"]]

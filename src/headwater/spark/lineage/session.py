@@ -15,7 +15,7 @@ import logging
 import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,7 @@ from headwater.spark.lineage.configuration import (
     lineage_configuration,
 )
 from headwater.spark.lineage.listener import track_streaming
+from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.relay import Relay
 from headwater.spark.session import create_session
 
@@ -65,6 +66,10 @@ class _Application:
         self.lineage = ApplicationLineage(run, datetime.now(UTC))
         self._relay = Relay(spark, self.lineage.take, _log.warning)
         self._relay.start()
+        self._measures = Measures(run, (), None, settings, _log.warning)
+        # What this thread does from now on counts.
+        self._counting = ExitStack()
+        self._counting.enter_context(self._measures.counting())
         # Streaming queries are told of, too, each as a run of its own.
         self._streams = track_streaming(spark, settings, say=_log.warning)
         self._ended = False
@@ -82,7 +87,10 @@ class _Application:
             if self._streams is not None and not self.spark.streams.active:
                 self.spark.streams.removeListener(self._streams)
         self._relay.stop(self.settings.lineage.close_seconds)
+        self._measures.end(error)
         self.lineage.finish(error)
+        with suppress(Exception):
+            self._counting.close()
         if self._emitter is not None:
             self._emitter.close()
 
