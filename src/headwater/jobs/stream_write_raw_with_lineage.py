@@ -6,7 +6,6 @@ deletes its article. What is no article goes to `<topic>-dead-letter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,8 +38,8 @@ from headwater.spark import StopSignal, create_session, read_topic_stream, run_u
 from headwater.spark.lineage.metadata import job_facets
 from headwater.spark.lineage.streaming import counted, table_output, tell_of_query
 from headwater.tables.column import Maker
-from headwater.tables.registry import register
-from headwater.tables.writer import check_columns, stored, table_of, writer_of
+from headwater.tables.registry import KnownTable, register
+from headwater.tables.writer import Table, check_columns, stored, table_of, writer_of
 
 NAME = "StreamWriteRawWithLineage"
 _PARTITIONS = 2
@@ -66,84 +65,65 @@ def main(settings: Settings, options: StreamOptions) -> None:
     settings = settings.model_copy(update={"kafka": kafka})
     options = _with_settings(options, settings)
     topic, name = options.input_topic, options.own["table"] or settings.articles.table
-    letters = dead_letter_topic(topic)
     if settings.jobs.create_topics:
-        for each in (topic, letters):
+        for each in (topic, dead_letter_topic(topic)):
             ensure_topic(each, _PARTITIONS, settings)
     options.say(f"{topic} -> {name}, starting Spark")
     spark = create_session(
         options.job_name, settings, connectors=("kafka", "iceberg"), watch=options.watch_download
     )
-    run_id = new_run_id()
-    maker = Maker(options.job_name, options.job_version, run_id)
-    limit = str(options.own["max_records_per_batch"])
+    maker = Maker(options.job_name, options.job_version, new_run_id())
     records = read_topic_stream(
         spark,
         topic,
         settings,
         starting_offsets=options.starting_offsets,
-        maxOffsetsPerTrigger=limit,
+        maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
     )
     parsed = parse_json(with_lineage(records), FIELDS, required=REQUIRED)
-    articles = articles_of(parsed, maker)
     table = table_of(spark, name, "iceberg")
-    kept = stored(articles.drop(DELETED), maker, 0)
-    table.ensure(table_schema(), PARTITIONED_BY)
-    check_columns(table, kept)
-    known = table.known()
-    register(known, settings)
-    describe_job(
-        options.job_name,
-        job_facets(
-            settings,
-            options.job_name,
-            source_system="kafka",
-            target_system="iceberg",
-            description="News articles from a topic, merged by id",
-            location=Path(__file__),
-        ),
-    )
+    rows = articles_of(parsed, maker).drop(DELETED)
+    known = _prepare(table, rows, maker, settings)
+    _describe(options, settings)
     output = table_output(known.name, known.location, "iceberg")
-    told_as = replace(options.told_as(articles.drop(DELETED), [output]), whole=(LINEAGE_COLUMN,))
-    write = writer_of(table, maker, MERGE_FROM_TOPIC)
-    set_aside = _letter_writer(
-        spark,
-        Target(
-            options.job_name,
-            options.job_version,
-            options.checkpoint,
-            (topic, letters),
-            options.trigger_arguments(),
-        ),
-        run_id,
-        settings,
-    )
-
-    def write_batch(rows: DataFrame, batch: int) -> None:
-        # Read once from Kafka, looked at twice.
-        rows.persist()
-        try:
-            set_aside(rows.where(F.col(ERROR_COLUMN).isNotNull()), batch)
-            write(articles_of(rows, maker), batch)
-        finally:
-            rows.unpersist()
-
+    told_as = replace(options.told_as(rows, [output]), whole=(LINEAGE_COLUMN,))
+    run_id = str(maker.run_id)
     stop = StopSignal()
     with (
         stop.on_signals(),
         lease_if_local(options.checkpoint, spark),
         tell_of_query(told_as, run_id, settings, stop, say=options.say) as on_batch,
+        ArticleBatches(spark, table, maker, options, settings) as batches,
     ):
         query = (
             counted(parsed, settings)
-            .writeStream.foreachBatch(write_batch)
+            .writeStream.foreachBatch(batches.write)
             .option("checkpointLocation", location_of(options.checkpoint))
             .queryName(options.job_name)
             .trigger(**options.trigger_arguments())
             .start()
         )
         run_until_stopped(query, stop, settings, options.say, on_batch)
-        close_producers_of(spark, run_id)
+
+
+def _prepare(table: Table, rows: DataFrame, maker: Maker, settings: Settings) -> KnownTable:
+    table.ensure(table_schema(), PARTITIONED_BY)
+    check_columns(table, stored(rows, maker, 0))
+    known = table.known()
+    register(known, settings)
+    return known
+
+
+def _describe(options: StreamOptions, settings: Settings) -> None:
+    facets = job_facets(
+        settings,
+        options.job_name,
+        source_system="kafka",
+        target_system="iceberg",
+        description="News articles from a topic, merged by id",
+        location=Path(__file__),
+    )
+    describe_job(options.job_name, facets)
 
 
 def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
@@ -156,7 +136,7 @@ def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
     return replace(options, input_topic=topic, checkpoint=place)
 
 
-def articles_of(parsed: DataFrame, maker: Maker) -> DataFrame:
+def articles_of(parsed: DataFrame, maker: Maker, *, told: bool = True) -> DataFrame:
     """Rows of the table, and of tombstones the id that is to be deleted."""
     tombstone = F.col("value").isNull()
     good = parsed.where(
@@ -164,7 +144,7 @@ def articles_of(parsed: DataFrame, maker: Maker) -> DataFrame:
     )
     article = {name: F.col("data")[name] for name in FIELDS}
     article["id"] = F.when(tombstone, F.col("key").cast("string")).otherwise(article["id"])
-    rows = article_rows(
+    return article_rows(
         good.withColumn(DELETED, tombstone),
         article,
         F.col(LINEAGE_COLUMN),
@@ -172,25 +152,68 @@ def articles_of(parsed: DataFrame, maker: Maker) -> DataFrame:
         kafka_offset=F.col("offset"),
         processed_at=F.current_timestamp(),
         lineage_job_id=F.lit(maker.run_id),
-        lineage_enabled=F.lit(True),
+        lineage_enabled=F.lit(told),
     )
-    return rows
 
 
-def _letter_writer(
-    spark: SparkSession, target: Target, run_id: str, settings: Settings
-) -> Callable[[DataFrame, int], None]:
-    """Sends bad records to the dead letter; in a batch that runs again once more, with the same
-    record ids."""
-    options = delivery_mode("idempotent").options()
-    limit = settings.jobs.max_value_bytes
+class ArticleBatches:
+    """Writes micro-batches: articles to the table, what is none to the dead letter.
 
-    def send(bad: DataFrame, batch: int) -> None:
-        if not bad.isEmpty():
-            rows = rows_to_send(bad, target.topics, limit)
-            send_batch(rows, target, run_id, batch, options, settings, own_headers={})
+    A batch that runs again finds its commit in the table, and sends its dead letters once more,
+    with the same record ids.
+    """
 
-    return send
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        maker: Maker,
+        options: StreamOptions,
+        settings: Settings,
+    ) -> None:
+        self._spark = spark
+        self._maker = maker
+        self._run_id = str(maker.run_id)
+        self._settings = settings
+        self._merge = writer_of(table, maker, MERGE_FROM_TOPIC)
+        self._letters = Target(
+            options.job_name,
+            options.job_version,
+            options.checkpoint,
+            (options.input_topic, dead_letter_topic(options.input_topic)),
+            options.trigger_arguments(),
+        )
+
+    def __enter__(self) -> ArticleBatches:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        close_producers_of(self._spark, self._run_id)
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        """For `foreachBatch`."""
+        # Read once from Kafka, looked at twice.
+        rows.persist()
+        try:
+            self._set_aside(rows.where(F.col(ERROR_COLUMN).isNotNull()), batch)
+            told = self._settings.tells_of(self._maker.job_name)
+            self._merge(articles_of(rows, self._maker, told=told), batch)
+        finally:
+            rows.unpersist()
+
+    def _set_aside(self, bad: DataFrame, batch: int) -> None:
+        if bad.isEmpty():
+            return
+        limit = self._settings.jobs.max_value_bytes
+        send_batch(
+            rows_to_send(bad, self._letters.topics, limit),
+            self._letters,
+            self._run_id,
+            batch,
+            delivery_mode("idempotent").options(),
+            self._settings,
+            own_headers={},
+        )
 
 
 if __name__ == "__main__":
