@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import runpy
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.catalog_support import Catalog, fresh_database
+from tests.support import environment
 
 from headwater.errors import InputError
 from headwater.generator import generate
@@ -33,6 +36,7 @@ pytestmark = pytest.mark.spark
 
 JOB = "BatchWriteRawWithLineage"
 ARTICLES = 40
+NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
 
 
 @pytest.fixture
@@ -244,3 +248,21 @@ def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
     assert "spark.openlineage.transport.url" not in found.spark
     for key in ("spark.extraListeners", "spark.plugins"):
         assert key not in dict(session_configuration(("openlineage",), quiet))
+
+
+def test_the_seeds_own_job_file_tells_where_its_code_lies(
+    spark: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "demo.example.articles_raw"
+    given = environment(settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(NEURONEWS)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path("jobs/spark/batch_write_raw_with_lineage.py", run_name="__main__")
+    finish_lineage()
+    assert spark.table(table).count() == 20
+    job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
+    assert job["location"] == "jobs/spark/batch_write_raw_with_lineage.py"
+    assert job["description"] == "Batch job with OpenLineage tracking"
+    assert job["latestRun"]["state"] == "COMPLETED"
