@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.bench.copying import Copy, new_topic, time_copies
+from headwater.bench.openlineage_batch import batch_figures
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
 from headwater.generator import generate
 from headwater.jobs.visits_reducer_job import reduce_visits
@@ -47,6 +48,7 @@ def measure(settings: Settings) -> BenchResult:
     load = load_now()
     result = BenchResult("openlineage", _REPEATS)
     result.figures += measure_streaming(settings)
+    result.figures += batch_figures(settings)
     result.machine = machine_now(load)
     return result
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.openlineage import facets
+from headwater.openlineage.described import described
 from headwater.openlineage.events import (
     ENDS,
     Dataset,
@@ -83,6 +84,8 @@ class LineageRun:
         known = {"team": given.team, "project": given.project, "environment": given.environment}
         values = {key: value for key, value in known.items() if value}
         run.add_job_facet("tags", facets.tags("Job", values))
+        for name, facet in described(job_name).items():
+            run.add_job_facet(name, facet)
         for name, fields in given.run_facets.items():
             run.add_run_facet(name, facets.custom(fields, "run"))
         for name, fields in given.job_facets.items():

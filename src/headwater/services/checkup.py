@@ -37,11 +37,23 @@ def check_up(settings: Settings) -> Iterator[Finding]:
         ("spark", _spark),
         ("jars", _jars),
         ("disk", _disk),
+        ("listener", _listener),
     ]
     for name, check in checks:
         yield _find(name, check, settings)
     yield from _services(settings)
     yield from _lineage(settings)
+
+
+def check_up_spark(settings: Settings) -> Iterator[Finding]:
+    """Start Spark, write a few rows, and see their lineage arrive."""
+
+    def arrives(settings: Settings) -> str:
+        from headwater.spark.lineage.validation import check_write_arrives
+
+        return check_write_arrives(settings)
+
+    yield _find("lineage", arrives, settings)
 
 
 def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
@@ -90,6 +102,15 @@ def _jars(settings: Settings) -> str:
 def _disk(settings: Settings) -> str:
     check_free_space(settings.home_dir, settings)
     return f"more than {settings.services.min_free_mb} MiB free at {settings.home_dir}"
+
+
+def _listener(settings: Settings) -> str:
+    if not settings.lineage.enabled:
+        return "not needed: lineage is switched off (lineage.enabled)"
+    # Imports pyspark.
+    from headwater.spark.lineage.validation import check_listener_jar
+
+    return check_listener_jar(settings)
 
 
 def _lineage(settings: Settings) -> Iterator[Finding]:

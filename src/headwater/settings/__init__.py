@@ -11,6 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from headwater.errors import SettingError
 from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
+    ArticlesSettings,
     CatalogSettings,
     IcebergSettings,
     IndexSettings,
@@ -54,6 +56,10 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
     "ENVIRONMENT": ("lineage", "environment"),
     "JAVA_HOME": ("jvm", "java_home"),
+    "SCRAPED_DATA_PATH": ("articles", "files"),
+    "KAFKA_TOPIC": ("articles", "topic"),
+    "ICEBERG_TABLE": ("articles", "table"),
+    "CHECKPOINT_LOCATION": ("articles", "checkpoint"),
 }
 
 
@@ -80,6 +86,7 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
+    articles: ArticlesSettings = ArticlesSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
     lineage: LineageSettings = LineageSettings()
@@ -121,6 +128,11 @@ class Settings(BaseSettings):
         """Where lineage goes: the user's own service, or the local one."""
         scheme = "https" if self.catalog.tls_certificate else "http"
         return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
+
+    def tells_of(self, job_name: str) -> bool:
+        """Whether a job of this name emits lineage events."""
+        off = self.lineage.off_for
+        return self.lineage.enabled and not any(fnmatchcase(job_name, each) for each in off)
 
     @property
     def spool_dir(self) -> Path:

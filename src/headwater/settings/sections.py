@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
 class Section(BaseModel):
@@ -214,8 +214,54 @@ class IcebergSettings(Section):
     """The Iceberg catalog of the sessions that Headwater starts."""
 
     catalog: str = Field("demo", pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="Its name in SQL.")
-    warehouse: Path | None = Field(
-        None, description="Folder of its tables. Default: `warehouse` in `home`."
+    type: Literal["hadoop", "jdbc", "rest"] = Field(
+        "hadoop",
+        description="Where it keeps its tables' names: in a folder, a database, a service.",
+    )
+    uri: str | None = Field(
+        None,
+        min_length=1,
+        description="Of a `jdbc` catalog its database, such as `jdbc:postgresql://host/lake`; of a "
+        "`rest` catalog its address.",
+    )
+    warehouse: str | None = Field(
+        None,
+        min_length=1,
+        description="Where its tables lie: a folder, or a URI such as `s3a://bucket/lake`. Of a "
+        "`rest` catalog a name that it knows. Default: `warehouse` in `home`.",
+    )
+    # Passwords and tokens are among these: not in a repr.
+    options: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Further properties of the catalog, such as `jdbc.user` or `token`.",
+    )
+
+    @model_validator(mode="after")
+    def _needs_its_address(self) -> IcebergSettings:
+        if self.type != "hadoop" and self.uri is None:
+            raise ValueError(f"a {self.type} catalog needs its address: set `iceberg.uri`")
+        return self
+
+
+class ArticlesSettings(Section):
+    """The two jobs that write news articles to an Iceberg table."""
+
+    files: str = Field(
+        "data/scraped/latest/*.csv",
+        min_length=1,
+        description="CSV files that `batch_write_raw_with_lineage` reads.",
+    )
+    topic: str = Field(
+        "articles.raw.v1",
+        min_length=1,
+        description="Topic that `stream_write_raw_with_lineage` reads.",
+    )
+    table: str = Field("demo.news.articles_raw", min_length=1, description="Table that both write.")
+    checkpoint: str | None = Field(
+        None,
+        min_length=1,
+        description="Checkpoint of the streaming job. Default: below `checkpoints` in `home`.",
     )
 
 
@@ -256,6 +302,11 @@ class LineageSettings(Section):
 
     enabled: bool = Field(
         True, description="Whether jobs emit events. Row lineage in headers does not depend on it."
+    )
+    off_for: list[str] = Field(
+        [],
+        description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
+        "and any character.",
     )
     namespace: str = Field(
         "neuronews", min_length=1, description="Namespace of jobs and their runs."
@@ -315,4 +366,7 @@ class TestingSettings(Section):
 
     fault_points: str = Field(
         "", description="Faults to produce, as `point=action[@count]`, separated by commas."
+    )
+    bench_share: float = Field(
+        1.0, gt=0, le=1, description="Share of a long measurement's size, for trying it."
     )

@@ -76,7 +76,8 @@ def tell_of_query(
 
     With lineage switched off nothing happens here, and `on_batch` is handed back as it is.
     """
-    emitter = emitter_of(settings, say) if query is not None else None
+    told = query is not None and settings.tells_of(query.job_name)
+    emitter = emitter_of(settings, say) if told else None
     if query is None or emitter is None:
         yield on_batch
         return
