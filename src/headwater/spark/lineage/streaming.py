@@ -57,12 +57,12 @@ class StreamQuery:
     roles: Roles = field(default_factory=Roles)
     # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
     finite: bool = False
+    # Records that were gone before they could be read; the job adds to them while it runs.
+    gaps: list[Gap] = field(default_factory=list)
     # Columns that are written. Default: all.
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
     whole: Sequence[str] = ()
-    # Records that were gone before they could be read; the job adds to them while it runs.
-    gaps: list[Gap] = field(default_factory=list)
 
 
 @contextmanager
