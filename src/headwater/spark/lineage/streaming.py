@@ -8,13 +8,14 @@ micro-batch costs only the adding up of what Spark says of it.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import pyspark
 from pyspark.sql import DataFrame
@@ -119,6 +120,24 @@ def _describe(query: StreamQuery, settings: Settings) -> Description:
     )
 
 
+P = ParamSpec("P")
+
+
+def _harmless(
+    method: Callable[Concatenate[StreamTeller, P], None],
+) -> Callable[Concatenate[StreamTeller, P], None]:
+    """Whatever goes wrong with lineage, the query does not hear of it."""
+
+    @functools.wraps(method)
+    def call(self: StreamTeller, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            self.say(f"the lineage of this run is not whole: {type(error).__name__}: {error}")
+
+    return call
+
+
 class StreamTeller:
     """Tells the events of one run of a streaming query."""
 
@@ -131,6 +150,7 @@ class StreamTeller:
         found: Description,
         say: Say = lambda line: None,
     ) -> None:
+        self.say = say
         self._query = query
         self._settings = settings
         self._emitter = emitter
@@ -148,6 +168,7 @@ class StreamTeller:
             OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
         )
 
+    @_harmless
     def start(self) -> None:
         """Tell of the start, and of the end of a run that was killed."""
         run, interval = self._run, self._settings.lineage.interval_seconds
@@ -185,11 +206,13 @@ class StreamTeller:
             # Another form of progress than this Spark's.
             return
 
+    @_harmless
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
         self._over.set()
         self._news.set()
-        self._thread.join(self._settings.lineage.emit_seconds)
+        if self._thread.is_alive():
+            self._thread.join(self._settings.lineage.emit_seconds)
         self._add_progress()
         if stopped:
             self._run.abort()
@@ -201,6 +224,7 @@ class StreamTeller:
             self._note.clear()
         self._emitter.close()
 
+    @_harmless
     def _tell_on(self) -> None:
         interval = self._settings.lineage.interval_seconds
         while not self._over.is_set():
