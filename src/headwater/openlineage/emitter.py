@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -118,11 +119,13 @@ class Emitter:
                 self._closed = True
                 return True
             self._closed = True
+        deadline = time.monotonic() + seconds
         # The writer ends behind the last event; when its disk hangs, it is left behind.
         with suppress(queue.Full):
             self._queue.put(None, timeout=seconds)
-        self._writer.join(seconds)
-        delivered = self._sender.close(seconds) and not self._writer.is_alive()
+        self._writer.join(max(0.0, deadline - time.monotonic()))
+        delivered = self._sender.close(max(0.0, deadline - time.monotonic()))
+        delivered = delivered and not self._writer.is_alive()
         if not self._writer.is_alive():
             self._spool.close()
         if delivered:

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,7 +78,9 @@ class Delivery:
                     return outcome
                 if isinstance(outcome, Refused):
                     at = instant(datetime.now(UTC))
-                    set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
+                    # On a full disk it is lost, and counted: the others must not wait for it.
+                    with suppress(OSError):
+                        set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
                     self.counts.refused += 1
                 else:
                     self.counts.delivered += 1

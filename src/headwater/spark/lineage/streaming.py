@@ -8,13 +8,14 @@ micro-batch costs only the adding up of what Spark says of it.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import pyspark
 from pyspark.sql import DataFrame
@@ -41,6 +42,10 @@ Say = Callable[[str], None]
 SPEAKING: set[str] = set()
 
 
+# Topic, partition, first and last offset.
+Gap = tuple[str, int, int, int]
+
+
 @dataclass(frozen=True)
 class StreamQuery:
     """What is told of a query besides its progress."""
@@ -55,6 +60,8 @@ class StreamQuery:
     roles: Roles = field(default_factory=Roles)
     # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
     finite: bool = False
+    # Records that were gone before they could be read; the job adds to them while it runs.
+    gaps: list[Gap] = field(default_factory=list)
     # Columns that are written. Default: all.
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
@@ -119,6 +126,24 @@ def _describe(query: StreamQuery, settings: Settings) -> Description:
     )
 
 
+P = ParamSpec("P")
+
+
+def _harmless(
+    method: Callable[Concatenate[StreamTeller, P], None],
+) -> Callable[Concatenate[StreamTeller, P], None]:
+    """Whatever goes wrong with lineage, the query does not hear of it."""
+
+    @functools.wraps(method)
+    def call(self: StreamTeller, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            self.say(f"the lineage of this run is not whole: {type(error).__name__}: {error}")
+
+    return call
+
+
 class StreamTeller:
     """Tells the events of one run of a streaming query."""
 
@@ -131,6 +156,7 @@ class StreamTeller:
         found: Description,
         say: Say = lambda line: None,
     ) -> None:
+        self.say = say
         self._query = query
         self._settings = settings
         self._emitter = emitter
@@ -150,6 +176,7 @@ class StreamTeller:
             OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
         )
 
+    @_harmless
     def start(self) -> None:
         """Tell of the start, and of the end of a run that was killed."""
         run, interval = self._run, self._settings.lineage.interval_seconds
@@ -158,6 +185,7 @@ class StreamTeller:
         engine = facets.processing_engine("spark", pyspark.__version__, VERSION)
         run.add_run_facet("processing_engine", engine)
         run.add_run_facet("headwater_job", self._job_facet())
+        self._add_gaps(self._settings.bootstrap_servers)
         run.start(self._found.inputs, self._outputs())
         if self._note is not None:
             at = instant(datetime.now(UTC))
@@ -187,11 +215,13 @@ class StreamTeller:
             # Another form of progress than this Spark's.
             return
 
+    @_harmless
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
         self._over.set()
         self._news.set()
-        self._thread.join(self._settings.lineage.emit_seconds)
+        if self._thread.is_alive():
+            self._thread.join(self._settings.lineage.emit_seconds)
         self.measures.end(error)
         self._add_progress()
         if stopped:
@@ -204,6 +234,7 @@ class StreamTeller:
             self._note.clear()
         self._emitter.close()
 
+    @_harmless
     def _tell_on(self) -> None:
         interval = self._settings.lineage.interval_seconds
         while not self._over.is_set():
@@ -217,6 +248,7 @@ class StreamTeller:
     def _add_progress(self) -> None:
         """Put what is known of the batches onto the next event."""
         servers = self._settings.bootstrap_servers
+        self._add_gaps(servers)
         with self._access:
             progress = self._progress
             read, written = progress.take_ranges()
@@ -247,6 +279,12 @@ class StreamTeller:
             size = self.measures.bytes_written()
             statistics = facets.output_statistics(counts["rowsOut"], size)
             run.add_output_facet(name, "outputStatistics", statistics)
+
+    def _add_gaps(self, servers: str) -> None:
+        if self._query.gaps:
+            lost = [_range(servers, *gap) for gap in sorted(set(self._query.gaps))]
+            facet = facets.own("GapsRunFacet", "1-0-0", lost=lost)
+            self._run.add_run_facet("headwater_gaps", facet)
 
     def _outputs(self) -> list[Dataset]:
         outputs = list(self._query.outputs)
@@ -280,15 +318,15 @@ class StreamTeller:
 
 def _listed(ranges: Ranges, servers: str) -> list[dict[str, Any]]:
     return [
-        {
-            "namespace": kafka_topic(servers, topic).namespace,
-            "topic": topic,
-            "partition": partition,
-            "first": first,
-            "last": last,
-        }
+        _range(servers, topic, partition, first, last)
         for (topic, partition), (first, last) in sorted(ranges.items())
     ]
+
+
+def _range(servers: str, topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
+    namespace = kafka_topic(servers, topic).namespace
+    place = {"namespace": namespace, "topic": topic, "partition": partition}
+    return {**place, "first": first, "last": last}
 
 
 def is_finite(trigger: Mapping[str, Any] | None) -> bool:
