@@ -186,6 +186,9 @@ def test_records_that_are_gone_before_they_were_archived_are_told(
     assert "--allow-gaps" in (caught.value.hint or "")
     run_job(settings, topic, tmp_path, "--allow-gaps")
     assert Archive.open(topic, settings).coverage()[0].gaps == [(3, 4)]
+    facets = spooled(settings, "data_synchronization")[-1]["run"]["facets"]
+    (lost,) = facets["headwater_gaps"]["lost"]
+    assert (lost["topic"], lost["first"], lost["last"]) == (topic, 3, 4)
     folder = {"HEADWATER_ARCHIVE__FOLDER": str(tmp_path / "archive")}
     read = headwater("archive", "read", topic, "--first", "2", "--last", "5", **folder)
     assert read.returncode == 1

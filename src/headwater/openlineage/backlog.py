@@ -225,6 +225,7 @@ def set_aside(root: Path, body: bytes, status: int, answer: str, at: str) -> Non
     if path.is_file() and path.stat().st_size + len(line) > _MOST_REFUSED_BYTES:
         kept = path.read_bytes()[-_MOST_REFUSED_BYTES // 2 :].partition(b"\n")[2]
         path.write_bytes(kept)
+    path.touch(mode=0o600)
     with path.open("ab") as file:
         file.write(line)
 

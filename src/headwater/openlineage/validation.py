@@ -73,8 +73,8 @@ def _namespace(client: CatalogClient, settings: Settings, needed: bool) -> Linea
     found = _asked("namespace", client, path, lambda answer: f"{name!r} is there")
     if found.ok:
         return found
-    hint = "it is made with the first event of a job, or by `PUT /api/v1/namespaces/…`"
-    text = f"{name!r} is not there yet: {found.text}"
+    hint = "`PUT /api/v1/namespaces/…` makes it, too"
+    text = f"{client.url}: {name!r} is not there yet, the first event of a job makes it"
     return LineageCheck("namespace", not needed, text, hint)
 
 

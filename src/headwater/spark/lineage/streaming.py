@@ -41,6 +41,10 @@ Say = Callable[[str], None]
 SPEAKING: set[str] = set()
 
 
+# Topic, partition, first and last offset.
+Gap = tuple[str, int, int, int]
+
+
 @dataclass(frozen=True)
 class StreamQuery:
     """What is told of a query besides its progress."""
@@ -55,6 +59,8 @@ class StreamQuery:
     roles: Roles = field(default_factory=Roles)
     # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
     finite: bool = False
+    # Records that were gone before they could be read; the job adds to them while it runs.
+    gaps: list[Gap] = field(default_factory=list)
     # Columns that are written. Default: all.
     columns: Sequence[str] | None = None
     # Columns whose parts are not told of.
@@ -157,6 +163,7 @@ class StreamTeller:
         engine = facets.processing_engine("spark", pyspark.__version__, VERSION)
         run.add_run_facet("processing_engine", engine)
         run.add_run_facet("headwater_job", self._job_facet())
+        self._add_gaps(self._settings.bootstrap_servers)
         run.start(self._found.inputs, self._outputs())
         if self._note is not None:
             at = instant(datetime.now(UTC))
@@ -216,6 +223,7 @@ class StreamTeller:
     def _add_progress(self) -> None:
         """Put what is known of the batches onto the next event."""
         servers = self._settings.bootstrap_servers
+        self._add_gaps(servers)
         with self._access:
             progress = self._progress
             read, written = progress.take_ranges()
@@ -246,6 +254,12 @@ class StreamTeller:
             size = self.measures.bytes_written()
             statistics = facets.output_statistics(counts["rowsOut"], size)
             run.add_output_facet(name, "outputStatistics", statistics)
+
+    def _add_gaps(self, servers: str) -> None:
+        if self._query.gaps:
+            lost = [_range(servers, *gap) for gap in sorted(set(self._query.gaps))]
+            facet = facets.own("GapsRunFacet", "1-0-0", lost=lost)
+            self._run.add_run_facet("headwater_gaps", facet)
 
     def _outputs(self) -> list[Dataset]:
         outputs = list(self._query.outputs)
@@ -279,15 +293,15 @@ class StreamTeller:
 
 def _listed(ranges: Ranges, servers: str) -> list[dict[str, Any]]:
     return [
-        {
-            "namespace": kafka_topic(servers, topic).namespace,
-            "topic": topic,
-            "partition": partition,
-            "first": first,
-            "last": last,
-        }
+        _range(servers, topic, partition, first, last)
         for (topic, partition), (first, last) in sorted(ranges.items())
     ]
+
+
+def _range(servers: str, topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
+    namespace = kafka_topic(servers, topic).namespace
+    place = {"namespace": namespace, "topic": topic, "partition": partition}
+    return {**place, "first": first, "last": last}
 
 
 def is_finite(trigger: Mapping[str, Any] | None) -> bool:
