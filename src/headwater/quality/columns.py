@@ -39,28 +39,30 @@ def measured_columns(
     Raises:
         InputError: a chosen column is not there, or there twice.
     """
-    times = Counter(rows.columns)
     for name in chosen or ():
         check_column(name, rows)
-    once = [field for field in rows.schema if times[field.name] == 1]
+    # To Spark, names that differ in case only are the same.
+    times = Counter(name.lower() for name in rows.columns)
+    once = [field for field in rows.schema if times[field.name.lower()] == 1]
     if chosen is not None:
         taken = [field for field in once if field.name in set(chosen)]
     else:
         taken = once[:most]
     names = {field.name for field in taken}
-    left = [] if chosen is not None else [name for name in times if name not in names]
-    return [_measured(field, distinct=distinct) for field in taken], left
+    left = [] if chosen is not None else [each for each in rows.columns if each not in names]
+    return [_measured(field, distinct=distinct) for field in taken], list(dict.fromkeys(left))
 
 
 def check_column(name: str, rows: DataFrame) -> None:
     """Raises:
     InputError: the rows have no column of this name, or two.
     """
-    count = rows.columns.count(name)
-    if count != 1:
+    named_so = [each for each in rows.columns if each.lower() == name.lower()]
+    if named_so != [name]:
         found = ", ".join(rows.columns[:20])
         raise InputError(
-            f"{'no' if count == 0 else 'more than one'} column {name!r} to measure: {found}",
+            f"{'no' if name not in named_so else 'more than one'} column {name!r} to measure: "
+            f"{found}",
             hint="names are taken as they stand; for a field of a struct use "
             "`satisfies('address.city IS NOT NULL')`",
             column=name,
