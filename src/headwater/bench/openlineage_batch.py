@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from headwater.bench.result import Figure
+from headwater.errors import CheckFailedError
 from headwater.generator import generate
 from headwater.jobs.articles import FIELDS
 from headwater.jobs.batch_write_raw_with_lineage import NAME, write_articles
@@ -106,13 +107,15 @@ def _child(mode: str, folder: Path, settings: Settings) -> _Run:
         capture_output=True,
         text=True,
         timeout=_CHILD_SECONDS,
-        check=True,
+        check=False,
         env=child_environment(
             HEADWATER_HOME=str(settings.home_dir),
             MARQUEZ_URL=settings.catalog_url,
             HEADWATER_SPARK__LOG_LEVEL="ERROR",
         ),
     )
+    if done.returncode != 0:
+        raise CheckFailedError(f"the job {mode} lineage failed: {done.stderr.strip()[-2000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     return _Run(found["seconds"], found["peak_mb"])
 

@@ -143,3 +143,18 @@ def test_many_files_are_told_as_their_folder() -> None:
     assert names(last, "inputs") == [("file", "/in")]
     (field,) = last["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
     assert field["name"] == "/in"
+
+
+def test_an_application_that_was_stopped_is_an_aborted_run() -> None:
+    told = Told()
+    told.event("COMPLETE", 1, [CSV], [folder()])
+    told.lineage.finish(SystemExit(143))
+    assert told.states == ["START", "RUNNING", "ABORT"]
+    for error, state in ((SystemExit(0), "COMPLETE"), (SystemExit(3), "FAIL")):
+        other = Told()
+        other.event("COMPLETE", 1, [CSV], [folder()])
+        other.lineage.finish(error)
+        assert other.states[-1] == state
+    # Whatever comes afterwards, the run is over.
+    told.lineage.finish()
+    assert told.states[-1] == "ABORT"

@@ -17,6 +17,8 @@ from headwater.openlineage.events import Dataset, name_of
 from headwater.spark.lineage.datasets import Renaming, add_files, few_files, table_dataset
 
 Told = Mapping[str, Any]
+# How a program exits that SIGINT or SIGTERM has ended.
+_STOPPED = (130, 143)
 
 
 class ApplicationLineage:
@@ -72,8 +74,11 @@ class ApplicationLineage:
             return
         self.start()
         self.run.add_run_facet("nominalTime", make.nominal_time(self.began, self._clock()))
-        if error is None:
+        code = error.code if isinstance(error, SystemExit) else None
+        if error is None or (isinstance(error, SystemExit) and not code):
             self.run.complete()
+        elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
+            self.run.abort("it was stopped")
         else:
             self.run.fail(error)
 

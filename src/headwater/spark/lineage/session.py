@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import atexit
 import logging
+import signal
 import sys
+import threading
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import pyspark
@@ -97,6 +99,7 @@ class _Application:
 
 _current: _Application | None = None
 _failure: BaseException | None = None
+_watching = False
 
 
 def create_spark_session_with_lineage(
@@ -201,7 +204,10 @@ def has_listener(spark: SparkSession) -> bool:
 
 def _end_with(spark: SparkSession) -> None:
     """The run ends before its session does, and at the latest with the program."""
+    _watch_the_program()
     stop = spark.stop
+    if getattr(stop, "ends_the_run", False):
+        return
 
     def stop_with_lineage() -> None:
         if current_application(spark) is not None:
@@ -209,20 +215,35 @@ def _end_with(spark: SparkSession) -> None:
             finish_lineage(sys.exc_info()[1])
         stop()
 
+    stop_with_lineage.ends_the_run = True  # type: ignore[attr-defined]
     spark.stop = stop_with_lineage  # type: ignore[method-assign]
-    _watch_the_program()
 
 
 def _watch_the_program() -> None:
-    if getattr(sys.excepthook, "of_headwater", False):
+    """Its last error is the run's; SIGTERM lets it end in order, where nobody else has a say."""
+    global _watching
+    if _watching:
         return
+    _watching = True
     known = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        global _failure
-        _failure = error
+        _note_failure(error)
         known(kind, error, trace)
 
-    note.of_headwater = True  # type: ignore[attr-defined]
+    def terminated(number: int, frame: FrameType | None) -> None:
+        # Python says nothing of how it was left by this one.
+        error = SystemExit(128 + number)
+        _note_failure(error)
+        raise error
+
     sys.excepthook = note
     atexit.register(lambda: finish_lineage(_failure))
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    if on_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminated)
+
+
+def _note_failure(error: BaseException) -> None:
+    global _failure
+    _failure = error
