@@ -118,16 +118,20 @@ def fresh_database(server: str) -> str:
 def running(
     settings: Settings,
     database: str,
+    port: int | None = None,
     *,
     questions: RecordQuestions | None = None,
     page: bool = False,
 ) -> Iterator[Catalog]:
-    """Serve the API, or the page with it, from a thread of this process until the body ends."""
+    """Serve the API, or the page with it, from a thread of this process until the body ends.
+
+    A port is given to come back on.
+    """
     migrate(database)
     api, app = create_app(settings, database, questions)
     if page:
         app = behind_guards(Page(api), api, settings)
-    port = free_port()
+    port = port or free_port()
     config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -23,6 +23,7 @@
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
+    │   ├── CatalogUnavailableError  events that it was to hear of still wait
     │   ├── QueryTimeoutError      a question took longer than the setting allows
     │   ├── TooBusyError           too much waits already
     │   ├── ServiceStartError      a local service did not answer in time
@@ -32,6 +33,7 @@
     │   └── DeliveryError          records that were not acknowledged
     ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
     ├── CheckFailedError           a check ran and found something wrong    exit 1
+    │   └── ExpectationFailedError  a row broke what was expected, and ended its write
     ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
     ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
     ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
@@ -149,6 +151,10 @@ class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not answer within the bound."""
 
 
+class CatalogUnavailableError(UnavailableError):
+    """The lineage service did not take what waits for it."""
+
+
 class QueryTimeoutError(UnavailableError):
     """A question took longer than the setting allows."""
 
@@ -183,6 +189,10 @@ class QueryFailedError(HeadwaterError):
 
 class CheckFailedError(HeadwaterError):
     """A check ran to its end and found something wrong."""
+
+
+class ExpectationFailedError(CheckFailedError):
+    """A row broke an expectation of the severity `fail`."""
 
 
 class InternalError(HeadwaterError):
