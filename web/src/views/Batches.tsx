@@ -16,7 +16,7 @@ export function Batches({ id }: { id: string }): ReactNode {
   const { batches, truncated } = asked.data;
   const oldest = batches.toReversed();
   return (
-    <Panel title="Batches" aside={`${batches.length} ${truncated ? "newest " : ""}${batches.length === 1 ? "batch" : "batches"} with the offsets they told`}>
+    <Panel title="Batches" aside={batches.length === 1 ? "one, with its offsets" : `the ${truncated ? "newest " : ""}${batches.length}, with their offsets`}>
       {batches.length > 1 && (
         <Chart
           label="Offsets by batch"

@@ -72,6 +72,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
                         ["behind", told("lag")],
                       ] as const)
                     : []),
+                  ...costOf(run),
                 ]}
               />
             </Panel>
@@ -88,6 +89,16 @@ export default function RunView({ id }: { id: string }): ReactNode {
       }}
     </When>
   );
+}
+
+/** What its tasks have used, if the run has told. */
+function costOf(run: Run): (readonly [string, string])[] {
+  const cost = facet(run.facets, "headwater_cost");
+  const money = facet(cost, "money");
+  const rows: (readonly [string, string])[] = [];
+  if (typeof cost["coreSeconds"] === "number") rows.push(["cores held", duration(cost["coreSeconds"] * 1000)]);
+  if (typeof money["amount"] === "number") rows.push(["cost", `${count(money["amount"])} ${String(money["currency"] ?? "")}`]);
+  return rows;
 }
 
 function jobOf(run: Run): { namespace: string; name: string } | null {
