@@ -40,7 +40,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     """All routes. It opens the database when it is started.
 
     Args:
-        questions: who answers about single records; without, these routes answer 503.
+        questions: who answers about single records; without, these routes answer 404.
     """
     service = Service(settings.catalog, url)
 

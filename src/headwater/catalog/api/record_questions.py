@@ -56,10 +56,10 @@ class RecordDesk:
     @property
     def questions(self) -> RecordQuestions:
         """Raises:
-        ApiError: 503, this service was started without.
+        ApiError: 404, this service was started without.
         """
         if self._questions is None:
-            raise refused(503, "this service was started without a way to read records")
+            raise refused(404, "this service was started without a way to read records")
         return self._questions
 
     async def ask(self, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
