@@ -42,7 +42,7 @@ export function keepApiKey(key: string | null): void {
   }
 }
 
-export async function ask<T>(path: string, signal?: AbortSignal): Promise<Answer<T>> {
+export async function ask<T>(path: string): Promise<Answer<T>> {
   const key = apiKey();
   const bounded = AbortSignal.timeout(SECONDS * 1000);
   let response: Response;
@@ -51,10 +51,9 @@ export async function ask<T>(path: string, signal?: AbortSignal): Promise<Answer
       // Asks each time, and is answered 304 from the browser's cache when nothing has changed.
       cache: "no-cache",
       headers: key ? { Authorization: `Bearer ${key}` } : {},
-      signal: signal ? AbortSignal.any([signal, bounded]) : bounded,
+      signal: bounded,
     });
-  } catch (error) {
-    if (signal?.aborted) throw error;
+  } catch {
     const late = bounded.aborted;
     throw new Problem(0, late ? `No answer within ${SECONDS} seconds.` : "The service does not answer.");
   }

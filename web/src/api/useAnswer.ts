@@ -20,6 +20,15 @@ export function forgetAnswers(): void {
   known.clear();
 }
 
+// Several parts of a view may want the same at the same time: it is asked once.
+const asking = new Map<string, Promise<Answer<unknown>>>();
+
+function askOnce<T>(path: string): Promise<Answer<T>> {
+  const running = asking.get(path) ?? ask<T>(path).finally(() => asking.delete(path));
+  asking.set(path, running);
+  return running as Promise<Answer<T>>;
+}
+
 function keep(path: string, answer: Answer<unknown>): void {
   known.delete(path);
   known.set(path, answer);
@@ -36,14 +45,15 @@ export function useAnswer<T>(path: string | null, every: number = LIVE): Asked<T
 
   useEffect(() => {
     if (path === null) return;
-    const stop = new AbortController();
+    let left = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let failures = 0;
     latest.current = (known.get(path) as Answer<T> | undefined) ?? null;
 
     const once = async (): Promise<void> => {
       try {
-        const answer = await ask<T>(path, stop.signal);
+        const answer = await askOnce<T>(path);
+        if (left) return;
         failures = 0;
         const before = latest.current;
         const same = before !== null && answer.tag !== null && before.tag === answer.tag;
@@ -53,7 +63,7 @@ export function useAnswer<T>(path: string | null, every: number = LIVE): Asked<T
         // The same object again: nothing is drawn anew.
         setFound((now) => (now?.path === path && now.answer === kept && !now.problem ? now : { path, answer: kept, problem: null }));
       } catch (error) {
-        if (stop.signal.aborted) return;
+        if (left) return;
         failures++;
         const problem = error instanceof Problem ? error : new Problem(0, String(error));
         setFound({ path, answer: latest.current, problem });
@@ -74,7 +84,7 @@ export function useAnswer<T>(path: string | null, every: number = LIVE): Asked<T
     void once();
     document.addEventListener("visibilitychange", seen);
     return () => {
-      stop.abort();
+      left = true;
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", seen);
     };
