@@ -21,6 +21,7 @@ from headwater.catalog.api import (
     run_routes,
     search_routes,
     shapes,
+    watch_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
@@ -36,7 +37,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 def create_api(settings: Settings, url: str) -> FastAPI:
     """All routes. It opens the database when it is started."""
-    service = Service(settings.catalog, url)
+    service = Service(settings, url)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -70,6 +71,8 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     api.include_router(catalogue_routes.router)
     api.include_router(search_routes.router)
     api.include_router(search_routes.v2_router)
+    api.include_router(watch_routes.router)
+    api.include_router(watch_routes.plain_router)
     api.include_router(_document_route(api))
     problems.install(api)
     return api
