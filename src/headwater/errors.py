@@ -29,6 +29,7 @@
     │   ├── QueryTimeoutError      a question took longer than the setting allows
     │   ├── TooBusyError           too much waits already
     │   ├── NotificationError      a channel did not take a message
+    │   ├── ServiceAnswerError     the lineage service does not answer
     │   ├── ServiceStartError      a local service did not answer in time
     │   ├── DownloadError
     │   └── DiskFullError
@@ -175,6 +176,10 @@ class TooBusyError(UnavailableError):
 
 class NotificationError(UnavailableError):
     """A channel did not take a message."""
+
+
+class ServiceAnswerError(UnavailableError):
+    """The lineage service does not answer, or not as it should."""
 
 
 class ServiceStartError(UnavailableError):

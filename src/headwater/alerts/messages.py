@@ -47,7 +47,8 @@ class Message:
             lines.append(f"downstream: {self._downstream()}")
         if self.runbook:
             lines.append(f"runbook: {self.runbook}")
-        lines.append(f"{'ended' if self.kind is Change.ENDED else 'since'}: {self.at}")
+        if self.at:
+            lines.append(f"{'ended' if self.kind is Change.ENDED else 'since'}: {self.at}")
         lines.append(f"incident: {self.incident}")
         return "\n".join(_one_line(line) for line in lines)
 
@@ -88,6 +89,19 @@ def from_json(kept: dict[str, Any]) -> Message:
             "kind": Change(kept["kind"]),
             "downstream": tuple(kept["downstream"]),
         }
+    )
+
+
+def trial(channel: str) -> Message:
+    """A message that only shows that messages arrive."""
+    return Message(
+        incident="00000000-0000-0000-0000-000000000000",
+        kind=Change.FIRED,
+        alert="test",
+        severity="info",
+        at="",
+        summary=f"This is a test of the channel {channel}. Nothing is wrong.",
+        condition="true",
     )
 
 

@@ -100,11 +100,17 @@ def _notify(asked: dict[str, Any]) -> str | None:
     )
     payload = asked["payload"]
     address = _for_incident(asked["address"], payload["incident"])
-    channel = apprise.Apprise.instantiate(address, asset=asset)
-    if channel is None:
+    channel = apprise.Apprise(asset=asset)
+    if not channel.add(address):
         return "the address can't be read"
     kind = "success" if payload["state"] == "ended" else _TYPES[payload["severity"]]
-    taken = channel.notify(body=payload["text"], title=payload["title"], notify_type=kind)
+    taken = channel.notify(
+        body=payload["text"],
+        title=payload["title"],
+        notify_type=kind,
+        # So that names with markup in them stay names, in mails that are HTML.
+        body_format=apprise.NotifyFormat.TEXT,
+    )
     return None if taken else "did not take the message"
 
 

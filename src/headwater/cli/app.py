@@ -39,6 +39,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),
+    "metrics": ("metrics:metrics", "Show the lineage service in figures."),
+    "alerts": ("alerts:alerts", "Check, list, test and watch alerts."),
     "run": ("run:run", "Run a shipped job, or one of your own."),
     "bench": ("bench:bench", "Measure, and print ratios."),
     "jars": ("jars:jars", "Fetch, list and check the pinned jars."),

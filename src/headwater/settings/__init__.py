@@ -49,6 +49,7 @@ PREFIX = "HEADWATER_"
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
+    "MARQUEZ_API_KEY": ("catalog", "api_key"),
     "JAVA_HOME": ("jvm", "java_home"),
 }
 
@@ -109,6 +110,12 @@ class Settings(BaseSettings):
     def bootstrap_servers(self) -> str:
         """The brokers in use: the user's own, or the local one."""
         return self.kafka.bootstrap_servers or f"localhost:{self.kafka.port}"
+
+    @property
+    def catalog_url(self) -> str:
+        """Where lineage goes: the user's own service, or the local one."""
+        scheme = "https" if self.catalog.tls_certificate else "http"
+        return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
 
     @property
     def home_dir(self) -> Path:

@@ -47,7 +47,15 @@ class PostgresSettings(Section):
 class CatalogSettings(Section):
     """The lineage service and its database."""
 
-    url: str = Field("http://localhost:5000", description="Where jobs send their lineage.")
+    url: str | None = Field(
+        None,
+        min_length=1,
+        description="Where jobs send their lineage, such as `http://marquez:5000`. "
+        "Default: the local service.",
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Key or token that jobs send with their lineage, as a bearer."
+    )
     database_url: SecretStr | None = Field(
         None,
         description="A PostgreSQL (14 or newer) to use. When set, none is started locally.",
@@ -141,7 +149,7 @@ class AlertsSettings(Section):
         default_factory=dict,
         repr=False,
         description="Addresses of channels by name, such as `slack://…`, `mailto://…`, "
-        "`pagerduty://…`, `https://…` or `bell://`; `HEADWATER_ALERTS__CHANNELS__<NAME>` sets one.",
+        "`pagerduty://…`, `https://…` or `bell://`; `HEADWATER_ALERTS__CHANNELS__NAME` sets one.",
     )
     allow_private: tuple[str, ...] = Field(
         (),

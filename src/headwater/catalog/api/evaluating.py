@@ -30,6 +30,8 @@ _SETTLE_SECONDS = 60.0
 # Between two of these many evaluations others get their turn: a few milliseconds.
 _TOGETHER = 200
 _NO_SUBJECT = ""
+# How a bad rules file is shown: no alert can have this name.
+_FILE = "(rules file)"
 Key = tuple[str, str]
 
 
@@ -61,6 +63,8 @@ class Evaluator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rules = list(rules)
+        # What is wrong with the rules file, if it is newer than the rules.
+        self.file_problem: str | None = None
         self._pool = pool
         self._teller = teller
         self._most = most_incidents
@@ -235,6 +239,9 @@ class Evaluator:
                 for key, tracked in self._tracked.items()
                 if key[0] == rule.name and key[1] != _NO_SUBJECT
             ]
+        if self.file_problem is not None:
+            body = {"severity": "critical", "problem": self.file_problem}
+            rows.append(self._row((_FILE, _NO_SUBJECT), State.ERROR, "", body, now))
         current = {(row["alert"], row["subject"]): row for row in rows}
         changed = [row for key, row in current.items() if self._written.get(key) != row]
         gone = [key for key in self._written if key not in current]

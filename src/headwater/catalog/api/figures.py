@@ -22,10 +22,9 @@ _LOG = logging.getLogger("headwater.catalog")
 # goes into counting, however large it has grown.
 _SECONDS = 15.0
 _SHARE = 10.0
-# A question gets figures that are at most so old, and not older than the last event, if a look is
-# short.
+# A question gets figures that are at most so old, and not older than the last event, within the
+# same share.
 _FRESH_SECONDS = 1.0
-_SHORT_SECONDS = 0.05
 
 
 class Figures:
@@ -62,7 +61,7 @@ class Figures:
             UnavailableError: there are none yet, and the database does not answer.
         """
         old = self._stores != self.pace.stores or self._age() > _FRESH_SECONDS
-        if old and (self._took < _SHORT_SECONDS or self._age() == float("inf")):
+        if old and self._age() > _SHARE * self._took:
             await self._look()
         return self._measures
 

@@ -27,7 +27,7 @@ from headwater.catalog.store import facts, outbox, points
 from headwater.catalog.store.leader import Leadership, tell_leader
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json
-from headwater.errors import AlertRulesError, UnavailableError
+from headwater.errors import AlertRulesError, DatabaseUnavailableError, UnavailableError
 from headwater.settings.sections import AlertsSettings
 
 _LOG = logging.getLogger("headwater.alerts")
@@ -41,6 +41,7 @@ _SOME = 200
 _ROUND = 5_000
 _STEP = 500
 _STANDBY_SECONDS = 2.0
+_RETRY_SECONDS = 0.5
 _KEPT_DAYS = 90.0
 
 
@@ -60,8 +61,11 @@ class AlertWatch:
         self._wake = asyncio.Event()
         self._rules: list[Rule] = []
         self._evaluator: Evaluator | None = None
+        self._teller: Teller | None = None
+        self._leading = False
         self._after = {"jobs": facts.FIRST, "datasets": facts.FIRST}
         self._stamp: tuple[int, int] | None = None
+        self._file_problem: str | None = None
         self._watches_datasets = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -88,9 +92,14 @@ class AlertWatch:
         while True:
             try:
                 if await self._leadership.take():
+                    self._leading = True
                     await self._lead()
                 else:
                     await self._stand_by()
+            except DatabaseUnavailableError as error:
+                _LOG.warning("alerts: %s", error)
+                await self._tell_that_the_database_is_gone()
+                await asyncio.sleep(_RETRY_SECONDS)
             except UnavailableError as error:
                 _LOG.warning("alerts: %s", error)
                 await asyncio.sleep(_STANDBY_SECONDS)
@@ -100,6 +109,10 @@ class AlertWatch:
 
     async def _stand_by(self) -> None:
         """Tell the one that evaluates what it should look at, for a while."""
+        if self._leading:
+            # Another service has taken over what this one knew.
+            self._leading, self._evaluator = False, None
+            await self._postman.stop()
         self._read_rules()
         try:
             async with asyncio.timeout(_STANDBY_SECONDS):
@@ -116,7 +129,6 @@ class AlertWatch:
     async def _lead(self) -> None:
         """Evaluate for as long as the lock is held."""
         listening = asyncio.create_task(self._leadership.listen(self._told))
-        self._stamp = None
         self._postman.start()
         try:
             _LOG.info("alerts are evaluated by this service")
@@ -132,7 +144,6 @@ class AlertWatch:
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-            await self._postman.stop()
 
     def _told(self, runs: Iterable[UUID]) -> None:
         self._touched.add_failed(runs)
@@ -159,9 +170,11 @@ class AlertWatch:
             self._stamp = stamp
             self._rules = read_rules(self._file)
         except (OSError, AlertRulesError) as error:
-            _LOG.error("alerts: %s", error)
-            self._stamp = self._stamp or (0, 0)
+            if self._file_problem != str(error):
+                _LOG.error("alerts: %s", error)
+            self._file_problem = str(error)
             return False
+        self._file_problem = None
         self._watches_datasets = any(r.condition.scope is Scope.DATASET for r in self._rules)
         missing = list(undefined(self._rules, self._settings.channels))
         if missing:
@@ -170,6 +183,8 @@ class AlertWatch:
 
     async def _begin(self) -> None:
         """Take over what was open, under the rules as they are now."""
+        if self._teller is not None:
+            await self._teller.write_unwritten()
         teller = Teller(
             self._pool, self._postman.defined, self._postman.send_now, self._postman.wake
         )
@@ -185,16 +200,26 @@ class AlertWatch:
         assert evaluator is not None  # noqa: S101 - begun before
         try:
             values = await self._service_values()
-            await self._teller.write_unwritten()
+            if self._teller is not None:
+                await self._teller.write_unwritten()
             await evaluator.service(values)
             await self._walk("jobs", Scope.JOB)
             await self._walk("datasets", Scope.DATASET)
+            evaluator.file_problem = self._file_problem
             await evaluator.write()
             async with self._pool.connection() as connection:
                 await outbox.forget(connection, _KEPT_DAYS)
-        except UnavailableError as error:
+        except DatabaseUnavailableError as error:
             _LOG.warning("alerts: %s", error)
-            await evaluator.service({"marquez_health_check_failed": True}, writable=False)
+            await self._tell_that_the_database_is_gone()
+        except UnavailableError as error:
+            # A question that took too long, say. The next round asks again.
+            _LOG.warning("alerts: %s", error)
+
+    async def _tell_that_the_database_is_gone(self) -> None:
+        """The lock is gone as well, but nobody else can hold it now: the last one speaks."""
+        if self._leading and self._evaluator is not None:
+            await self._evaluator.service({"marquez_health_check_failed": True}, writable=False)
 
     async def _walk(self, table: str, scope: Scope) -> None:
         evaluator = self._evaluator
