@@ -132,7 +132,7 @@ def test_size_and_number_are_bounded(tmp_path: Path) -> None:
     many = "alerts:\n" + "- {name: a, condition: 'true'}\n" * (MOST_RULES + 1)
     with pytest.raises(AlertRulesError, match="more than"):
         rules_of(many)
-    with pytest.raises(AlertRulesError, match="nowhere.yml") as error:
+    with pytest.raises(AlertRulesError, match="nowhere") as error:
         read_rules(tmp_path / "nowhere.yml")
     assert "HEADWATER_ALERTS__FILE" in str(error.value.hint)
 
