@@ -100,7 +100,7 @@ class _Families(Collector):
         lag = GaugeMetricFamily(
             "headwater_consumer_lag_records",
             "Records that a running job has yet to read; of all others, the sum.",
-            labels=["namespace", "job"],
+            labels=["namespace", "job_name"],  # `job` is a name of Prometheus' own
         )
         _add(lag, measures.lag, measures.lag_of_others)
         yield lag

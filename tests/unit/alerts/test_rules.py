@@ -72,7 +72,7 @@ def test_a_file_without_alerts_has_none(text: str) -> None:
     [
         ("alerts: [{name: a}]", 1, "needs 'condition'"),
         ("alerts:\n- condition: 'true'", 2, "needs 'name'"),
-        ("alerts:\n- {name: a, condition: 'true', nmae: b}", 2, "unknown key 'nmae'"),
+        ("alerts:\n- {name: a, condition: 'true', channel: b}", 2, "unknown key 'channel'"),
         ("alerts:\n- {name: a, condition: 'true', name: b}", 2, "'name' is there twice"),
         ("alerts:\n- {name: a, condition: 'jobs >'}", 2, "condition of 'a', position 1:7"),
         ("alerts:\n- {name: a, condition: [1]}", 2, "must be a text"),
