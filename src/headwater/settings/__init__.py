@@ -49,7 +49,6 @@ PREFIX = "HEADWATER_"
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
-    "MARQUEZ_API_KEY": ("catalog", "api_key"),
     "JAVA_HOME": ("jvm", "java_home"),
 }
 
