@@ -23,7 +23,8 @@ _LOG = logging.getLogger("headwater.catalog")
 _SECONDS = 15.0
 _SHARE = 10.0
 # A question gets figures that are at most so old, and not older than the last event, within the
-# same share.
+# same share; where a look takes longer than this, nobody waits for it.
+_SHORT_SECONDS = 0.25
 _FRESH_SECONDS = 1.0
 
 
@@ -61,7 +62,8 @@ class Figures:
             UnavailableError: there are none yet, and the database does not answer.
         """
         old = self._stores != self.pace.stores or self._age() > _FRESH_SECONDS
-        if old and self._age() > _SHARE * self._took:
+        short = self._took < _SHORT_SECONDS and self._age() > _SHARE * self._took
+        if old and (short or self._age() == float("inf")):
             await self._look()
         return self._measures
 
