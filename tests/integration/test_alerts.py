@@ -102,10 +102,11 @@ def test_a_receiver_that_is_down_delays_nobody_and_gets_its_message_later(
             wait_until(lambda: len(down.paths) == 2, what="a try of the other")
             problem = wait_until(
                 lambda: catalog.rows(
-                    "SELECT problem, tries FROM alert_messages WHERE channel = 'down' AND tries > 0"
+                    "SELECT problem, due_at - written_at > make_interval(secs => 5) "
+                    "FROM alert_messages WHERE channel = 'down' AND tries > 0"
                 )
             )
-            assert problem[0] == ("channel 'down': answered 500", 1)
+            assert problem[0] == ("channel 'down': answered 500", True)
             assert states(catalog)["job failed job:tests:one"] == "firing"
         # Messages outlive the service; the pause between two tries is cut short here.
         down.answer = 200
@@ -213,6 +214,19 @@ def test_datasets_and_history_have_conditions_of_their_own(
         }
         wait_until(lambda: expected <= {k for k, v in states(catalog).items() if v == "firing"})
         listed = catalog.get("/alerts")["alerts"]
+        # What is deleted can't be stale.
+        assert catalog.call("DELETE", "/namespaces/data/datasets/old").status_code == 200
+        wait_until(
+            lambda: (
+                ("stale", "dataset:data:old", "ended")
+                in [
+                    (each["alert"], each["subject"], each["state"])
+                    for each in catalog.get("/alerts/incidents")["incidents"]
+                ]
+            )
+        )
+        assert catalog.get("/alerts?limit=2")["totalCount"] > 2
+        assert len(catalog.get("/alerts?limit=2")["alerts"]) == 2
     (stale,) = [each for each in listed if each["name"] == "stale"]
     assert stale["downstream"][:2] == ["job:tests:after", "job:tests:reads"]
     assert stale["downstreamCount"] == 3

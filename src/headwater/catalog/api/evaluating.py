@@ -20,7 +20,6 @@ from headwater.catalog.api.telling import Happening, Teller
 from headwater.catalog.store import facts, incidents
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.values import Json, Row
-from headwater.errors import UnavailableError
 
 _LOG = logging.getLogger("headwater.alerts")
 
@@ -29,6 +28,8 @@ _LOG = logging.getLogger("headwater.alerts")
 _SETTLE_SECONDS = 60.0
 # Between two of these many evaluations others get their turn: a few milliseconds.
 _TOGETHER = 200
+# Subjects of one alert that are shown one by one.
+_MOST_SHOWN = 200
 _NO_SUBJECT = ""
 # How a bad rules file is shown: no alert can have this name.
 _FILE = "(rules file)"
@@ -75,6 +76,7 @@ class Evaluator:
         self._since: dict[Key, tuple[str, datetime]] = {}
         self._written: dict[Key, Json] = {}
         self._service: Json = {}
+        self._unseen: dict[Scope, dict[Key, Rule]] = {}
 
     @property
     def any_open(self) -> bool:
@@ -182,6 +184,7 @@ class Evaluator:
         now = self._clock()
         for rule, subject, thing, verdict in found:
             key = (rule.name, subject)
+            self._unseen.get(rule.condition.scope, {}).pop(key, None)
             standing = self._standing[rule.name]
             standing.judged |= verdict.truth in (Truth.TRUE, Truth.FALSE)
             if verdict.truth is Truth.ERROR:
@@ -214,7 +217,7 @@ class Evaluator:
     async def _tell(self, happening: Happening, tracked: Tracked, *, writable: bool) -> None:
         try:
             await self._teller.tell(happening, writable=writable)
-        except UnavailableError:
+        except Exception:
             # Not written: it happens again with the next evaluation.
             tracked.open = happening.change is Change.ENDED
             self._tracked[happening.key] = tracked
@@ -227,6 +230,15 @@ class Evaluator:
             standing.judged_before, standing.judged = standing.judged, False
             standing.problem, standing.failed = standing.failed, None
             standing.held_back = 0
+        self._unseen[scope] = {
+            key: rule for rule in self.of(scope) for key in self._tracked if key[0] == rule.name
+        }
+
+    async def walk_ends(self, scope: Scope) -> None:
+        """What was not met on the way is gone from the catalog: its incidents end."""
+        gone = self._unseen.pop(scope, {})
+        verdict = Verdict(Truth.FALSE, "it is gone from the catalog")
+        await self._take([(rule, subject, None, verdict) for (_, subject), rule in gone.items()])
 
     async def write(self) -> None:
         """Write how everything stands, where it differs from what was written."""
@@ -234,11 +246,7 @@ class Evaluator:
         rows: list[Row] = []
         for rule in self.rules:
             rows.append(self._rule_row(rule, now))
-            rows += [
-                self._subject_row(key, tracked, now)
-                for key, tracked in self._tracked.items()
-                if key[0] == rule.name and key[1] != _NO_SUBJECT
-            ]
+            rows += [self._subject_row(key, each, now) for key, each in self._shown_of(rule)]
         if self.file_problem is not None:
             body = {"severity": "critical", "problem": self.file_problem}
             rows.append(self._row((_FILE, _NO_SUBJECT), State.ERROR, "", body, now))
@@ -250,6 +258,16 @@ class Evaluator:
                 await incidents.write_states(connection, changed, gone)
         self._written = dict(current)
         self._since = {key: value for key, value in self._since.items() if key in current}
+
+    def _shown_of(self, rule: Rule) -> list[tuple[Key, Tracked]]:
+        """Subjects that are not ok; of many those with an incident first."""
+        found = [
+            (key, tracked)
+            for key, tracked in self._tracked.items()
+            if key[0] == rule.name and key[1] != _NO_SUBJECT
+        ]
+        found.sort(key=lambda each: not each[1].open)
+        return found[:_MOST_SHOWN]
 
     def _rule_row(self, rule: Rule, now: datetime) -> Row:
         standing = self._standing[rule.name]

@@ -43,6 +43,7 @@ _STEP = 500
 _STANDBY_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
 _KEPT_DAYS = 90.0
+_FORGET_SECONDS = 3600.0
 
 
 class AlertWatch:
@@ -63,6 +64,7 @@ class AlertWatch:
         self._evaluator: Evaluator | None = None
         self._teller: Teller | None = None
         self._leading = False
+        self._forgot = float("-inf")
         self._after = {"jobs": facts.FIRST, "datasets": facts.FIRST}
         self._stamp: tuple[int, int] | None = None
         self._file_problem: str | None = None
@@ -81,7 +83,7 @@ class AlertWatch:
         await self._leadership.leave()
 
     def stored(self, rows: Projection) -> None:
-        """Told by the writer after each transaction: must be quick."""
+        """Told by the writer after each transaction: quick, and never the cause of a failure."""
         if not self._rules:
             return
         failed = self._touched.add(rows, datasets=self._watches_datasets)
@@ -207,8 +209,7 @@ class AlertWatch:
             await self._walk("datasets", Scope.DATASET)
             evaluator.file_problem = self._file_problem
             await evaluator.write()
-            async with self._pool.connection() as connection:
-                await outbox.forget(connection, _KEPT_DAYS)
+            await self._forget()
         except DatabaseUnavailableError as error:
             _LOG.warning("alerts: %s", error)
             await self._tell_that_the_database_is_gone()
@@ -220,6 +221,13 @@ class AlertWatch:
         """The lock is gone as well, but nobody else can hold it now: the last one speaks."""
         if self._leading and self._evaluator is not None:
             await self._evaluator.service({"marquez_health_check_failed": True}, writable=False)
+
+    async def _forget(self) -> None:
+        if time.monotonic() - self._forgot < _FORGET_SECONDS:
+            return
+        async with self._pool.connection() as connection:
+            await outbox.forget(connection, _KEPT_DAYS)
+        self._forgot = time.monotonic()
 
     async def _walk(self, table: str, scope: Scope) -> None:
         evaluator = self._evaluator
@@ -234,6 +242,7 @@ class AlertWatch:
             await (evaluator.jobs(ids) if scope is Scope.JOB else evaluator.datasets(ids))
             if len(ids) < _STEP:
                 self._after[table] = facts.FIRST
+                await evaluator.walk_ends(scope)
                 return
             self._after[table] = ids[-1]
 

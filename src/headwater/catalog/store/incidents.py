@@ -13,9 +13,14 @@ from psycopg.types.json import Jsonb
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
+# An alert with subjects is shown by them; one without by itself.
 _STATES = """
-SELECT alert, subject, state, since, value, body FROM alert_states
-ORDER BY alert, subject LIMIT %s
+SELECT s.alert, s.subject, s.state, s.since, s.value, s.body, r.body AS rule,
+    count(*) OVER () AS total
+FROM alert_states s JOIN alert_states r ON r.alert = s.alert AND r.subject = ''
+WHERE s.subject <> '' OR NOT EXISTS (
+    SELECT FROM alert_states o WHERE o.alert = s.alert AND o.subject <> '')
+ORDER BY s.alert, s.subject LIMIT %s
 """
 
 _INCIDENTS = """
@@ -26,16 +31,10 @@ FROM alert_incidents ORDER BY started_at DESC, id LIMIT %s
 
 
 async def alerts_json(connection: AsyncConnection[Any], limit: int) -> Json:
-    """Each alert, and each of its subjects that is not ok in its place."""
-    rows = await fetch(connection, _STATES, (limit + 1,))
-    rules = {row["alert"]: row for row in rows if not row["subject"]}
-    alone = set(rules) - {row["alert"] for row in rows if row["subject"]}
-    shown = [
-        _alert(row, rules.get(row["alert"], row)["body"])
-        for row in rows
-        if row["subject"] or row["alert"] in alone
-    ]
-    return {"alerts": shown[:limit], "totalCount": len(shown)}
+    """Each alert, and in its place each of its subjects that is not ok, if there are any."""
+    rows = await fetch(connection, _STATES, (max(limit, 1),))
+    shown = [_alert(row, row["rule"]) for row in rows[:limit]]
+    return {"alerts": shown, "totalCount": rows[0]["total"] if rows else 0}
 
 
 def _alert(row: Row, rule: Json) -> Json:

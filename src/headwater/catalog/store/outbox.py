@@ -26,7 +26,7 @@ WHERE m.channel = %(channel)s AND m.sent_at IS NULL AND m.given_up_at IS NULL
     AND m.due_at <= now()
     AND NOT EXISTS (SELECT FROM alert_messages f WHERE f.incident_id = m.incident_id
         AND f.channel = m.channel AND f.kind = 'fired' AND m.kind = 'ended'
-        AND f.sent_at IS NULL AND f.given_up_at IS NULL)
+        AND f.sent_at IS NULL)
 ORDER BY m.written_at, m.kind DESC, m.incident_id LIMIT 1
 """
 
@@ -82,9 +82,9 @@ async def told(
 
 
 async def forget(connection: AsyncConnection[Any], days: float) -> None:
-    """Remove what was sent long ago, and incidents that ended long ago."""
+    """Remove what was sent long ago, or waits for a channel that is no more, and old incidents."""
     await connection.execute(
-        "DELETE FROM alert_messages WHERE coalesce(sent_at, given_up_at) "
+        "DELETE FROM alert_messages WHERE coalesce(sent_at, given_up_at, written_at) "
         "< now() - make_interval(secs => %s)",
         (days * 86_400,),
     )

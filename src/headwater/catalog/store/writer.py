@@ -46,7 +46,7 @@ class Writer:
 
     def __init__(self, pool: Pool, *, most_waiting: int) -> None:
         self.pace = Pace()
-        # Told what was stored, after the commit; it must not wait, nor raise.
+        # Told what was stored, after the commit; it must not wait.
         self.on_stored: Callable[[Projection], None] | None = None
         self._pool = pool
         self._most_waiting = most_waiting
@@ -159,7 +159,11 @@ class Writer:
         reach("after_catalog_commit")
         self._stored.add(rows)
         if self.on_stored is not None:
-            self.on_stored(rows)
+            try:
+                self.on_stored(rows)
+            except Exception:
+                # What is stored is stored, whatever became of those who wanted to know.
+                _LOG.exception("what was stored could not be told")
         return new
 
     async def _project(self, items: Sequence[Item]) -> Projection:
