@@ -142,7 +142,9 @@ def test_of_two_services_one_evaluates_and_hears_of_failures_from_the_other(
                 wait_until(lambda: web.got, what="a message")
                 assert states(second) == states(first)
                 assert len(second.get("/alerts/incidents")["incidents"]) == 1
-    assert len(web.got) == 1
+                first.send(run_event("FAIL", job="another", run=run_id("another")))
+                wait_until(lambda: len(web.got) == 2, what="a message of its own event")
+    assert {each["subject"] for each in web.got} == {"job:tests:job", "job:tests:another"}
 
 
 def test_a_database_that_is_gone_is_told_without_it(

@@ -177,9 +177,20 @@ def _changes(
     if service in found:
         # Of the alerts themselves nothing is known now.
         found = {**{key: {"state": state} for key, state in known.items()}, **found}
-    changes = [each for key, each in found.items() if known.get(key) != each["state"]]
-    gone = [key for key, state in known.items() if key not in found and state != "ok"]
-    changes += [{"name": name, "subject": about or None, "state": "ok"} for name, about in gone]
+    before, now = {name for name, _ in known}, {name for name, _ in found}
+    changes = [
+        each
+        for (name, about), each in found.items()
+        if known.get((name, about)) != each["state"]
+        # That an alert is ok as a whole goes without saying once its subjects are.
+        and (about or each["state"] != "ok" or (name, about) in known or name not in before)
+    ]
+    # An alert as a whole is not listed beside its subjects: it is not gone.
+    changes += [
+        {"name": name, "subject": about or None, "state": "ok"}
+        for (name, about), state in known.items()
+        if (name, about) not in found and state != "ok" and (about or name not in now)
+    ]
     known.clear()
     known.update({key: each["state"] for key, each in found.items()})
     return changes

@@ -104,6 +104,16 @@ def test_a_service_that_does_not_answer_is_told(
     assert "MARQUEZ_URL" in told.err
 
 
+def test_watching_tells_of_subjects_and_not_of_the_whole_besides() -> None:
+    whole, part = ("a", ""), ("a", "job:ns:x")
+    firing = {"name": "a", "subject": "job:ns:x", "state": "firing"}
+    known: dict[tuple[str, str], str] = {whole: "no data"}
+    ok = {"name": "a", "subject": None, "state": "ok"}
+    looks: list[dict[tuple[str, str], dict[str, Any]]] = [{part: firing}, {whole: ok}]
+    told = [[(c["subject"], c["state"]) for c in _changes(known, look)] for look in looks]
+    assert told == [[("job:ns:x", "firing")], [("job:ns:x", "ok")]]
+
+
 def test_watching_tells_each_change_once() -> None:
     def found(**states: str) -> dict[tuple[str, str], dict[str, Any]]:
         return {(n, ""): {"name": n, "subject": None, "state": s} for n, s in states.items()}

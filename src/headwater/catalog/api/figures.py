@@ -23,9 +23,9 @@ _LOG = logging.getLogger("headwater.catalog")
 _SECONDS = 15.0
 _SHARE = 10.0
 # A question gets figures that are at most so old, and not older than the last event, within the
-# same share; where a look takes longer than this, nobody waits for it.
-_SHORT_SECONDS = 0.25
+# same share; but nobody waits for a look for longer than this.
 _FRESH_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.25
 
 
 class Figures:
@@ -46,25 +46,31 @@ class Figures:
         self._minute: datetime | None = None
         self._told_events = 0
         self._task: asyncio.Task[None] | None = None
+        self._asked: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._asked) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def measures(self) -> Measures:
-        """Figures that are a moment old, or as the timer found them where a look takes long.
+        """Figures that are a moment old; older ones where a look takes longer than that.
 
         Raises:
-            UnavailableError: there are none yet, and the database does not answer.
+            UnavailableError: the database does not answer.
         """
         old = self._stores != self.pace.stores or self._age() > _FRESH_SECONDS
-        short = self._took < _SHORT_SECONDS and self._age() > _SHARE * self._took
-        if old and (short or self._age() == float("inf")):
-            await self._look()
+        if old and self._age() > _SHARE * self._took:
+            if self._asked is None or self._asked.done():
+                self._asked = asyncio.create_task(self._look())
+            patience = None if self._taken == float("-inf") else _PATIENCE_SECONDS
+            done, _ = await asyncio.wait({self._asked}, timeout=patience)
+            for task in done:
+                task.result()
         return self._measures
 
     async def service_figures(self) -> ServiceFigures:
