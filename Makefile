@@ -25,7 +25,8 @@ setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
 .PHONY: test
 test: lint types arrows ## Lint, types, arrows and all tests: exactly what CI runs
 	@$(BIN)/headwater jars fetch  # once, not by each worker
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@# In the order of their names: the long ones, fault and integration, come before the many short ones.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP)/dev ## Check style and spelling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from headwater.services.postgres import PostgresServer
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
+
+# Sparks of tests live for seconds: the compiler that optimises more costs them more than it gives.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # The same examples in every run, so that a change and not chance turns it red;
 # `--hypothesis-profile=default` looks for new ones.

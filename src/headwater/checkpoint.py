@@ -16,6 +16,7 @@ from typing import Any
 from headwater.errors import CheckpointError
 
 NO_BATCH = -1
+_LATEST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 # Where Headwater keeps, beside Spark's own files, the ends of a query's output topics.
 TAIL_FILE = Path("headwater") / "tail.json"
 
@@ -124,7 +125,8 @@ def read_watermark(checkpoint: Path) -> datetime:
             millis = int(json.loads(_lines(file)[1])["batchWatermarkMs"])
         except (ValueError, KeyError, TypeError, IndexError):
             raise CheckpointError(f"{file} has no watermark", file=str(file)) from None
-    return datetime.fromtimestamp(millis / 1000, UTC)
+    # Spark knows later times than Python.
+    return datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
 
 
 def _lines(file: Path) -> list[str]:

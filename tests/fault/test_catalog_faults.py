@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.support import environment
 
+from headwater.catalog.api import ingest_routes
+from headwater.catalog.api.service import Service
 from headwater.catalog.identity import dataset_id, job_id
 from headwater.catalog.store import migrate
 from headwater.services import down, up
@@ -256,6 +258,53 @@ def test_a_writer_that_loses_a_deadlock_tries_again(
         )
         assert deadlocks[0] == 1
         assert service.get("/namespaces/tests/jobs/after")["name"] == "after"
+
+
+def test_deleting_a_namespace_locks_in_the_order_of_events(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    migrate(database)
+    with running(headwater_settings, database) as service:
+        service.send(run_event(job="mine", namespace="data", inputs=["mine"]))
+        with psycopg.connect(database) as event, ThreadPoolExecutor(1) as pool:
+            event.execute("UPDATE namespaces SET hidden = false WHERE name = 'data'")
+            deleted = pool.submit(service.call, "DELETE", "/namespaces/data")
+            _until_somebody_waits_for_a_lock(service)
+            event.execute("UPDATE datasets SET hidden = false WHERE namespace = 'data'")
+            event.execute("UPDATE jobs SET hidden = false WHERE namespace = 'data'")
+            event.commit()
+            assert deleted.result().status_code == 200
+        (deadlocks,) = service.rows(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
+        assert deadlocks[0] == 0
+
+
+def _until_somebody_waits_for_a_lock(service: Catalog) -> None:
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 20
+    while not service.rows(f"{waiting} AND datname = current_database()"):
+        assert time.monotonic() < deadline, "nobody waits: it proves nothing"
+        time.sleep(0.05)
+
+
+def test_a_large_event_is_read_beside_the_loop_that_answers(
+    headwater_settings: Settings, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[int] = []
+
+    def noticed(body: bytes, service: Service) -> ingest_routes.Item:
+        readers.append(threading.get_ident())
+        return read(body, service)
+
+    read = ingest_routes._read
+    monkeypatch.setattr(ingest_routes, "_read", noticed)
+    text = {"documentation": {"description": "x" * 300_000}}
+    with running(headwater_settings, fresh_database(postgres)) as service:
+        service.send(run_event(job="small"), run_event(job="large", job_facets=text))
+    small, large = readers
+    assert small != large
 
 
 def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(

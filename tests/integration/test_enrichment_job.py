@@ -18,7 +18,7 @@ from headwater.model import Address
 from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Fate, WhyMissing, why_missing
+from headwater.trace import Coverage, Fate, WhyMissing, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -188,6 +188,21 @@ def test_what_can_not_be_joined_is_set_aside_with_its_reason_and_asked_for(
     assert "waiting: " in told.stdout
     assert "until the watermark is past 2024-01-01T09:03:00.000Z" in told.stdout
     assert "it is 2024-01-01T08:50:00.000Z" in told.stdout
+
+    # Three visits and the tombstone came out, one waits; one of the ads found no visit.
+    visits, ads = (
+        verify(
+            join.output,
+            side,
+            join.settings,
+            checkpoint=join.checkpoint,
+            explainers=[JoinExplainer(join.settings)],
+        )
+        for side in (join.visits, join.ads)
+    )
+    assert (visits.found, visits.dead_lettered, visits.waiting) == (4, 4, 1), visits.as_json()
+    assert (ads.found, ads.dead_lettered, ads.filtered) == (2, 2, 1), ads.as_json()
+    assert (visits.state, ads.state) == (Coverage.FULL, Coverage.FULL)
 
     # One more is too many; the batch is done all the same.
     join.visit(("visit-3", "09:01:00", "page_1"))

@@ -6,9 +6,11 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import requests
 from fastapi.routing import APIRoute
@@ -185,6 +187,42 @@ def test_origins_that_are_set_may_call(headwater_settings: Settings, database: s
             timeout=10,
         )
     assert answer.headers["access-control-allow-origin"] == "https://lineage.example"
+
+
+def test_any_origin_may_write_where_that_is_set(
+    headwater_settings: Settings, database: str
+) -> None:
+    settings = guarded(headwater_settings, cors_origins=("*",))
+    with running(settings, database) as found:
+        headers = {"Origin": "https://any.example"}
+        written = found.call("POST", "/lineage", json={}, headers=headers)
+        assert written.status_code == 401, "let through to where keys are asked for"
+
+
+def test_made_up_keys_do_not_hold_all_connections(
+    service: Catalog, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.catalog.api.guard._LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.catalog.api.guard._KEY_SECONDS", 60.0)
+    # One that the service knows from a moment ago needs no look.
+    known = create_key(database, "known", "read", None)[1]
+    assert service.call("GET", "/namespaces", headers=bearer(known)).status_code == 200
+    kind, number, secret = keys["read"].split("_", 2)
+    with psycopg.connect(database) as other, ThreadPoolExecutor(20) as pool:
+        other.execute("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE")
+        strangers = [
+            pool.submit(
+                service.call, "GET", "/namespaces", headers=bearer(f"{kind}_{number}_{i}{secret}")
+            )
+            for i in range(20)
+        ]
+        time.sleep(1.5)
+        waiting = [each for each in strangers if not each.done()]
+        assert 0 < len(waiting) <= 2
+        assert service.call("GET", "/namespaces", headers=bearer(known)).status_code == 200
+        other.rollback()
+        answers = [each.result().status_code for each in strangers]
+    assert set(answers) == {401, 429}
 
 
 def test_secrets_are_neither_in_the_log_nor_in_answers(

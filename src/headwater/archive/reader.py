@@ -1,14 +1,10 @@
 """An archive, read without Spark: of the table only the files and row groups that may hold an
-offset are opened. With `edges.reader` the only module that imports deltalake.
-
-Kept open, a look-up takes milliseconds; opening the table takes some tens of them.
-"""
+offset are opened."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,32 +17,41 @@ from headwater.archive.contract import (
     TOPIC_PROPERTY,
     archive_path,
 )
-from headwater.errors import ArchiveError, MissingPartError
+from headwater.deltafiles import missing_part
+from headwater.errors import ArchiveError
 from headwater.kafka import Absence
 from headwater.model import Address, Record
 from headwater.settings import Settings
 
 try:
-    import numpy  # noqa: F401 - the modules below need it
-    import pyarrow as pa
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
+    import deltalake  # noqa: F401 - the modules below need all three
+    import numpy  # noqa: F401
+    import pyarrow  # noqa: F401
 except ImportError as error:
-    raise MissingPartError(
-        f"reading an archive needs a package that is not installed: {error.name}",
-        hint='pip install "headwater[index]"',
-        package=error.name,
-    ) from None
+    raise missing_part("an archive", error) from None
 
 from headwater.archive.coverage import NOT_COVERED, Coverage, coverage_of
 from headwater.archive.files import ArchiveFile, Hour
 from headwater.archive.holes import read_holes
 from headwater.deltafiles.intervals import Intervals
+from headwater.deltafiles.open_table import OpenTable, TableKind
 
 __all__ = ["Archive", "Coverage", "ReadPlan"]
 
-_BROKEN = (pa.ArrowException, DeltaError, OSError, ValueError, KeyError)
-_JOB = "`headwater run data_synchronization_job`"
+_KIND = TableKind(
+    "archive",
+    ArchiveError,
+    FORM,
+    FORM_PROPERTY,
+    tuple(COLUMNS),
+    ArchiveFile,
+    if_absent="`headwater run data_synchronization_job` makes it; --available-now ends when all "
+    "is archived",
+    if_other="set HEADWATER_ARCHIVE__FOLDER to the folder of the archives, or name the table with "
+    "--table",
+    if_damaged="restore the file from a copy; `headwater archive status` shows which records are "
+    "missing",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +76,10 @@ class Archive:
             ArchiveError: there is none, or it is damaged or another table.
         """
         self.path = path
-        try:
-            self._table = DeltaTable(str(path))
-        except TableNotFoundError:
-            raise ArchiveError(
-                f"there is no archive: {path}",
-                hint=f"{_JOB} makes it; --available-now ends when all is archived",
-                path=str(path),
-            ) from None
-        except _BROKEN as error:
-            raise self._damaged(error) from error
-        self._check_form()
-        self._properties: Mapping[str, str] = self._table.metadata().configuration
-        self._known: dict[str, ArchiveFile] = {}
+        self._opened = OpenTable(path, _KIND)
+        self._properties = self._opened.properties
         # What had to be read to know it, by file.
         self._offsets: dict[str, Mapping[int, Intervals]] = {}
-        self._take_files()
 
     @classmethod
     def open(cls, topic: str, settings: Settings) -> Archive:
@@ -116,20 +109,18 @@ class Archive:
     @property
     def version(self) -> int:
         """The Delta version that is read."""
-        return int(self._table.version())
+        return self._opened.version
 
     @property
     def files(self) -> Sequence[ArchiveFile]:
         """All files of that version."""
-        return self._files
+        return self._opened.files
 
     def refresh(self) -> None:
         """See what was written since."""
-        version = self.version
-        with self._reading():
-            self._table.update_incremental()
-        if self.version != version:
-            self._take_files()
+        if self._opened.refresh():
+            names = {file.name for file in self.files}
+            self._offsets = {name: of for name, of in self._offsets.items() if name in names}
 
     def coverage(self) -> Mapping[int, Coverage]:
         """What is there, by partition.
@@ -137,13 +128,13 @@ class Archive:
         Raises:
             ArchiveError: a file can't be read; one that is gone is told as lost.
         """
-        with self._reading():
-            return coverage_of(self._files, read_holes(self.path), self._offsets_of)
+        with self._opened.reading():
+            return coverage_of(self.files, read_holes(self.path), self._offsets_of)
 
     def plan(self, ranges: Mapping[int, Intervals]) -> ReadPlan:
         """What reading these offsets, by partition, would open and miss."""
         files = self._holding(ranges)
-        with self._reading():
+        with self._opened.reading():
             coverage = coverage_of(files, read_holes(self.path), self._offsets_of)
         missing: dict[int, Intervals] = {}
         records = 0
@@ -163,14 +154,14 @@ class Archive:
             ArchiveError: a file is gone or can't be read.
         """
         for partition, wanted in sorted(ranges.items()):
-            with self._reading():
+            with self._opened.reading():
                 for record, _ in self._read(partition, wanted):
                     yield record
 
     def rows(self) -> Iterator[tuple[Record, Hour]]:
         """All records by partition and offset, with the hour they are laid under."""
         for partition, there in self.coverage().items():
-            with self._reading():
+            with self._opened.reading():
                 yield from self._read(partition, there.archived)
 
     def fetch(self, address: Address) -> Record | Absence:
@@ -186,7 +177,7 @@ class Archive:
 
     def protocol(self) -> tuple[int, frozenset[str]]:
         """Version and features that a writer of the table has to know."""
-        protocol = self._table.protocol()
+        protocol = self._opened.delta.protocol()
         features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
         return int(protocol.min_writer_version), frozenset(features)
 
@@ -196,13 +187,13 @@ class Archive:
         Returns:
             How many. The table's `delta.deletedFileRetentionDuration` tells how long.
         """
-        with self._reading():
-            return len(self._table.vacuum(dry_run=False, full=True))
+        with self._opened.reading():
+            return len(self._opened.delta.vacuum(dry_run=False, full=True))
 
     def _holding(self, ranges: Mapping[int, Intervals]) -> list[ArchiveFile]:
         found = [
             file
-            for file in self._files
+            for file in self.files
             if any(file.may_hold_any(partition, wanted) for partition, wanted in ranges.items())
         ]
         return sorted(found, key=lambda file: (file.partition or 0, file.first, file.name))
@@ -225,44 +216,6 @@ class Archive:
         if file.name not in self._offsets:
             self._offsets[file.name] = file.offsets()
         return self._offsets[file.name]
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except _BROKEN as error:
-            raise self._damaged(error) from error
-
-    def _take_files(self) -> None:
-        actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
-        files = [self._known.get(a["path"]) or ArchiveFile(self.path, a) for a in actions]
-        self._files = files
-        self._known = {file.name: file for file in files}
-        self._offsets = {name: kept for name, kept in self._offsets.items() if name in self._known}
-
-    def _check_form(self) -> None:
-        form = self._table.metadata().configuration.get(FORM_PROPERTY)
-        names = [field.name for field in self._table.schema().fields]
-        missing = [name for name in COLUMNS if name not in names]
-        if form != FORM or missing:
-            what = f"its form is {form}"
-            if missing:
-                what = f"columns are missing: {', '.join(missing)}"
-            raise ArchiveError(
-                f"{self.path} is a Delta table, but no archive of form {FORM}: {what}",
-                hint="set HEADWATER_ARCHIVE__FOLDER to the folder of the archives, or name the "
-                "table with --table",
-                path=str(self.path),
-            )
-
-    def _damaged(self, error: Exception) -> ArchiveError:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        return ArchiveError(
-            f"the archive {self.path} can't be read: {text[0]}",
-            hint="restore the file from a copy; `headwater archive status` shows which records "
-            "are missing",
-            path=str(self.path),
-        )
 
 
 # Offset and file's name, by which they are ordered; the record, its file, and what comes next.

@@ -9,6 +9,7 @@ import click
 from headwater.cli.follow_order import example, follow_and_exit, order_metrics
 from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.text import printable
+from headwater.enrichment.waiting import JoinExplainer
 from headwater.settings import Settings
 from headwater.trace import VerifyReport, Violation
 from headwater.trace import verify as verify_topic
@@ -87,9 +88,10 @@ def verify(
 ) -> None:
     """Hold a topic against its source: lost, duplicate, out of order, without lineage.
 
-    Dead-lettered records are counted apart, not as missing, and so are filtered ones if
-    --allow-filtered says that there are any. Exits 0 only if every record of the source is
-    accounted for, once, in order per key; an empty source is no pass.
+    Dead-lettered records are counted apart, not as missing; so are those that a join still holds
+    or that found no match in it, and filtered ones if --allow-filtered says that there are any.
+    Exits 0 only if every record of the source is accounted for, once, in order per key; an empty
+    source is no pass.
 
     With --follow it exits 0 only if records were judged and all were in order. Gaps are then
     records that a later one of the same key has overtaken; with --allow-filtered they are not
@@ -115,12 +117,15 @@ def verify(
     for option, value in given.items():
         if value is not None:
             raise click.UsageError(f"{option} goes with --follow")
-    if checkpoint is not None and not allow_filtered:
-        raise click.UsageError("--checkpoint is read only with --allow-filtered")
     # Both topics are read whole; a million records take some twenty seconds.
     with messages.status(f"reading {topic} and {source}"):
         report = verify_topic(
-            topic, source, settings, allow_filtered=allow_filtered, checkpoint=checkpoint
+            topic,
+            source,
+            settings,
+            allow_filtered=allow_filtered,
+            checkpoint=checkpoint,
+            explainers=[JoinExplainer(settings)],
         )
     with order_metrics(topic, None, metrics_file) as tell:
         tell(report.scanned, report.violations)
@@ -147,6 +152,7 @@ def _show(report: VerifyReport) -> None:
         ("missing", report.missing, f"without; ranges of offsets: {report.gaps}"),
         ("dead-lettered", report.dead_lettered, "without, and told why"),
         ("filtered", report.filtered, "without, on purpose"),
+        *([("waiting", report.waiting, "in the state of a join")] if report.waiting else []),
         ("scanned", report.scanned, "records of the topic"),
         ("duplicates", report.duplicates, "copies of an earlier record"),
         ("out of order", report.out_of_order, "behind a later one of the same key"),

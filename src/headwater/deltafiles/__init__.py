@@ -1,3 +1,14 @@
 """What the index of edges and the archive have in common: Delta tables whose rows have addresses.
 
-`intervals` and `pruning` are for readers, without a JVM; `writing` is for Spark."""
+`open_table`, `intervals` and `pruning` are for readers, without a JVM; `writing` is for Spark."""
+
+from headwater.errors import MissingPartError
+
+
+def missing_part(what: str, error: ImportError) -> MissingPartError:
+    """For a reader without the packages of the extra `index`."""
+    return MissingPartError(
+        f"reading {what} needs a package that is not installed: {error.name}",
+        hint='pip install "headwater[index]"',
+        package=error.name,
+    )

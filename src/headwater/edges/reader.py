@@ -1,43 +1,47 @@
 """The index, read without Spark: of the table only the files and row groups that may hold an
-address are opened. The only module that imports deltalake.
-
-Kept open, a look-up takes milliseconds; opening the table takes some tens of them.
-"""
+address are opened."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headwater.deltafiles import missing_part
 from headwater.edges.contract import COLUMNS, EDGE, FORM, FORM_PROPERTY, MADE, SCAN, index_path
-from headwater.errors import LineageIndexError, MissingPartError
+from headwater.errors import LineageIndexError
 from headwater.settings import Settings
 
 try:
-    import numpy  # noqa: F401 - the two modules below need it
+    import deltalake  # noqa: F401 - the modules below need it
+    import numpy  # noqa: F401
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
 except ImportError as error:
-    raise MissingPartError(
-        f"reading the index needs a package that is not installed: {error.name}",
-        hint='pip install "headwater[index]"',
-        package=error.name,
-    ) from None
+    raise missing_part("the index", error) from None
 
 from headwater.deltafiles.intervals import Intervals
+from headwater.deltafiles.open_table import OpenTable, TableKind
 from headwater.edges.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, Place, TableFile
 
 # Row groups that are kept decoded, at 0.4 MB each. A group at the border of two partitions may
 # hold any offset of both, so that its statistics rule it out for neither: it is asked often.
 _DECODED = 128
-_BROKEN = (pa.ArrowException, DeltaError, OSError, ValueError, KeyError)
 _JOB = "`headwater run lineage_index_job`"
+_ANEW = f"remove the folder and the checkpoint of lineage_index_job, and let {_JOB} make it anew"
+_KIND = TableKind(
+    "index",
+    LineageIndexError,
+    FORM,
+    FORM_PROPERTY,
+    tuple(COLUMNS),
+    TableFile,
+    if_absent=f"{_JOB} makes it; --available-now ends when all is indexed",
+    if_other=f"set HEADWATER_INDEX__TABLE to the index, or {_ANEW}",
+    if_damaged=_ANEW,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +81,9 @@ class LineageIndex:
         Raises:
             LineageIndexError: there is none, or it is damaged or of another form.
         """
-        self._path = path
-        try:
-            self._table = DeltaTable(str(path))
-        except TableNotFoundError:
-            raise LineageIndexError(
-                f"there is no index of edges: {path}",
-                hint=f"{_JOB} makes it; --available-now ends when all is indexed",
-                path=str(path),
-            ) from None
-        except _BROKEN as error:
-            raise self._damaged(error) from error
-        self._check_form()
-        self._known: dict[str, TableFile] = {}
-        self._files: list[TableFile] = []
+        self._opened = OpenTable(path, _KIND)
         self._coverage: dict[Place, Coverage] | None = None
         self._decoded: dict[tuple[str, int], EdgeRows] = {}
-        self._take_files()
 
     @classmethod
     def open(cls, settings: Settings) -> LineageIndex:
@@ -102,16 +92,13 @@ class LineageIndex:
 
     def refresh(self) -> None:
         """See what was written since."""
-        version = self._table.version()
-        with self._reading():
-            self._table.update_incremental()
-        if self._table.version() != version:
-            self._take_files()
+        if self._opened.refresh():
+            self._coverage = None
 
     def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
         """The edges that leave these records; those of a range may lead from others, too."""
         for file in self._of_kind(EDGE):
-            with self._reading():
+            with self._opened.reading():
                 groups = list(file.groups_with(PARENTS, place, parents))
             for group in groups:
                 yield from self._edge_rows(file, group).blocks(place, parents)
@@ -122,7 +109,7 @@ class LineageIndex:
         found: dict[Place, Intervals] = {}
         for file in self._of_kind(EDGE):
             for place, offsets in children.items():
-                with self._reading():
+                with self._opened.reading():
                     groups = list(file.groups_to(place, int(offsets.last[-1])))
                 for group in groups:
                     for parent, of in self._edge_rows(file, group).parents(place, offsets):
@@ -140,14 +127,14 @@ class LineageIndex:
             wanted &= pc.field("batch_version") >= batches[0]
             wanted &= pc.field("batch_version") <= batches[1]
         for file in self._of_kind(MADE):
-            with self._reading():
+            with self._opened.reading():
                 found = _made(pq.read_table(file.path, filters=wanted))
             yield from found
 
     def maker_of(self, place: Place, offset: int) -> Made | None:
         """Which job made a record; None if none did, or it is not indexed."""
         at = Intervals.of((offset, offset))
-        with self._reading():
+        with self._opened.reading():
             for file in self._of_kind(MADE):
                 for group in file.groups_with(RECORDS, place, at):
                     for made in _made(file.read(group, _MADE)):
@@ -158,7 +145,7 @@ class LineageIndex:
     def coverage(self) -> Mapping[Place, Coverage]:
         """What was read, by topic and partition."""
         if self._coverage is None:
-            with self._reading():
+            with self._opened.reading():
                 tables = [file.read_all(_SCAN) for file in self._of_kind(SCAN)]
             self._coverage = _coverage(tables)
         return self._coverage
@@ -171,7 +158,7 @@ class LineageIndex:
         key = (file.name, group)
         rows = self._decoded.pop(key, None)
         if rows is None:
-            with self._reading():
+            with self._opened.reading():
                 rows = file.edges(group)
             if len(self._decoded) == _DECODED:
                 del self._decoded[next(iter(self._decoded))]
@@ -180,45 +167,7 @@ class LineageIndex:
         return rows
 
     def _of_kind(self, kind: str) -> list[TableFile]:
-        return [file for file in self._files if file.kind == kind]
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except _BROKEN as error:
-            raise self._damaged(error) from error
-
-    def _take_files(self) -> None:
-        actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
-        files = [self._known.get(a["path"]) or TableFile(self._path, a) for a in actions]
-        self._files = files
-        self._known = {file.name: file for file in files}
-        self._coverage = None
-
-    def _check_form(self) -> None:
-        form = self._table.metadata().configuration.get(FORM_PROPERTY)
-        names = {field.name for field in self._table.schema().fields}
-        missing = sorted(set(COLUMNS) - names)
-        if form != FORM or missing:
-            what = (
-                f"columns are missing: {', '.join(missing)}" if missing else f"its form is {form}"
-            )
-            raise LineageIndexError(
-                f"{self._path} is a Delta table, but no index of form {FORM}: {what}",
-                hint="set HEADWATER_INDEX__TABLE to the index, or remove the folder and the "
-                f"checkpoint of lineage_index_job, and let {_JOB} make it anew",
-                path=str(self._path),
-            )
-
-    def _damaged(self, error: Exception) -> LineageIndexError:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        return LineageIndexError(
-            f"the index {self._path} can't be read: {text[0]}",
-            hint="remove the folder and the checkpoint of lineage_index_job, and let "
-            f"{_JOB} make it anew",
-            path=str(self._path),
-        )
+        return [file for file in self._opened.files if file.kind == kind]
 
 
 _MADE = (*RECORDS, "job_name", "job_version", "batch_version", "run_id")

@@ -30,6 +30,7 @@ from headwater.settings import Settings
 
 # Each heartbeat is a micro-batch: no more of them than this.
 _LOOK_EVERY_SECONDS = 1.0
+_LATEST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 class _Quiet:
@@ -174,5 +175,6 @@ class Heartbeats:
 
 
 def _text(millis: int) -> str:
-    at = datetime.fromtimestamp(millis / 1000, UTC)
+    # Spark knows later times than Python; one such record must not end the job.
+    at = datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

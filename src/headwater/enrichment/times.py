@@ -125,7 +125,7 @@ def event_time(value: bytes | None, fields: Mapping[str, str]) -> datetime | Non
             return None
         (name,) = (name for name, kind in fields.items() if kind == "timestamp")
         moment = datetime.fromisoformat(str(content[name]))
-    except (ValueError, AttributeError):
+        # Spark takes a time without a zone for one of the session's, which is UTC.
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, AttributeError, OverflowError, RecursionError):
         return None
-    # Spark takes a time without a zone for one of the session's, which is UTC.
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

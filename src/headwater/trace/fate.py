@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -58,6 +58,10 @@ class Verdict:
         }
 
 
+# What becomes of a record that a job has read and that has no output; None: nobody knows.
+Judge = Callable[[Record], Fate | None]
+
+
 class Explainer(Protocol):
     """Knows of a kind of job why a record that was read has no output yet, such as a join that
     holds it in its state.
@@ -73,6 +77,10 @@ class Explainer(Protocol):
         self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
     ) -> str | None:
         """Asked for records that have outputs: what is special about those."""
+
+    def judge(self, source: str, reading: Reading) -> Judge | None:
+        """The same as `explain`, for very many records of one topic, as things are now; None for
+        jobs of other kinds. Asked by `verify`."""
 
 
 @dataclass

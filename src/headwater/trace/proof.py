@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from headwater.kafka import end_offsets, partition_states, read_topic
 from headwater.model import Address, Record
 from headwater.rowlineage.headers import origin_of, parents_topic
 from headwater.settings import Settings
-from headwater.trace.fate import LATE_SUFFIX
+from headwater.trace.fate import LATE_SUFFIX, Explainer, Fate, Judge
 from headwater.trace.keys import Finding, Violation
 from headwater.trace.offsets import OffsetSet
 from headwater.trace.report import Gap, VerifyReport
@@ -29,6 +30,7 @@ def verify(
     *,
     allow_filtered: bool = False,
     checkpoint: Path | None = None,
+    explainers: Sequence[Explainer] = (),
 ) -> VerifyReport:
     """Tell which records of `source` have no output in `topic`, and what is wrong with those.
 
@@ -41,6 +43,7 @@ def verify(
             read, with neither output nor dead letter, count as filtered. Nothing in Kafka tells
             them from lost ones; so this has to be said.
         checkpoint: the job's, if it does not lie in the home.
+        explainers: know which records a job with state still holds.
 
     Raises:
         TopicNotFoundError: there is no such topic.
@@ -51,7 +54,11 @@ def verify(
     """
     report = VerifyReport(topic, source)
     # Before any topic: what is committed later must not count as read and filtered.
-    reading = _reading(topic, source, settings, checkpoint) if allow_filtered else None
+    readings = Readings(settings, checkpoint) if allow_filtered or explainers else None
+    reading = readings.of(source, topic) if readings else None
+    if allow_filtered and reading is None:
+        raise _no_checkpoint(topic, source)
+    judge = _judge(source, reading, explainers)
     # The order of these questions matters to a topic that grows: each end is looked up before
     # the one that bounds it, so that what is on its way is not taken for forged.
     states = partition_states(source, settings)
@@ -79,23 +86,27 @@ def verify(
                 dead.take(lineage)
                 report.unlisted_parents += lineage.unlisted
     _refuse_other_sources(report, tally.parents, dead)
-    unaccounted = _Unaccounted(report, tally.parents, dead, reading)
+    unaccounted = _Unaccounted(report, tally.parents, dead, reading, judge, allow_filtered)
     expected = _offsets_of(source, windows, settings, unaccounted)
-    _compare(report, expected, tally.parents, dead, reading)
+    _compare(report, expected, tally.parents, dead, unaccounted)
     return report
 
 
-def _reading(topic: str, source: str, settings: Settings, checkpoint: Path | None) -> Reading:
-    reading = Readings(settings, checkpoint).of(source, topic)
+def _no_checkpoint(topic: str, source: str) -> InputError:
+    return InputError(
+        f"no checkpoint of a job from {source!r} into {topic!r} was found: what the job has "
+        "not read yet can't be told from what it filtered",
+        hint="name the job's folder with --checkpoint",
+        topic=topic,
+        source=source,
+    )
+
+
+def _judge(source: str, reading: Reading | None, explainers: Sequence[Explainer]) -> Judge | None:
     if reading is None:
-        raise InputError(
-            f"no checkpoint of a job from {source!r} into {topic!r} was found: what the job has "
-            "not read yet can't be told from what it filtered",
-            hint="name the job's folder with --checkpoint",
-            topic=topic,
-            source=source,
-        )
-    return reading
+        return None
+    found = (each.judge(source, reading) for each in explainers)
+    return next((judge for judge in found if judge is not None), None)
 
 
 def _read(topic: str, ends: Mapping[int, int], settings: Settings) -> Iterator[Record]:
@@ -115,7 +126,8 @@ def _offsets_of(
 
 
 class _Unaccounted:
-    """Notes the keys of records of the source that have no output, while these come by."""
+    """Records of the source that have no output, while they come by: which of them are filtered
+    or wait, and the keys of the others."""
 
     def __init__(
         self,
@@ -123,19 +135,31 @@ class _Unaccounted:
         parents: NamedParents,
         dead: NamedParents,
         reading: Reading | None,
+        judge: Judge | None,
+        allow_filtered: bool,
     ) -> None:
         self._keys = report.keys
         self._named = (parents.offsets, dead.offsets)
         self._began = reading.started.get(report.source, {}) if reading else {}
         self._read = reading.committed.get(report.source, {}) if reading else {}
+        self._judge = judge
+        self._otherwise = Fate.FILTERED if allow_filtered else None
+        self.filtered: dict[int, OffsetSet] = defaultdict(OffsetSet)
+        self.waiting: dict[int, OffsetSet] = defaultdict(OffsetSet)
 
     def take(self, record: Record) -> None:
         partition, offset = record.address.partition, record.address.offset
         if any(offset in offsets[partition] for offsets in self._named):
             return
+        fate = None
         if self._began.get(partition, 0) <= offset < self._read.get(partition, 0):
-            return  # filtered
-        self._keys.take(Violation.GAP, record.key, Finding(record.address))
+            fate = (self._judge(record) if self._judge else None) or self._otherwise
+        if fate is Fate.WAITING:
+            self.waiting[partition].add(offset)
+        elif fate is not None:
+            self.filtered[partition].add(offset)
+        else:
+            self._keys.take(Violation.GAP, record.key, Finding(record.address))
 
 
 def _compare(
@@ -143,7 +167,7 @@ def _compare(
     expected: Mapping[int, OffsetSet],
     parents: NamedParents,
     dead: NamedParents,
-    reading: Reading | None,
+    unaccounted: _Unaccounted,
 ) -> None:
     report.other_sources = list(parents.other_topics)
     report.gone_parents = parents.expired
@@ -151,13 +175,10 @@ def _compare(
         named = parents.offsets[partition]
         found = offsets & named
         dead_lettered = (offsets & dead.offsets[partition]) - found
-        missing = offsets - found - dead_lettered
-        if reading is not None:
-            began = reading.started.get(report.source, {}).get(partition, 0)
-            end = reading.committed.get(report.source, {}).get(partition, 0)
-            filtered = missing.between(began, end)
-            report.filtered += len(filtered)
-            missing = missing - filtered
+        filtered, waiting = unaccounted.filtered[partition], unaccounted.waiting[partition]
+        missing = offsets - found - dead_lettered - filtered - waiting
+        report.filtered += len(filtered)
+        report.waiting += len(waiting)
         report.expected += len(offsets)
         report.found += len(found)
         report.dead_lettered += len(dead_lettered)

@@ -34,12 +34,13 @@ class Gap:
 class VerifyReport:
     """A topic held against its source.
 
-    `expected` = `found` + `dead_lettered` + `filtered` + `missing`.
+    `expected` = `found` + `dead_lettered` + `filtered` + `waiting` + `missing`.
 
     Counted are, of the source: `expected`, its records when the call began; `found`, those with
     an output; `dead_lettered`, those without one that lie in the topic's dead letter; `filtered`,
-    those without either that the job has read, if the caller says that it filters; `missing`, the
-    rest, in `gaps` ranges of offsets.
+    those without either that the job has read, if the caller says that it filters, or that found no
+    match in a join; `waiting`, those that a join holds in its state; `missing`, the rest, in
+    `gaps` ranges of offsets.
 
     Of the topic: `scanned`, its records; `duplicates`, those whose record id came before;
     `out_of_order`, those made from an earlier record than one before them of the same key (which
@@ -59,6 +60,7 @@ class VerifyReport:
     missing: int = 0
     dead_lettered: int = 0
     filtered: int = 0
+    waiting: int = 0
     gaps: int = 0
     scanned: int = 0
     duplicates: int = 0

@@ -20,11 +20,18 @@ SELECT job, truncated
 FROM lineage_walk(%(start)s, %(depth)s, %(most)s, %(at)s::timestamptz, %(seconds)s)
 """
 
+# In two steps that the planner can't merge: for the sake of the order and the limit it would read
+# the edges of all datasets in the order of jobs (310 ms with 22,600 edges, against 4).
 _JOBS_OF_DATASET = """
-SELECT DISTINCT e.job_id FROM datasets d JOIN edges e ON e.dataset_id = d.id
-JOIN jobs j ON j.id = e.job_id AND NOT j.hidden
-WHERE (d.id = %(dataset)s OR (d.canonical_id = %(dataset)s AND d.canonical_id <> d.id))
-    AND e.first_seen <= %(at)s ORDER BY 1 LIMIT %(most)s
+WITH names AS MATERIALIZED (
+    SELECT id FROM datasets WHERE id = %(dataset)s
+    UNION SELECT id FROM datasets WHERE canonical_id = %(dataset)s AND canonical_id <> id
+), found AS MATERIALIZED (
+    SELECT DISTINCT e.job_id FROM names CROSS JOIN LATERAL (
+        SELECT job_id FROM edges WHERE dataset_id = names.id AND first_seen <= %(at)s OFFSET 0
+    ) e
+)
+SELECT job_id FROM found JOIN jobs j ON j.id = job_id AND NOT j.hidden ORDER BY 1 LIMIT %(most)s
 """
 
 _DESCENDANTS = """
