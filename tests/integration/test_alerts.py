@@ -243,7 +243,8 @@ def test_rules_are_read_anew_and_a_mistake_in_them_changes_nothing(
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", rule("first", "jobs > 0"))
     settings = alerting(headwater_settings, rules)
-    with running(settings, fresh_database(postgres)) as catalog:
+    database = fresh_database(postgres)
+    with running(settings, database) as catalog:
         catalog.send(run_event())
         wait_until(lambda: states(catalog) == {"first": "firing"})
         rules.write_text("alerts: [{name: first, condition: 'nonsense ('}]")
@@ -261,3 +262,5 @@ def test_rules_are_read_anew_and_a_mistake_in_them_changes_nothing(
         watched = headwater("alerts", "watch", "--seconds", "0", "--json", **named)
         assert '"state": "ok"' in watched.stdout
         assert "job success" in headwater("metrics", **named).stdout
+    with running(headwater_settings, database) as catalog:
+        wait_until(lambda: states(catalog) == {}, what="earlier rules to be forgotten")

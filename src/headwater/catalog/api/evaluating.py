@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from headwater.alerts.conditions import Truth, Verdict
@@ -34,21 +35,25 @@ _NO_SUBJECT = ""
 # How a bad rules file is shown: no alert can have this name.
 _FILE = "(rules file)"
 Key = tuple[str, str]
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
 class Standing:
     """How a rule stands over all of its subjects."""
 
-    state: State = State.OK
-    since: datetime = field(default_factory=lambda: datetime.now(UTC))
-    value: str = ""
-    problem: str | None = None
-    # Whether any subject could be judged, in this walk over all and in the one before.
+    # Whether any subject could be judged, and what went wrong with one: in this walk over all of
+    # them, and in the one before.
     judged: bool = False
     judged_before: bool = False
-    failed: str | None = None
+    problem: str | None = None
+    problem_before: str | None = None
     held_back: int = 0
+
+    def begin(self) -> None:
+        self.judged, self.judged_before = False, self.judged
+        self.problem, self.problem_before = None, self.problem
+        self.held_back = 0
 
 
 class Evaluator:
@@ -121,6 +126,7 @@ class Evaluator:
     async def service(self, values: Mapping[str, Any], *, writable: bool = True) -> None:
         """Evaluate what is about the service as a whole; without a database only its health."""
         self._service = dict(values)
+        self.walk_begins(Scope.SERVICE)
         rules = self.of(Scope.SERVICE)
         found = [(rule, _NO_SUBJECT, None, self._evaluate(rule, {})) for rule in rules]
         await self._take(found, writable=writable)
@@ -133,14 +139,9 @@ class Evaluator:
         now = datetime.now(UTC)
         async with self._pool.connection() as connection:
             looked = await facts.jobs(connection, ids, self.names(Scope.JOB), now)
-        for start in range(0, len(looked), _TOGETHER):
-            some = looked[start : start + _TOGETHER]
+        for some in _parts(looked):
             await self._take(
-                [
-                    (rule, each.subject, each.id, self._judge(rule, each))
-                    for each in some
-                    for rule in rules
-                ]
+                [(r, job.subject, job.id, self._judge(r, job)) for job in some for r in rules]
             )
             await asyncio.sleep(0)
 
@@ -152,13 +153,12 @@ class Evaluator:
         now = datetime.now(UTC)
         async with self._pool.connection() as connection:
             looked = await facts.datasets(connection, ids, self.names(Scope.DATASET), now)
-        for start in range(0, len(looked), _TOGETHER):
-            some = looked[start : start + _TOGETHER]
+        for some in _parts(looked):
             await self._take(
                 [
-                    (rule, each.subject, each.id, self._evaluate(rule, each.values))
+                    (r, each.subject, each.id, self._evaluate(r, each.values))
                     for each in some
-                    for rule in rules
+                    for r in rules
                 ]
             )
             await asyncio.sleep(0)
@@ -166,7 +166,8 @@ class Evaluator:
     def _judge(self, rule: Rule, job: facts.JobFacts) -> Verdict:
         verdict = self._evaluate(rule, job.latest)
         young = job.going_seconds is not None and job.going_seconds < _SETTLE_SECONDS
-        if verdict.truth is Truth.FALSE and young and job.before is not None:
+        says_nothing = verdict.truth in (Truth.FALSE, Truth.NO_DATA)
+        if says_nothing and young and job.before is not None:
             return self._evaluate(rule, job.before)
         return verdict
 
@@ -188,7 +189,7 @@ class Evaluator:
             standing = self._standing[rule.name]
             standing.judged |= verdict.truth in (Truth.TRUE, Truth.FALSE)
             if verdict.truth is Truth.ERROR:
-                standing.failed = verdict.problem
+                standing.problem = verdict.problem
             tracked = self._tracked.get(key) or Tracked(rule.hold_seconds, rule.keep_seconds)
             change = tracked.step(verdict.truth, now)
             if change is Change.FIRED and self._open_of(rule) >= self._most:
@@ -225,14 +226,10 @@ class Evaluator:
 
     def walk_begins(self, scope: Scope) -> None:
         """All subjects of the scope are about to be looked at anew."""
-        for rule in self.of(scope):
-            standing = self._standing[rule.name]
-            standing.judged_before, standing.judged = standing.judged, False
-            standing.problem, standing.failed = standing.failed, None
-            standing.held_back = 0
-        self._unseen[scope] = {
-            key: rule for rule in self.of(scope) for key in self._tracked if key[0] == rule.name
-        }
+        rules = {rule.name: rule for rule in self.of(scope)}
+        for name in rules:
+            self._standing[name].begin()
+        self._unseen[scope] = {k: rules[k[0]] for k in self._tracked if k[0] in rules}
 
     async def walk_ends(self, scope: Scope) -> None:
         """What was not met on the way is gone from the catalog: its incidents end."""
@@ -244,9 +241,16 @@ class Evaluator:
         """Write how everything stands, where it differs from what was written."""
         now = datetime.now(UTC)
         rows: list[Row] = []
+        subjects: dict[str, list[Key]] = defaultdict(list)
+        for key in self._tracked:
+            subjects[key[0]].append(key)
         for rule in self.rules:
-            rows.append(self._rule_row(rule, now))
-            rows += [self._subject_row(key, each, now) for key, each in self._shown_of(rule)]
+            keys = subjects[rule.name]
+            rows.append(self._rule_row(rule, {self._tracked[key].state for key in keys}, now))
+            # Of many, those with an incident first.
+            keys.sort(key=lambda key: not self._tracked[key].open)
+            shown = [key for key in keys if key[1] != _NO_SUBJECT][:_MOST_SHOWN]
+            rows += [self._subject_row(key, now) for key in shown]
         if self.file_problem is not None:
             body = {"severity": "critical", "problem": self.file_problem}
             rows.append(self._row((_FILE, _NO_SUBJECT), State.ERROR, "", body, now))
@@ -259,20 +263,10 @@ class Evaluator:
         self._written = dict(current)
         self._since = {key: value for key, value in self._since.items() if key in current}
 
-    def _shown_of(self, rule: Rule) -> list[tuple[Key, Tracked]]:
-        """Subjects that are not ok; of many those with an incident first."""
-        found = [
-            (key, tracked)
-            for key, tracked in self._tracked.items()
-            if key[0] == rule.name and key[1] != _NO_SUBJECT
-        ]
-        found.sort(key=lambda each: not each[1].open)
-        return found[:_MOST_SHOWN]
-
-    def _rule_row(self, rule: Rule, now: datetime) -> Row:
+    def _rule_row(self, rule: Rule, states: set[State], now: datetime) -> Row:
         standing = self._standing[rule.name]
         key = (rule.name, _NO_SUBJECT)
-        state = self._state_of(rule, standing)
+        state = _together(states, standing)
         verdict = self._verdicts.get(key)
         body = {
             "severity": rule.severity,
@@ -280,16 +274,16 @@ class Evaluator:
             "condition": rule.condition.text,
             "runbook": rule.runbook,
             "channels": list(rule.channels),
-            "problem": standing.failed or standing.problem,
+            "problem": standing.problem or standing.problem_before,
             "heldBack": standing.held_back,
             **self._downstream(key),
         }
         return self._row(key, state, verdict.value if verdict else "", body, now)
 
-    def _subject_row(self, key: Key, tracked: Tracked, now: datetime) -> Row:
-        verdict = self._verdicts.get(key)
+    def _subject_row(self, key: Key, now: datetime) -> Row:
+        verdict, state = self._verdicts.get(key), self._tracked[key].state
         body = {"problem": verdict.problem if verdict else None, **self._downstream(key)}
-        return self._row(key, tracked.state, verdict.value if verdict else "", body, now)
+        return self._row(key, state, verdict.value if verdict else "", body, now)
 
     def _downstream(self, key: Key) -> Json:
         names = self._teller.downstream.get(key, [])
@@ -308,13 +302,19 @@ class Evaluator:
             "body": body,
         }
 
-    def _state_of(self, rule: Rule, standing: Standing) -> State:
-        states = {t.state for (alert, _), t in self._tracked.items() if alert == rule.name}
-        for worst in (State.FIRING, State.PENDING, State.ERROR):
-            if worst in states:
-                return worst
-        if standing.failed or standing.problem:
-            return State.ERROR
-        if standing.judged or standing.judged_before:
-            return State.OK
-        return State.NO_DATA
+
+def _together(states: set[State], standing: Standing) -> State:
+    """How a rule stands over all of its subjects; those that are ok are not among the states."""
+    for worst in (State.FIRING, State.PENDING, State.ERROR):
+        if worst in states:
+            return worst
+    if standing.problem or standing.problem_before:
+        return State.ERROR
+    if standing.judged or (standing.judged_before and State.NO_DATA not in states):
+        return State.OK
+    return State.NO_DATA
+
+
+def _parts(found: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(found), _TOGETHER):
+        yield found[start : start + _TOGETHER]

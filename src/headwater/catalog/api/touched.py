@@ -17,13 +17,12 @@ _BAD_ENDS = ("FAILED", "ABORTED")
 
 
 class Touched:
-    """Ids that wait for an evaluation. `missed` says that there were more than fit."""
+    """Ids that wait for an evaluation. What does not fit is found by the timer."""
 
     def __init__(self) -> None:
         self.failed: dict[UUID, None] = {}
         self.runs: dict[UUID, None] = {}
         self.datasets: dict[UUID, None] = {}
-        self.missed = False
 
     def add(self, rows: Projection, *, datasets: bool) -> bool:
         """Note what a transaction has stored; whether a run has failed."""
@@ -42,10 +41,8 @@ class Touched:
 
     def add_failed(self, runs: Iterable[UUID]) -> None:
         for key in runs:
-            if len(self.failed) >= _MOST_FAILED:
-                self.missed = True
-                return
-            self.failed[key] = None
+            if len(self.failed) < _MOST_FAILED:
+                self.failed[key] = None
 
     def take(self, most: int) -> tuple[list[UUID], list[UUID]]:
         """All failed runs and some others; some datasets. They are gone from here."""

@@ -72,8 +72,8 @@ class AlertWatch:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        if self._file is not None:
-            self._tasks = [asyncio.create_task(self._run())]
+        work = self._run() if self._file is not None else self._clear()
+        self._tasks = [asyncio.create_task(work)]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -109,6 +109,18 @@ class AlertWatch:
                 _LOG.exception("alerts could not be evaluated")
                 await asyncio.sleep(_STANDBY_SECONDS)
 
+    async def _clear(self) -> None:
+        """Without rules nothing is to be shown of earlier ones, unless another service has some."""
+        try:
+            if await self._leadership.take():
+                await self._begin()
+                assert self._evaluator is not None  # noqa: S101 - just begun
+                await self._evaluator.write()
+        except Exception:
+            _LOG.exception("alerts of earlier rules could not be cleared")
+        finally:
+            await self._leadership.leave()
+
     async def _stand_by(self) -> None:
         """Tell the one that evaluates what it should look at, for a while."""
         if self._leading:
@@ -123,9 +135,7 @@ class AlertWatch:
             return
         await asyncio.sleep(_GATHER_SECONDS)
         self._wake.clear()
-        failed, self._touched.failed = list(self._touched.failed), {}
-        self._touched.take(0)
-        self._touched.runs.clear()
+        failed, self._touched = list(self._touched.failed), Touched()
         await tell_leader(self._pool, failed)
 
     async def _lead(self) -> None:
@@ -195,6 +205,7 @@ class AlertWatch:
         )
         await evaluator.resume()
         self._evaluator, self._teller = evaluator, teller
+        self._after = {"jobs": facts.FIRST, "datasets": facts.FIRST}
 
     async def _round(self) -> None:
         """Look at everything, or at the next part of everything."""
