@@ -21,7 +21,18 @@ from headwater.services.processes import find_process, start_detached
 from headwater.services.service import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.settings import Settings, exported, rules_file
 
-_NEEDED = ("fastapi", "httptools", "jwt", "orjson", "psycopg_pool", "uvicorn", "uvloop")
+_NEEDED = (
+    "apprise",
+    "cel_expr_python",
+    "fastapi",
+    "httptools",
+    "jwt",
+    "orjson",
+    "psycopg_pool",
+    "uvicorn",
+    "uvloop",
+    "yaml",
+)
 
 
 def database_url(settings: Settings) -> str:

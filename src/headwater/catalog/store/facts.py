@@ -149,6 +149,7 @@ def _run_values(row: Row, now: datetime) -> Json:
     duration = None if started is None else age(started, row["ended_at"] or now)
     error = facet({"error": row["error"]} if row["error"] else {}, "error").get("message")
     written, linked = row["rows_out"], row["rows_with_lineage"]
+    coverage = min(1.0, linked / written) if written and linked is not None else None
     return {
         "job_run.id": str(row["id"]),
         "job_run.namespace": row["namespace"],
@@ -160,9 +161,7 @@ def _run_values(row: Row, now: datetime) -> Json:
         "job_run.seconds_since_event": age(row["last_event_at"] or row["seen_at"], now),
         "job_run.rows_in": row["rows_in"],
         "job_run.rows_out": written,
-        "job_run.lineage_coverage_ratio": linked / written
-        if written and linked is not None
-        else None,
+        "job_run.lineage_coverage_ratio": coverage,
         "job_run.late_rows": row["late_rows"],
         "job_run.dead_lettered": row["dead_lettered"],
         "job_run.order_violations": row["order_violations"],
