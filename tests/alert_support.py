@@ -140,7 +140,7 @@ def states(catalog: Catalog) -> dict[str, str]:
     }
 
 
-def wait_until(holds: Callable[[], Any], seconds: float = 15.0, what: str = "it") -> Any:
+def wait_until(holds: Callable[[], Any], seconds: float = 40.0, what: str = "it") -> Any:
     """Returns what `holds` gives as soon as it is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

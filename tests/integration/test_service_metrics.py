@@ -66,7 +66,7 @@ def figures(catalog: Catalog, **known: Any) -> Any:
         now = catalog.get("/metrics/now")
         return now if {name: now[name] for name in known} == known else None
 
-    return wait_until(found, seconds=40, what=f"figures with {known}")
+    return wait_until(found, what=f"figures with {known}")
 
 
 def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
