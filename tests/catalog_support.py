@@ -113,11 +113,11 @@ def fresh_database(server: str) -> str:
 
 
 @contextmanager
-def running(settings: Settings, database: str) -> Iterator[Catalog]:
-    """Serve from a thread of this process until the body ends."""
+def running(settings: Settings, database: str, port: int | None = None) -> Iterator[Catalog]:
+    """Serve from a thread of this process until the body ends; a port is given to come back on."""
     migrate(database)
     _, app = create_app(settings, database)
-    port = free_port()
+    port = port or free_port()
     config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -26,6 +26,7 @@
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
+    │   ├── CatalogUnavailableError  events that it was to hear of still wait
     │   ├── QueryTimeoutError      a question took longer than the setting allows
     │   ├── TooBusyError           too much waits already
     │   ├── NotificationError      a channel did not take a message
@@ -37,6 +38,7 @@
     │   └── DeliveryError          records that were not acknowledged
     ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
     ├── CheckFailedError           a check ran and found something wrong    exit 1
+    │   └── ExpectationFailedError  a row broke what was expected, and ended its write
     ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
     ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
     ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
@@ -166,6 +168,10 @@ class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not answer within the bound."""
 
 
+class CatalogUnavailableError(UnavailableError):
+    """The lineage service did not take what waits for it."""
+
+
 class QueryTimeoutError(UnavailableError):
     """A question took longer than the setting allows."""
 
@@ -208,6 +214,10 @@ class QueryFailedError(HeadwaterError):
 
 class CheckFailedError(HeadwaterError):
     """A check ran to its end and found something wrong."""
+
+
+class ExpectationFailedError(CheckFailedError):
+    """A row broke an expectation of the severity `fail`."""
 
 
 class InternalError(HeadwaterError):

@@ -53,6 +53,8 @@ POINTS: frozenset[str] = frozenset(
         "before_archive_compaction",
         "before_catalog_commit",
         "after_catalog_commit",
+        "before_spool_fsync",
+        "after_spool_fsync",
     }
 )
 

@@ -13,29 +13,30 @@ and delivers exactly once.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
-from headwater.deadletter.letter import LATE
 from headwater.delivery import DEFAULT_MODE, delivery_mode
-from headwater.delivery.dead_letter import (
-    ERROR_COLUMN,
-    RAW_VALUE_COLUMN,
-    dead_letter_value,
-    size_error,
-)
 from headwater.delivery.lease import lease_if_local
 from headwater.delivery.modes import Mode, deliver, new_run_id
-from headwater.delivery.sink import Target, location_of, sink_rows
-from headwater.errors import InputError
+from headwater.delivery.rows import (
+    check_table_columns,
+    check_topic_columns,
+    has_shuffle,
+    rows_to_send,
+    topics_for_parents,
+)
+from headwater.delivery.sink import Target, location_of
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.kafka import ensure_topic
+from headwater.openlineage.events import Dataset, kafka_topic
+from headwater.openlineage.progress import Roles
+from headwater.quality import Expectation, Quality, enforced
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
 from headwater.settings import Settings, load
@@ -46,6 +47,14 @@ from headwater.spark import (
     read_topic_stream,
     run_until_stopped,
 )
+from headwater.spark.lineage.streaming import (
+    StreamQuery,
+    counted,
+    is_finite,
+    table_output,
+    tell_of_query,
+    topic_outputs,
+)
 from headwater.tables.column import Maker
 from headwater.tables.contract import TableFormat
 from headwater.tables.registry import register
@@ -55,11 +64,6 @@ from headwater.trace.fate import LATE_SUFFIX
 OnFailure = Literal["stop", "dead-letter"]
 
 _DEFAULT_PARTITIONS = 2
-# Steps of a plan behind which a task has rows of more than one partition.
-_SHUFFLES = re.compile(
-    r"\b(Aggregate|Join|Repartition\w*|Sort|Distinct|Deduplicate\w*|Window|Coalesce|Rebalance\w*"
-    r"|\w*MapGroups\w*|TransformWithState\w*)\b"
-)
 
 
 class LineageJob:
@@ -87,7 +91,9 @@ class LineageJob:
         self._order = tuple(header_order)
         self._say = say
         self._topics: list[str] = []
+        self._beside: set[str] = set()
         self._partitions: list[int] = []
+        self._quality: list[Quality] = []
         self.spark: SparkSession = create_session(
             name,
             self._settings,
@@ -112,6 +118,7 @@ class LineageJob:
             beside: further topics in the same stream, which have to be there.
         """
         self._topics.append(topic)
+        self._beside.update(beside)
         if self._settings.jobs.create_topics:
             found = ensure_topic(topic, partitions, self._settings)
             self._partitions.append(found.partitions)
@@ -124,6 +131,37 @@ class LineageJob:
             **(limit if max_records_per_batch else {}),
         )
         return with_lineage(stream)
+
+    def expect(
+        self,
+        rows: DataFrame,
+        expectations: Sequence[Expectation] = (),
+        *,
+        name: str | None = None,
+        columns: Sequence[str] | None = None,
+        topic: str | None = None,
+    ) -> DataFrame:
+        """The same rows, measured as they are written: counts, bounds and expectations, which the
+        catalog shows with the output.
+
+        Args:
+            name: of these rows; without it that of the job, with a number from the second on.
+            columns: those to measure. Default: the first ones.
+            topic: the input whose rows they are, with which they are shown instead.
+
+        Raises:
+            InputError: a column is missing, or an expectation can't be evaluated.
+        """
+        number = len(self._quality) + 1
+        quality = Quality(
+            name or (self._name if number == 1 else f"{self._name} {number}"),
+            expectations,
+            columns=columns,
+            dataset=(topic and kafka_topic(self._settings.bootstrap_servers, topic)) or None,
+            settings=self._settings,
+        )
+        self._quality.append(quality)
+        return quality.measure(rows)
 
     def write(
         self,
@@ -152,6 +190,7 @@ class LineageJob:
             InputError: a column is missing.
             UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
             QueryFailedError: the query failed; the next start goes on where it stopped.
+            ExpectationFailedError: a row broke an expectation of the severity `fail`.
         """
         check_topic_columns(records, topic)
         late = (topic + LATE_SUFFIX,) if late_output else ()
@@ -172,7 +211,11 @@ class LineageJob:
             one_per_first_parent=one_per_first_parent,
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
-        deliver(self.spark, rows, target, self._mode, self._settings, self._say, on_batch)
+        told_as = self._told_as(records, topics, is_finite(trigger))
+        with self._enforced():
+            deliver(
+                self.spark, rows, target, self._mode, self._settings, self._say, on_batch, told_as
+            )
 
     def write_table(
         self,
@@ -194,24 +237,80 @@ class LineageJob:
             InputError: a column is missing.
             LineageTableError: the table has other columns.
             QueryFailedError: the query failed; the next start goes on where it stopped.
+            ExpectationFailedError: a row broke an expectation of the severity `fail`.
         """
-        _check_table_columns(rows, table)
+        check_table_columns(rows, table)
         target = table_of(self.spark, table, table_format)
-        maker = Maker(self._name, self._version, new_run_id())
+        run_id = new_run_id()
+        maker = Maker(self._name, self._version, run_id)
         kept = stored(rows, maker, 0)
         target.ensure(kept.schema)
         check_columns(target, kept)
-        register(target.known(), self._settings)
+        known = target.known()
+        register(known, self._settings)
+        output = table_output(known.name, known.location, table_format)
+        told_as = self._told_as_table(rows, output, is_finite(trigger))
         stop = StopSignal()
-        with lease_if_local(self._checkpoint, self.spark), stop.on_signals():
+        with (
+            self._enforced(),
+            lease_if_local(self._checkpoint, self.spark),
+            stop.on_signals(),
+            tell_of_query(told_as, run_id, self._settings, stop, say=self._say) as on_batch,
+        ):
             query = (
-                rows.writeStream.foreachBatch(writer_of(target, maker))
+                counted(rows, self._settings)
+                .writeStream.foreachBatch(writer_of(target, maker))
                 .option("checkpointLocation", location_of(self._checkpoint))
                 .queryName(self._name)
                 .trigger(**(trigger or {"processingTime": "0 seconds"}))
                 .start()
             )
-            run_until_stopped(query, stop, self._settings, self._say)
+            run_until_stopped(query, stop, self._settings, self._say, on_batch)
+
+    @contextmanager
+    def _enforced(self) -> Iterator[None]:
+        """What was expected holds for this query, and no longer."""
+        try:
+            with enforced(*self._quality):
+                yield
+        finally:
+            self._quality.clear()
+
+    def _told_as(self, records: DataFrame, topics: tuple[str, ...], finite: bool) -> StreamQuery:
+        """What the catalog hears of a query that writes topics."""
+        late = topics[2] if len(topics) > 2 else None
+        roles = Roles(
+            frozenset(self._beside),
+            dead_letter=topics[1],
+            late=late,
+            parents=parents_topic(topics[0]),
+            with_lineage=True,
+        )
+        return StreamQuery(
+            self._name,
+            self._version,
+            self._checkpoint,
+            records,
+            topic_outputs(topics, self._settings),
+            roles,
+            finite,
+            columns=("key", "value"),
+            quality=tuple(self._quality),
+        )
+
+    def _told_as_table(self, rows: DataFrame, output: Dataset, finite: bool) -> StreamQuery:
+        roles = Roles(frozenset(self._beside), with_lineage=True)
+        return StreamQuery(
+            self._name,
+            self._version,
+            self._checkpoint,
+            rows,
+            [output],
+            roles,
+            finite,
+            whole=(LINEAGE_COLUMN,),
+            quality=tuple(self._quality),
+        )
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
         return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
@@ -223,79 +322,3 @@ def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings
         return settings
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
     return settings.model_copy(update={"kafka": kafka})
-
-
-def rows_to_send(records: DataFrame, topics: tuple[str, ...], limit: int) -> DataFrame:
-    """Good and bad records in one pass; each row names the topic that it goes to.
-
-    Args:
-        topics: the output, its dead letter and, if there is one, the topic of late records.
-        limit: values with more bytes are set aside.
-    """
-    rows = _with_errors(records, limit)
-    error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-    failed = error.isNotNull()
-    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
-    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
-    for late in topics[2:]:
-        topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
-    return sink_rows(rows.withColumn("value", value), topic)
-
-
-def _with_errors(records: DataFrame, limit: int) -> DataFrame:
-    """Rows with binary values, their raw ones, and an error where there is one."""
-    columns = records.columns
-    rows = records.withColumn("value", F.col("value").cast("binary"))
-    if RAW_VALUE_COLUMN not in columns:
-        rows = rows.withColumn(RAW_VALUE_COLUMN, F.col("value"))
-    error = size_error(F.col("value"), limit)
-    if ERROR_COLUMN in columns:
-        error = F.coalesce(F.col(ERROR_COLUMN), error)
-    return rows.withColumn(ERROR_COLUMN, error)
-
-
-def has_shuffle(records: DataFrame) -> bool:
-    """Whether a task may have rows of more than one partition of the input."""
-    return shuffles_of(records) > 0
-
-
-def shuffles_of(records: DataFrame) -> int:
-    """How many steps of the plan move rows between tasks, or out of their order."""
-    return len(_SHUFFLES.findall(_plan(records)))
-
-
-def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
-    """A topic for parents beyond those that a header lists, where rows are aggregated."""
-    return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
-
-
-def _plan(records: DataFrame) -> str:
-    return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
-
-
-_LINEAGE_NEEDED = (LINEAGE_COLUMN, "made by `read`; keep it in every select")
-
-
-def check_topic_columns(records: DataFrame, topic: str) -> None:
-    """Refuse rows that can't be written with their lineage."""
-    value = ("value", "the record's value, text or binary")
-    _check_needed(records, f"topic {topic!r}", (value, _LINEAGE_NEEDED))
-
-
-def _check_table_columns(rows: DataFrame, table: str | Path) -> None:
-    _check_needed(rows, f"table {str(table)!r}", (_LINEAGE_NEEDED,))
-    if ERROR_COLUMN in rows.columns:
-        raise InputError(
-            f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "
-            "dead letter",
-            hint="write bad records to a topic in a job of their own, and drop the column here",
-        )
-
-
-def _check_needed(rows: DataFrame, target: str, columns: Sequence[tuple[str, str]]) -> None:
-    for needed, why in columns:
-        if needed not in rows.columns:
-            raise InputError(
-                f"rows for {target} have no column {needed!r}: {', '.join(rows.columns)}",
-                hint=f"`{needed}` is {why}",
-            )

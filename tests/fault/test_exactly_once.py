@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.kills import kill, start_job, wait_for_growth
+from tests.lineage_events import names, spooled, states
 from tests.support import Headwater
 
 from headwater.checkpoint import read_progress
@@ -55,6 +56,13 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
         assert report.perfect, report
         during = watch.report()
     assert (during.duplicates, during.out_of_order, during.damaged) == (0, 0, 0)
+    # Each start is a run; those that were killed are ended by the next, though no catalog is there.
+    events = spooled(broker, "visits_decorator")
+    starts = [e for e in events if e["eventType"] == "START" and target in names(e, "outputs")]
+    runs = [event["run"]["runId"] for event in starts]
+    assert [states(events, run)[-1] for run in runs] == ["ABORT"] * 3 + ["COMPLETE"]
+    before = [e["run"]["facets"]["headwater_previous_run"]["runId"] for e in starts[1:]]
+    assert before == runs[:-1]
     # The fault is proved: batches were cut off, and had left some of their records.
     assert cut_off > 0, f"no kill hit a batch (seed {seed})"
     there = re.findall(r"was cut off; (\d+) of its records are there already", log.read_text())

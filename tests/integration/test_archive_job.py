@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.lineage_events import columns, names, spooled
 from tests.stamped import delete_before, stamped, write, write_transaction
 from tests.support import Headwater
 
@@ -80,6 +81,11 @@ def test_every_record_is_archived_as_it_was_under_its_hour(
     send(topic, 3, settings, partition=1)
     run_job(settings, topic, tmp_path)
     assert archived(topic, settings) == in_kafka(topic, settings)
+    last = spooled(settings, "data_synchronization")[-1]
+    assert (last["eventType"], names(last, "inputs")) == ("COMPLETE", [topic])
+    assert names(last, "outputs") == [str(archive_path(topic, settings))]
+    assert last["run"]["facets"]["headwater_progress"]["rowsOut"] == len(ANYTHING) + 3
+    assert columns(last)["offset"] == {f"{topic}:offset": {"IDENTITY"}}
 
     table = spark.read.format("delta").load(str(archive_path(topic, settings)))
     assert table.columns == list(COLUMNS)
@@ -180,6 +186,9 @@ def test_records_that_are_gone_before_they_were_archived_are_told(
     assert "--allow-gaps" in (caught.value.hint or "")
     run_job(settings, topic, tmp_path, "--allow-gaps")
     assert Archive.open(topic, settings).coverage()[0].gaps == [(3, 4)]
+    facets = spooled(settings, "data_synchronization")[-1]["run"]["facets"]
+    (lost,) = facets["headwater_gaps"]["lost"]
+    assert (lost["topic"], lost["first"], lost["last"]) == (topic, 3, 4)
     folder = {"HEADWATER_ARCHIVE__FOLDER": str(tmp_path / "archive")}
     read = headwater("archive", "read", topic, "--first", "2", "--last", "5", **folder)
     assert read.returncode == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.joins import RunningJoin, dropped, state_rows, visit, watermark
+from tests.lineage_events import columns, names, spooled
 from tests.support import Headwater
 
 from headwater.deadletter import read_letter
@@ -47,6 +48,15 @@ def test_the_script_gives_its_rows_at_its_moments(join: RunningJoin) -> None:
         join.visit(("visit-3", "08:58:00", "category1"), ("visit-4", "09:00:00", "category2"))
         query.processAllAvailable()
         assert join.new_values() == []
+
+    # The catalog hears of both inputs, not of the heartbeats between them, and of their columns.
+    first, *_, last = spooled(join.settings, join.output)
+    assert (first["eventType"], last["eventType"]) == ("START", "ABORT")
+    assert set(names(first, "inputs")) == {join.visits, join.ads}
+    assert names(first, "outputs")[0] == join.output
+    campaign = columns(first)["value.campaign_name"]
+    assert "IDENTITY" in campaign[f"{join.ads}:value.campaign_name"]
+    assert last["run"]["facets"]["headwater_progress"]["rowsOut"] == 1
 
     # A restart in between makes no difference, even if the last note of the time is lost.
     (join.checkpoint / TIMES_FILE).unlink()

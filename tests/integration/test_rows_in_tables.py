@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.edge_tables import edge, made, scan, write_index
+from tests.lineage_events import columns, names, spooled
 from tests.stamped import write
 
 from headwater import LineageJob, faultpoints, merge_lineage
@@ -99,6 +100,12 @@ def test_rows_name_their_parents_and_impact_counts_them_in_the_table_as_it_stand
         "job_version": "v7",
         "batch_version": 0,
     }
+    last = spooled(settings, "to_table")[-1]
+    assert (last["eventType"], names(last, "inputs")) == ("COMPLETE", [numbers])
+    assert names(last, "outputs") == [str(name)]
+    assert columns(last)["n"] == {f"{numbers}:value.n": {"TRANSFORMATION"}}
+    assert last["run"]["facets"]["headwater_progress"]["rowsOut"] == RECORDS
+    assert last["run"]["runId"] == row["lineage"]["run_id"]
     found = impact(Address(numbers, 0, 17), settings)
     assert found.tables == {table.known().name: 1}
     assert found.as_json()["tables"] == {str(name): 1}

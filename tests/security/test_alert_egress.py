@@ -22,7 +22,7 @@ from headwater.alerts.egress import Egress, embedded, is_public
 from headwater.alerts.messages import trial
 from headwater.alerts.sending import Sender
 from headwater.errors import EgressRefusedError, HeadwaterError, NotificationError, SettingError
-from headwater.settings.sections import AlertsSettings
+from headwater.settings.alerts import AlertsSettings
 
 PRIVATE = [
     "127.0.0.1",

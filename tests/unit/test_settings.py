@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from headwater.errors import SettingError
 from headwater.settings import (
@@ -98,7 +98,9 @@ def test_a_well_known_name_sets_its_setting(
 ) -> None:
     monkeypatch.setenv(name, "/some/value")
     section, key = target
-    assert str(getattr(getattr(load(), section), key)) == "/some/value"
+    found = getattr(getattr(load(), section), key)
+    text = found.get_secret_value() if isinstance(found, SecretStr) else str(found)
+    assert text == "/some/value"
 
 
 @pytest.mark.parametrize(("name", "target"), WELL_KNOWN.items())

@@ -13,7 +13,7 @@ from headwater.alerts.channels import BELL, Channel
 from headwater.alerts.messages import Message
 from headwater.errors import EgressRefusedError, NotificationError
 from headwater.settings import bare_environment
-from headwater.settings.sections import AlertsSettings
+from headwater.settings.alerts import AlertsSettings
 
 # Starting Python and loading the libraries, on a busy machine.
 _START_SECONDS = 15.0

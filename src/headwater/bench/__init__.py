@@ -10,6 +10,8 @@ BENCHES: Mapping[str, str] = {
     "generator": "headwater.bench.generator",
     "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
+    "openlineage": "headwater.bench.openlineage",
+    "quality": "headwater.bench.quality",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
 }

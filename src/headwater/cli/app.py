@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "replay": ("replay:replay", "Run archived records through a job's logic again."),
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
+    "lineage": ("lineage:lineage", "Look at events that wait for the catalog, and send them."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),
     "metrics": ("metrics:metrics", "Show the lineage service in figures."),
     "alerts": ("alerts:alerts", "Check, list, test and watch alerts."),

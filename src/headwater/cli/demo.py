@@ -30,6 +30,10 @@ _SEE_MORE = {
         "headwater replay list",
         "headwater archive status",
     ),
+    "lakehouse": (
+        "headwater doctor",
+        "curl http://localhost:5000/api/v1/namespaces/neuronews/jobs/BatchWriteRawWithLineage",
+    ),
 }
 
 

@@ -7,17 +7,18 @@ from dataclasses import asdict
 import click
 
 from headwater.cli.frame import json_option, print_json, with_settings
-from headwater.services.checkup import check_up
+from headwater.services.checkup import check_up, check_up_spark
 from headwater.settings import Settings
 
 
 @click.command()
+@click.option("--spark", is_flag=True, help="Start Spark, too, and see a write's lineage arrive.")
 @json_option
 @click.pass_context
 @with_settings
-def doctor(settings: Settings, ctx: click.Context, as_json: bool) -> None:
-    """Check Python, Java, Spark, jars, disk, broker and database; exits 1 if one is not well."""
-    findings = list(check_up(settings))
+def doctor(settings: Settings, ctx: click.Context, spark: bool, as_json: bool) -> None:
+    """Check what jobs need, from Python to the catalog; exits 1 if something is not well."""
+    findings = [*check_up(settings), *(check_up_spark(settings) if spark else ())]
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -24,6 +24,7 @@ from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
 from headwater.spark import OnBatch, StopSignal, run_until_stopped
+from headwater.spark.lineage.streaming import StreamQuery, tell_of_query
 
 Say = Callable[[str], None]
 
@@ -183,8 +184,11 @@ def deliver(
     settings: Settings,
     say: Say = lambda line: None,
     on_batch: OnBatch | None = None,
+    told_as: StreamQuery | None = None,
 ) -> None:
     """Run the query in this mode until it ends or is stopped; `rows` are made by `sink_rows`.
+
+    What is told of it to the catalog is `told_as`; its run has the id that is on the records.
 
     Raises:
         UnsafeDeliveryError: a setting would break the mode's promise.
@@ -194,9 +198,12 @@ def deliver(
     """
     mode.refuse_unsafe(spark, target)
     with lease_if_local(target.checkpoint, spark):
-        stop = StopSignal()
-        with stop.on_signals():
-            mode.run(Run(spark, rows, target, settings, say, new_run_id(), on_batch), stop)
+        stop, run_id = StopSignal(), new_run_id()
+        with (
+            stop.on_signals(),
+            tell_of_query(told_as, run_id, settings, stop, on_batch, say) as taking,
+        ):
+            mode.run(Run(spark, rows, target, settings, say, run_id, taking), stop)
 
 
 def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from headwater.demo import fifo, joiner, reprocessor, tracker
+from headwater.demo import fifo, joiner, lakehouse, reprocessor, tracker
 from headwater.demo.story import Story
 
 # In the order in which they are told when no name is given.
@@ -11,6 +11,7 @@ STORIES: Mapping[str, Callable[[Story], None]] = {
     "joiner": joiner.tell,
     "fifo": fifo.tell,
     "reprocessor": reprocessor.tell,
+    "lakehouse": lakehouse.tell,
 }
 
 __all__ = ["STORIES", "Story"]

@@ -15,6 +15,8 @@ JOBS: Mapping[str, str] = {
     "visits_converter_streaming_job": "headwater.jobs.visits_converter_streaming_job",
     "visits_converter_reprocessing_job": "headwater.jobs.visits_converter_reprocessing_job",
     "lineage_index_job": "headwater.jobs.lineage_index_job",
+    "batch_write_raw_with_lineage": "headwater.jobs.batch_write_raw_with_lineage",
+    "stream_write_raw_with_lineage": "headwater.jobs.stream_write_raw_with_lineage",
 }
 
 # What `headwater replay` takes by name: the logic of a job, without its source and its sink.

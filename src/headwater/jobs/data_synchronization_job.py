@@ -26,12 +26,15 @@ from headwater.archive.rows import archive_rows, check_field
 from headwater.archive.table import append, make_table, without
 from headwater.checkpoint import read_reading
 from headwater.delivery.lease import lease, only_writer
+from headwater.delivery.modes import new_run_id
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
-from headwater.kafka import TopicPartitionState, ensure_topic, partition_states, topic_id
+from headwater.kafka import ensure_topic, partition_states, topic_id
+from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lineage.streaming import Gap, counted, tell_of_query
 
 _NAME, _TOPIC = "data_synchronization", "visits"
 # As many as the text this job comes from gives its topic.
@@ -109,16 +112,22 @@ def main(settings: Settings, options: StreamOptions) -> None:
             failOnDataLoss=str(not options.own["allow_gaps"]).lower(),
             maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
         )
-        batches = ArchiveBatches(archive, settings, options.local_checkpoint, options.say)
-        query = (
-            archive_rows(records, field)
-            .writeStream.foreachBatch(batches.add)
-            .option("checkpointLocation", f"file://{options.local_checkpoint}")
-            .queryName(options.job_name)
-            .trigger(**options.trigger_arguments())
-            .start()
+        rows = archive_rows(records, field)
+        told_as = options.told_as(rows, [delta_table(str(path))])
+        told_as.gaps.extend(_gaps(archive, settings))
+        batches = ArchiveBatches(
+            archive, settings, options.local_checkpoint, options.say, told_as.gaps
         )
-        run_until_stopped(query, stop, settings, options.say)
+        with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
+            query = (
+                counted(rows, settings)
+                .writeStream.foreachBatch(batches.add)
+                .option("checkpointLocation", f"file://{options.local_checkpoint}")
+                .queryName(options.job_name)
+                .trigger(**options.trigger_arguments())
+                .start()
+            )
+            run_until_stopped(query, stop, settings, options.say, on_batch)
 
 
 def _open(path: Path, topic: str) -> Archive:
@@ -146,7 +155,8 @@ def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptio
     behind = next_offsets(archive)
     reading = read_reading(options.local_checkpoint)
     if options.own["allow_gaps"]:
-        _tell_of_gaps(archive.topic, behind, states, options.say)
+        for topic, partition, first, last in _gaps(archive, settings):
+            options.say(f"gap: {topic}/{partition}@{first} to @{last} are gone")
     else:
         refuse_gaps(archive.topic, behind, states)
         if reading is not None:
@@ -161,28 +171,32 @@ def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptio
     return json.dumps({archive.topic: offsets})
 
 
-def _tell_of_gaps(
-    topic: str,
-    behind: Mapping[int, int],
-    states: list[TopicPartitionState],
-    say: Callable[[str], None],
-) -> None:
-    for state in states:
-        offset = behind.get(state.partition, state.first)
-        if offset < state.first:
-            say(f"gap: {topic}/{state.partition}@{offset} to @{state.first - 1} are gone")
+def _gaps(archive: Archive, settings: Settings) -> list[Gap]:
+    """What the topic has dropped before it was archived."""
+    behind = next_offsets(archive)
+    return [
+        (archive.topic, state.partition, offset, state.first - 1)
+        for state in partition_states(archive.topic, settings)
+        if (offset := behind.get(state.partition, state.first)) < state.first
+    ]
 
 
 class ArchiveBatches:
     """Adds micro-batches to the archive, and joins its small files from time to time."""
 
     def __init__(
-        self, archive: Archive, settings: Settings, checkpoint: Path, say: Callable[[str], None]
+        self,
+        archive: Archive,
+        settings: Settings,
+        checkpoint: Path,
+        say: Callable[[str], None],
+        gaps: list[Gap],
     ) -> None:
         self._archive = archive
         self._settings = settings
         self._checkpoint = checkpoint
         self._say = say
+        self._gaps = gaps
         self._vacuumed = 0.0
 
     def add(self, rows: DataFrame, batch: int) -> None:
@@ -233,6 +247,7 @@ class ArchiveBatches:
             for begin, end in (offsets - kept).ranges():
                 place = f"{self._archive.topic}/{partition}"
                 self._say(f"gap: {place}@{begin} to @{end} were gone before they were archived")
+                self._gaps.append((self._archive.topic, partition, begin, end))
 
     def _compact(self) -> None:
         if not is_due(self._archive, self._settings):

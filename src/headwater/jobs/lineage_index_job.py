@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from headwater.checkpoint import read_progress
 from headwater.delivery.lease import lease, only_writer
+from headwater.delivery.modes import new_run_id
 from headwater.edges.contract import EDGE, MADE, SCAN, index_path
 from headwater.edges.parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.edges.ranges import as_rows, edges_of, made_of
@@ -18,8 +19,10 @@ from headwater.edges.table import IndexTable, Scanned, make_table
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
+from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lineage.streaming import tell_of_query
 
 # Every topic but Kafka's own.
 ALL_TOPICS = "(?!__).+"
@@ -79,15 +82,18 @@ def main(settings: Settings, options: StreamOptions) -> None:
             failOnDataLoss=str(not options.own["allow_gaps"]).lower(),
             maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
         )
-        query = (
-            parse_lineage(records)
-            .writeStream.foreachBatch(_add_to(table, options.say))
-            .option("checkpointLocation", f"file://{options.local_checkpoint}")
-            .queryName(options.job_name)
-            .trigger(**options.trigger_arguments())
-            .start()
-        )
-        run_until_stopped(query, stop, settings, options.say)
+        # What the rows of the index are made from is not what a record's columns are.
+        told_as = options.told_as(None, [delta_table(str(path))])
+        with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
+            query = (
+                parse_lineage(records)
+                .writeStream.foreachBatch(_add_to(table, options.say))
+                .option("checkpointLocation", f"file://{options.local_checkpoint}")
+                .queryName(options.job_name)
+                .trigger(**options.trigger_arguments())
+                .start()
+            )
+            run_until_stopped(query, stop, settings, options.say, on_batch)
 
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:

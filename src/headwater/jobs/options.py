@@ -18,8 +18,10 @@ from headwater.delivery import DEFAULT_MODE, MODE_NAMES, delivery_mode
 from headwater.delivery.modes import Individual, Mode
 from headwater.errors import HeadwaterError, InputError
 from headwater.jvm.ivy import Progress
+from headwater.openlineage.events import Dataset
 from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
+from headwater.spark.lineage.streaming import StreamQuery
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 
@@ -78,6 +80,17 @@ class StreamOptions:
             self.output_topic,
             trigger=self.trigger_arguments(),
             on_failure=self.on_failure,
+        )
+
+    def told_as(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> StreamQuery:
+        """What the catalog hears of a query that is not run by a `LineageJob`."""
+        return StreamQuery(
+            self.job_name,
+            self.job_version,
+            self.checkpoint,
+            rows,
+            outputs,
+            finite=self.available_now,
         )
 
     def _mode(self) -> Mode:

@@ -1,4 +1,4 @@
-"""Headwater's own Java: a sink and a function for Spark, compiled once per machine.
+"""Headwater's own Java: what Spark needs inside the JVM, compiled once per machine.
 
 The sources are in the package; the compiler is a pinned jar, so that no JDK has to be installed.
 The result lies in the cache beside the jars it was made from, named after their content.
@@ -18,11 +18,22 @@ from pathlib import Path
 from headwater.errors import InternalError
 from headwater.jvm.jars import Watcher, ensure_jars, spark_jars, unwatched
 from headwater.jvm.java import find_java
-from headwater.jvm.versions import SPARK_VERSIONS
+from headwater.jvm.versions import SPARK_VERSIONS, jar_group
 from headwater.settings import Settings
 
-# Each beside the Python that uses it.
-_FOLDERS = ("archive/java", "delivery/java", "enrichment/java")
+# Java of Headwater's own, each beside the Python that uses it, compiled against a connector's
+# jars. The first is part of every session; it needs those of Kafka only where it uses them.
+_EVERYWHERE = "kafka"
+_FOLDERS = {
+    _EVERYWHERE: (
+        "archive/java",
+        "cost/java",
+        "delivery/java",
+        "enrichment/java",
+        "quality/java",
+    ),
+    "openlineage": ("spark/lineage/java",),
+}
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
 # Zip has no older date; a date that never changes makes the same jar from the same sources.
@@ -34,22 +45,25 @@ def session_jars(
 ) -> list[Path]:
     """All jars that a session with these connectors needs, fetched or made if need be."""
     names = tuple(connectors)
-    own = [ensure_own_jar(settings, watch)] if "kafka" in names else []
-    return [*ensure_jars(names, settings, watch), *own]
+    own = [_EVERYWHERE, *(name for name in names if name in _FOLDERS and name != _EVERYWHERE)]
+    made = [ensure_own_jar(settings, watch, name) for name in own]
+    return [*ensure_jars(names, settings, watch), *made]
 
 
-def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:
-    """The path of the jar, compiled if it is not in the cache yet.
+def ensure_own_jar(
+    settings: Settings, watch: Watcher = unwatched, connector: str = _EVERYWHERE
+) -> Path:
+    """The path of a connector's own jar, compiled if it is not in the cache yet.
 
     Raises:
         DownloadError: the compiler can't be had.
         MissingPartError: no Java.
     """
-    sources = _sources()
-    jar = settings.jars_dir / f"headwater-{_digest(sources)}.jar"
+    sources = _sources(connector)
+    jar = settings.jars_dir / f"headwater-{_digest(sources, connector)}.jar"
     if not jar.is_file():
         (compiler,) = ensure_jars(["compiler"], settings, watch)
-        class_path = [*spark_jars(), *ensure_jars(["kafka"], settings, watch)]
+        class_path = [*spark_jars(), *ensure_jars([connector], settings, watch)]
         with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
             classes = Path(folder) / "classes"
             _compile(compiler, class_path, sources, classes, settings)
@@ -60,14 +74,16 @@ def ensure_own_jar(settings: Settings, watch: Watcher = unwatched) -> Path:
     return jar
 
 
-def _sources() -> list[Path]:
+def _sources(connector: str) -> list[Path]:
     package = Path(str(resources.files("headwater")))
-    return sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*.java"))
+    folders = _FOLDERS[connector]
+    return sorted(file for folder in folders for file in (package / folder).rglob("*.java"))
 
 
-def _digest(sources: list[Path]) -> str:
+def _digest(sources: list[Path], connector: str) -> str:
     """Of all that the classes depend on."""
-    digest = hashlib.sha256("\0".join(SPARK_VERSIONS).encode())
+    versions = (*SPARK_VERSIONS, *jar_group(connector).coordinates)
+    digest = hashlib.sha256("\0".join(versions).encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

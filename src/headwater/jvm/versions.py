@@ -52,6 +52,8 @@ _ALL = (
         excludes=("commons-logging:commons-logging", "org.roaringbitmap:shims"),
     ),
     JarGroup("iceberg", (f"org.apache.iceberg:iceberg-spark-runtime-4.1_{_SCALA}:1.12.0",)),
+    # For Iceberg catalogs that are kept in PostgreSQL.
+    JarGroup("postgresql", ("org.postgresql:postgresql:42.7.14",)),
     JarGroup("openlineage", (f"io.openlineage:openlineage-spark_{_SCALA}:1.53.0",)),
     JarGroup(
         "broker",

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.archive.reader import Archive
+from headwater.delivery.rows import rows_to_send
 from headwater.delivery.sink import ORDINAL_COLUMN
 from headwater.deltafiles.intervals import Intervals
-from headwater.pipeline import rows_to_send
 from headwater.replay.logic import Logic
 from headwater.replay.plan import Plan
 from headwater.replay.results import find_results

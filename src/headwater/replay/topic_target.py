@@ -11,12 +11,17 @@ from pyspark.sql import functions as F
 from headwater.deadletter import dead_letter_topic
 from headwater.delivery.exactly_once import ExactlyOnce, without_written
 from headwater.delivery.modes import Mode, Strict
+from headwater.delivery.rows import (
+    check_topic_columns,
+    rows_to_send,
+    shuffles_of,
+    topics_for_parents,
+)
 from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers_of, send_batch
 from headwater.delivery.tail import Tail
 from headwater.deltafiles.intervals import Intervals
 from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
-from headwater.pipeline import check_topic_columns, rows_to_send, shuffles_of, topics_for_parents
 from headwater.replay.digest_columns import record_hash
 from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic

@@ -12,6 +12,7 @@ from headwater.errors import CheckFailedError, HeadwaterError, MissingPartError
 from headwater.jvm.jars import corrupt_jars, missing_jars
 from headwater.jvm.java import find_java
 from headwater.jvm.versions import GROUPS, check_spark_version
+from headwater.openlineage.validation import validate
 from headwater.services.local import status
 from headwater.services.preflight import check_free_space
 from headwater.services.service import State
@@ -29,17 +30,30 @@ class Finding:
 
 
 def check_up(settings: Settings) -> Iterator[Finding]:
-    """Run all checks; none of them starts or changes anything."""
+    """Run all checks; none starts anything, and the catalog gets one event of a job of its own."""
     checks: list[tuple[str, Callable[[Settings], str]]] = [
         ("python", _python),
         ("java", _java),
         ("spark", _spark),
         ("jars", _jars),
         ("disk", _disk),
+        ("listener", _listener),
     ]
     for name, check in checks:
         yield _find(name, check, settings)
     yield from _services(settings)
+    yield from _lineage(settings)
+
+
+def check_up_spark(settings: Settings) -> Iterator[Finding]:
+    """Start Spark, write a few rows, and see their lineage arrive."""
+
+    def arrives(settings: Settings) -> str:
+        from headwater.spark.lineage.validation import check_write_arrives
+
+        return check_write_arrives(settings)
+
+    yield _find("lineage", arrives, settings)
 
 
 def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
@@ -88,6 +102,21 @@ def _jars(settings: Settings) -> str:
 def _disk(settings: Settings) -> str:
     check_free_space(settings.home_dir, settings)
     return f"more than {settings.services.min_free_mb} MiB free at {settings.home_dir}"
+
+
+def _listener(settings: Settings) -> str:
+    if not settings.lineage.enabled:
+        return "not needed: lineage is switched off (lineage.enabled)"
+    # Imports pyspark.
+    from headwater.spark.lineage.validation import check_listener_jar
+
+    return check_listener_jar(settings)
+
+
+def _lineage(settings: Settings) -> Iterator[Finding]:
+    """Whether what jobs tell arrives; an event of a job of its own is sent for it."""
+    for check in validate(settings):
+        yield Finding(check.name, check.ok, check.text, check.hint)
 
 
 def _services(settings: Settings) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 STATE = (
     "archive",
     "checkpoints",
+    "demo",
     "faults.journal",
     "kafka",
     "lineage-index",
@@ -37,6 +38,7 @@ STATE = (
     "redrive",
     "replays",
     "run",
+    "spool",
     "tables",
     "warehouse",
 )

@@ -11,6 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
+from headwater.settings.alerts import AlertsSettings
+from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
-    AlertsSettings,
     ArchiveSettings,
+    ArticlesSettings,
     CatalogSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
     JvmSettings,
     KafkaSettings,
+    LineageSettings,
     PostgresSettings,
     ReplaySettings,
     Section,
@@ -49,7 +53,15 @@ PREFIX = "HEADWATER_"
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
+    "MARQUEZ_API_KEY": ("catalog", "api_key"),
+    "OPENLINEAGE_NAMESPACE": ("lineage", "namespace"),
+    "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
+    "ENVIRONMENT": ("lineage", "environment"),
     "JAVA_HOME": ("jvm", "java_home"),
+    "SCRAPED_DATA_PATH": ("articles", "files"),
+    "KAFKA_TOPIC": ("articles", "topic"),
+    "ICEBERG_TABLE": ("articles", "table"),
+    "CHECKPOINT_LOCATION": ("articles", "checkpoint"),
 }
 
 
@@ -77,8 +89,12 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
+    articles: ArticlesSettings = ArticlesSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
+    lineage: LineageSettings = LineageSettings()
+    quality: QualitySettings = QualitySettings()
+    cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
 
     @field_validator("home")
@@ -115,6 +131,16 @@ class Settings(BaseSettings):
         """Where lineage goes: the user's own service, or the local one."""
         scheme = "https" if self.catalog.tls_certificate else "http"
         return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
+
+    def tells_of(self, job_name: str) -> bool:
+        """Whether a job of this name emits lineage events."""
+        off = self.lineage.off_for
+        return self.lineage.enabled and not any(fnmatchcase(job_name, each) for each in off)
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where events wait until they are delivered."""
+        return (self.lineage.spool or self.home_dir / "spool").expanduser().absolute()
 
     @property
     def home_dir(self) -> Path:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
 class Section(BaseModel):
@@ -136,56 +136,6 @@ class CatalogSettings(Section):
     )
 
 
-class AlertsSettings(Section):
-    """Alerts: their rules, where messages go, and where they may go."""
-
-    file: Path | None = Field(
-        None,
-        description="The rules file. Default: `headwater-alerts.yml` in the working folder or in "
-        "`home`, if it is there.",
-    )
-    # Most hold a password or a token: not in a repr.
-    channels: dict[str, SecretStr] = Field(
-        default_factory=dict,
-        repr=False,
-        description="Addresses of channels by name, such as `slack://…`, `mailto://…`, "
-        "`pagerduty://…`, `https://…` or `bell://`; `HEADWATER_ALERTS__CHANNELS__NAME` sets one.",
-    )
-    allow_private: tuple[str, ...] = Field(
-        (),
-        description="Networks to which messages may go although they are not public, such as "
-        '`["10.1.0.0/16"]`.',
-    )
-    interval_seconds: float = Field(
-        10.0,
-        gt=0,
-        le=3600,
-        description="Time between two evaluations of all rules. Failed runs do not wait for it.",
-    )
-    most_incidents: int = Field(
-        50, ge=1, description="Incidents of one alert that may be open at once; others wait."
-    )
-    send_seconds: float = Field(
-        20.0, gt=0, le=300, description="How long sending one message may take."
-    )
-    give_up_hours: float = Field(
-        24.0, gt=0, description="Age at which a message that no one took is given up."
-    )
-
-    @field_validator("allow_private")
-    @classmethod
-    def _networks(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        for value in values:
-            ipaddress.ip_network(value)
-        return values
-
-    @field_validator("channels")
-    @classmethod
-    def _names_in_lower_case(cls, channels: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        # The environment knows no case: a file's names are taken alike.
-        return {name.lower(): address for name, address in channels.items()}
-
-
 class ServicesSettings(Section):
     """Starting and stopping the local services."""
 
@@ -270,8 +220,54 @@ class IcebergSettings(Section):
     """The Iceberg catalog of the sessions that Headwater starts."""
 
     catalog: str = Field("demo", pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="Its name in SQL.")
-    warehouse: Path | None = Field(
-        None, description="Folder of its tables. Default: `warehouse` in `home`."
+    type: Literal["hadoop", "jdbc", "rest"] = Field(
+        "hadoop",
+        description="Where it keeps its tables' names: in a folder, a database, a service.",
+    )
+    uri: str | None = Field(
+        None,
+        min_length=1,
+        description="Of a `jdbc` catalog its database, such as `jdbc:postgresql://host/lake`; of a "
+        "`rest` catalog its address.",
+    )
+    warehouse: str | None = Field(
+        None,
+        min_length=1,
+        description="Where its tables lie: a folder, or a URI such as `s3a://bucket/lake`. Of a "
+        "`rest` catalog a name that it knows. Default: `warehouse` in `home`.",
+    )
+    # Passwords and tokens are among these: not in a repr.
+    options: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Further properties of the catalog, such as `jdbc.user` or `token`.",
+    )
+
+    @model_validator(mode="after")
+    def _needs_its_address(self) -> IcebergSettings:
+        if self.type != "hadoop" and self.uri is None:
+            raise ValueError(f"a {self.type} catalog needs its address: set `iceberg.uri`")
+        return self
+
+
+class ArticlesSettings(Section):
+    """The two jobs that write news articles to an Iceberg table."""
+
+    files: str = Field(
+        "data/scraped/latest/*.csv",
+        min_length=1,
+        description="CSV files that `batch_write_raw_with_lineage` reads.",
+    )
+    topic: str = Field(
+        "articles.raw.v1",
+        min_length=1,
+        description="Topic that `stream_write_raw_with_lineage` reads.",
+    )
+    table: str = Field("demo.news.articles_raw", min_length=1, description="Table that both write.")
+    checkpoint: str | None = Field(
+        None,
+        min_length=1,
+        description="Checkpoint of the streaming job. Default: below `checkpoints` in `home`.",
     )
 
 
@@ -307,9 +303,76 @@ class ReplaySettings(Section):
     )
 
 
+class LineageSettings(Section):
+    """What jobs tell the catalog: runs, datasets and columns, as OpenLineage events."""
+
+    enabled: bool = Field(
+        True, description="Whether jobs emit events. Row lineage in headers does not depend on it."
+    )
+    off_for: list[str] = Field(
+        [],
+        description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
+        "and any character.",
+    )
+    namespace: str = Field(
+        "neuronews", min_length=1, description="Namespace of jobs and their runs."
+    )
+    parent_job: str | None = Field(
+        None, description="Job that started these jobs, such as a scheduler's, by its name."
+    )
+    parent_run_id: str | None = Field(
+        None, description="The run of that job, a UUID. Without it one is derived from its name."
+    )
+    environment: str = Field("development", description="Where jobs run, as told to the catalog.")
+    team: str | None = Field(None, description="Who owns the jobs.")
+    project: str | None = Field(None, description="What the jobs belong to.")
+    run_facets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Facets to put on every run, by name, as JSON."
+    )
+    job_facets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Facets to put on every job, by name, as JSON."
+    )
+    interval_seconds: float = Field(
+        60.0, gt=0, description="How often a streaming query tells how far it has come."
+    )
+    analysis_seconds: float = Field(
+        2.0,
+        ge=0,
+        description="How long a start may look at the query's plan for its columns; then the "
+        "events have no column lineage.",
+    )
+    emit_seconds: float = Field(
+        1.0, gt=0, description="How long handing an event to the spool may hold up a job."
+    )
+    close_seconds: float = Field(
+        5.0, ge=0, description="How long a job that ends waits for its events to be delivered."
+    )
+    connect_seconds: float = Field(
+        5.0, gt=0, description="How long connecting to the catalog may take."
+    )
+    request_seconds: float = Field(
+        30.0, gt=0, description="How long one request to the catalog may take in all."
+    )
+    most_backoff_seconds: float = Field(
+        60.0, gt=0, description="Longest pause between two tries while the catalog is away."
+    )
+    spool: Path | None = Field(
+        None, description="Folder where events wait. Default: `spool` in `home`."
+    )
+    spool_mb: float = Field(
+        64.0, gt=0, description="Most that may wait there, of all jobs together, in MiB."
+    )
+    when_full: Literal["drop-oldest", "drop-new"] = Field(
+        "drop-oldest", description="What gives way when the spool or its disk is full."
+    )
+
+
 class TestingSettings(Section):
     """For tests only."""
 
     fault_points: str = Field(
         "", description="Faults to produce, as `point=action[@count]`, separated by commas."
+    )
+    bench_share: float = Field(
+        1.0, gt=0, le=1, description="Share of a long measurement's size, for trying it."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headwater.errors import InputError
 from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
@@ -21,6 +22,8 @@ class Connector:
 
 # Headwater's own sink comes with the Kafka connector.
 OWN_SINK = "headwater.delivery.LineageSink"
+# What hands the OpenLineage listener's events over comes with the listener.
+LINEAGE_PLUGIN = "headwater.lineage.LineagePlugin"
 
 CONNECTORS: Mapping[str, Connector] = {
     "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),
@@ -33,8 +36,10 @@ CONNECTORS: Mapping[str, Connector] = {
         ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",),
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     ),
+    # The driver of an Iceberg catalog that is kept in PostgreSQL.
+    "postgresql": Connector(("org.postgresql.Driver",)),
     "openlineage": Connector(
-        ("io.openlineage.spark.agent.OpenLineageSparkListener",),
+        ("io.openlineage.spark.agent.OpenLineageSparkListener", LINEAGE_PLUGIN),
         configuration={
             # With its reporter on, the listener throws inside and loses foreachBatch events.
             "spark.openlineage.vendors.iceberg.metricsReporterDisabled": "true"
@@ -65,17 +70,42 @@ def session_configuration(names: Iterable[str], settings: Settings) -> dict[str,
     return configuration
 
 
+def connectors_for(names: Iterable[str], settings: Settings) -> tuple[str, ...]:
+    """The connectors, and what the settings need besides: the driver of a catalog's database."""
+    names = tuple(names)
+    uri = settings.iceberg.uri or ""
+    if "iceberg" in names and uri.startswith("jdbc:postgresql:"):
+        return (*names, "postgresql")
+    return names
+
+
 def _iceberg_catalog(settings: Settings) -> dict[str, str]:
-    """A catalog in a folder, for one machine."""
-    catalog = f"spark.sql.catalog.{settings.iceberg.catalog}"
-    warehouse = settings.iceberg.warehouse or settings.home_dir / "warehouse"
-    return {
+    """The catalog under its name in SQL; in a folder, unless the settings name another."""
+    given = settings.iceberg
+    catalog = f"spark.sql.catalog.{given.catalog}"
+    configuration = {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "hadoop",
-        f"{catalog}.warehouse": f"file://{warehouse.absolute()}",
+        f"{catalog}.type": given.type,
         # A streaming query writes in a session of its own; a cache would hide that from others.
         f"{catalog}.cache-enabled": "false",
     }
+    if given.uri is not None:
+        configuration[f"{catalog}.uri"] = given.uri
+    warehouse = _warehouse(settings)
+    if warehouse is not None:
+        configuration[f"{catalog}.warehouse"] = warehouse
+    return configuration | {f"{catalog}.{key}": value for key, value in given.options.items()}
+
+
+def _warehouse(settings: Settings) -> str | None:
+    given = settings.iceberg.warehouse
+    if settings.iceberg.type == "rest":
+        # The service knows where; what is given is a name that it knows.
+        return given
+    if given is not None and "://" in given:
+        return given
+    folder = Path(given) if given else settings.home_dir / "warehouse"
+    return f"file://{folder.expanduser().absolute()}"
 
 
 def _connector(name: str) -> Connector:

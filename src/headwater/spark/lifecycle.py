@@ -76,7 +76,7 @@ def run_until_stopped(
     Raises:
         QueryFailedError: the query failed; the next start goes on where it stopped.
     """
-    told, batches = _Told(report), _Batches(on_batch)
+    told, batches = _Told(report), Batches(on_batch)
     try:
         with stop.on_signals():
             while query.isActive and not stop.requested:
@@ -102,7 +102,7 @@ def run_until_stopped(
         raise
 
 
-class _Batches:
+class Batches:
     """Hands on what Spark tells of each micro-batch, once."""
 
     def __init__(self, hand_on: OnBatch | None) -> None:
@@ -112,18 +112,27 @@ class _Batches:
     def look_at(self, query: StreamingQuery) -> None:
         if self._hand_on is None:
             return
-        last = query.lastProgress
-        if last is None or last["batchId"] <= self._newest:
-            return
-        # Several may be done since the last look; Spark remembers a hundred. As JSON: pyspark makes
-        # text of the offsets in it.
         java: Any = query._jsq  # noqa: SLF001
-        for progress in (json.loads(each.json()) for each in java.recentProgress()):
+        last = java.lastProgress()
+        if last is None or last.batchId() <= self._newest:
+            return
+        for progress in self._new_ones(java.recentProgress()):
+            self._newest = progress["batchId"]
+            self._hand_on(progress)
+
+    def _new_ones(self, recent: Any) -> list[Mapping[str, Any]]:
+        """Those since the last look, in order. Spark remembers a hundred, and making JSON of one
+        takes a while: from the newest back to what is known."""
+        found: list[Mapping[str, Any]] = []
+        for place in range(len(recent) - 1, -1, -1):
+            if recent[place].batchId() <= self._newest:
+                break
+            # As JSON: pyspark makes text of the offsets in it.
+            progress = json.loads(recent[place].json())
             # A query that waits tells of itself, too, under the number of the batch to come.
-            done = "addBatch" in progress["durationMs"]
-            if done and progress["batchId"] > self._newest:
-                self._newest = progress["batchId"]
-                self._hand_on(progress)
+            if "addBatch" in progress["durationMs"]:
+                found.append(progress)
+        return found[::-1]
 
 
 class _Told:

@@ -23,7 +23,12 @@ from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import check_spark_version
 from headwater.settings import Settings, exported, running_under_spark_submit
-from headwater.spark.connectors import CONNECTORS, LOCAL_CONFIGURATION, session_configuration
+from headwater.spark.connectors import (
+    CONNECTORS,
+    LOCAL_CONFIGURATION,
+    connectors_for,
+    session_configuration,
+)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -46,7 +51,7 @@ def create_session(
         DownloadError: a jar can't be had.
     """
     check_spark_version(pyspark.__version__)
-    names = tuple(connectors)
+    names = connectors_for(connectors, settings)
     configuration = {
         # Times are written in UTC, wherever the driver runs.
         "spark.sql.session.timeZone": "UTC",

@@ -36,15 +36,35 @@ def stored_lineage(lineage: Column, maker: Maker, batch: int, ordinal: Column) -
         F.coalesce(lineage["all_parents_hash"], text, F.lit("")),
         ordinal.cast("string"),
     )
+    return _struct(
+        maker,
+        topic=F.when(single, lineage["topic"]),
+        partition=F.when(single, lineage["partition"]),
+        offset=F.when(single, lineage["offset"]),
+        parents=F.when(~single & (everyone != ""), F.split(everyone, ",")),
+        record_id=F.substring(F.sha2(identity, 256), 1, 32),
+        batch_version=F.lit(batch),
+    )
+
+
+def file_lineage(file: Column, key: Column, maker: Maker) -> Column:
+    """What is kept of a row that a batch job read from a file: its parent is the file.
+
+    Args:
+        key: what tells the row from others of the same file.
+    """
+    identity = F.concat_ws("\0", F.lit(maker.job_name), file, key)
+    return _struct(
+        maker, parents=F.array(file), record_id=F.substring(F.sha2(identity, 256), 1, 32)
+    )
+
+
+def _struct(maker: Maker, **given: Column) -> Column:
     fields = {
-        "topic": F.when(single, lineage["topic"]),
-        "partition": F.when(single, lineage["partition"]),
-        "offset": F.when(single, lineage["offset"]),
-        "parents": F.when(~single & (everyone != ""), F.split(everyone, ",")),
-        "record_id": F.substring(F.sha2(identity, 256), 1, 32),
+        **dict.fromkeys(FIELDS, F.lit(None)),
         "job_name": F.lit(maker.job_name),
         "job_version": F.lit(maker.job_version),
-        "batch_version": F.lit(batch),
         "run_id": F.lit(maker.run_id),
+        **given,
     }
     return F.struct(*(fields[name].cast(kind).alias(name) for name, kind in FIELDS.items()))

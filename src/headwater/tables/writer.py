@@ -7,7 +7,7 @@ commit there and writes nothing: no row twice, and no reader sees half a batch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from headwater import faultpoints
 from headwater.errors import InputError, LineageTableError
 from headwater.tables.column import Maker, stored_lineage
 from headwater.tables.contract import COLUMN, TYPE, TableFormat
+from headwater.tables.merging import MergeRule, merge
 from headwater.tables.registry import KnownTable
 
 ORDINAL_COLUMN = "ordinal"
@@ -37,7 +38,7 @@ class Table(ABC):
         """Under which name and where it is found by the questions."""
 
     @abstractmethod
-    def ensure(self, schema: StructType) -> None:
+    def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         """Make it if it is not there."""
 
     @abstractmethod
@@ -47,6 +48,17 @@ class Table(ABC):
     @abstractmethod
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
         """Write a batch in one commit, unless it is there."""
+
+    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> None:
+        """Merge a batch in one commit, unless it is there.
+
+        Raises:
+            InputError: this format has no merge here.
+        """
+        raise InputError(
+            f"rows are merged into Iceberg tables only, not into {self.name}",
+            hint="leave out `merge`, or choose table_format='iceberg'",
+        )
 
 
 class DeltaTable(Table):
@@ -61,10 +73,10 @@ class DeltaTable(Table):
     def known(self) -> KnownTable:
         return KnownTable(self.name, str(self._location))
 
-    def ensure(self, schema: StructType) -> None:
+    def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         if not (self._location / "_delta_log").is_dir():
             empty = self.spark.createDataFrame([], schema)
-            empty.write.format("delta").mode("ignore").save(self._uri)
+            empty.write.format("delta").mode("ignore").partitionBy(*partitioned_by).save(self._uri)
 
     def columns(self) -> StructType:
         return self.spark.read.format("delta").load(self._uri).schema
@@ -83,11 +95,12 @@ class IcebergTable(Table):
         location = next(row["data_type"] for row in described if row["col_name"] == "Location")
         return KnownTable(self.name, location.removeprefix("file:"))
 
-    def ensure(self, schema: StructType) -> None:
+    def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         namespace = self.name.rpartition(".")[0]
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         if not self.spark.catalog.tableExists(self.name):
-            self.spark.createDataFrame([], schema).writeTo(self.name).using("iceberg").create()
+            by = f" PARTITIONED BY ({', '.join(partitioned_by)})" if partitioned_by else ""
+            self.spark.sql(f"CREATE TABLE {self.name} ({schema.toDDL()}) USING iceberg{by}")
 
     def columns(self) -> StructType:
         return self.spark.table(self.name).schema
@@ -101,6 +114,10 @@ class IcebergTable(Table):
             .option(f"snapshot-property.{_BATCH_ID}", str(batch))
             .append()
         )
+
+    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> None:
+        if not self._has(query_id, batch):
+            merge(self.name, rows, rule, {_QUERY_ID: query_id, _BATCH_ID: str(batch)})
 
     def _has(self, query_id: str, batch: int) -> bool:
         snapshots = self.spark.table(f"{self.name}.snapshots")
@@ -129,13 +146,19 @@ def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) 
     return IcebergTable(spark, str(table))
 
 
-def writer_of(table: Table, maker: Maker) -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: gives the rows their lineage and appends them."""
+def writer_of(
+    table: Table, maker: Maker, rule: MergeRule | None = None
+) -> Callable[[DataFrame, int], None]:
+    """For `foreachBatch`: gives the rows their lineage, and appends or merges them."""
 
     def write(rows: DataFrame, batch: int) -> None:
         query_id = _query_id(rows)
         faultpoints.reach("before_table_commit")
-        table.append(stored(rows, maker, batch), query_id, batch)
+        kept = stored(rows, maker, batch)
+        if rule is None:
+            table.append(kept, query_id, batch)
+        else:
+            table.merge(kept, rule, query_id, batch)
         faultpoints.reach("after_table_commit")
 
     return write

@@ -39,14 +39,14 @@ def broker(headwater_settings: Settings) -> Iterator[Settings]:
 
 @pytest.fixture(scope="session")
 def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
-    """A real Spark session with the Kafka, Delta and Iceberg connectors."""
+    """A real Spark session with all connectors."""
     from headwater.spark import create_session
 
     warehouse = headwater_settings.home_dir / "warehouse"
     session = create_session(
         "headwater-tests",
         headwater_settings,
-        connectors=("kafka", "delta", "iceberg"),
+        connectors=("kafka", "delta", "iceberg", "openlineage", "postgresql"),
         additional_configs={
             # More than there are cores: queries side by side mostly wait.
             "spark.master": "local[10]",

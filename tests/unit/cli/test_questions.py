@@ -22,7 +22,6 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         ("why-missing visits --in out", "not an address: 'visits'"),
         ("why-missing visits/0@1", "--in"),
         ("why-missing visits/0@1 --in out --checkpoint none", "does not exist"),
-        ("verify out --source in --checkpoint .", "--allow-filtered"),
         ("dead-letter list out --since noon", "not a time: 'noon'"),
         ("dead-letter list out --max 0", "0 is not in the range"),
         ("dead-letter redrive out --record here", "not an address: 'here'"),

@@ -15,7 +15,7 @@ from headwater.alerts.sending import Sender
 from headwater.catalog.store import outbox
 from headwater.catalog.store.pool import Pool
 from headwater.errors import EgressRefusedError, NotificationError, UnavailableError
-from headwater.settings.sections import AlertsSettings
+from headwater.settings.alerts import AlertsSettings
 
 _LOG = logging.getLogger("headwater.alerts")
 

@@ -28,7 +28,7 @@ from headwater.catalog.store.leader import Leadership, tell_leader
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json
 from headwater.errors import AlertRulesError, DatabaseUnavailableError, UnavailableError
-from headwater.settings.sections import AlertsSettings
+from headwater.settings.alerts import AlertsSettings
 
 _LOG = logging.getLogger("headwater.alerts")
 

@@ -1,5 +1,6 @@
 package headwater.delivery;
 
+import java.util.function.Consumer;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -11,9 +12,11 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 /** The micro-batches of a query. All is done by the tasks: when they are, the batch is. */
 final class BatchesWrite implements StreamingWrite {
   private final SinkOptions options;
+  private final Consumer<Written> tell;
 
-  BatchesWrite(SinkOptions options) {
+  BatchesWrite(SinkOptions options, Consumer<Written> tell) {
     this.options = options;
+    this.tell = tell;
   }
 
   @Override
@@ -22,7 +25,15 @@ final class BatchesWrite implements StreamingWrite {
   }
 
   @Override
-  public void commit(long batch, WriterCommitMessage[] messages) {}
+  public void commit(long batch, WriterCommitMessage[] messages) {
+    Written all = new Written();
+    for (WriterCommitMessage one : messages) {
+      if (one instanceof Written written) {
+        all.addAll(written);
+      }
+    }
+    tell.accept(all);
+  }
 
   @Override
   public void abort(long batch, WriterCommitMessage[] messages) {}

@@ -16,8 +16,11 @@ interface Delivery {
   /** Returns when all that was posted is answered. */
   void flush();
 
-  /** Returns when Kafka has acknowledged all records, or fails with the first that it has not. */
-  void finish() throws IOException;
+  /**
+   * Returns when Kafka has acknowledged all records, with their addresses, or fails with the first
+   * that it has not.
+   */
+  Written finish() throws IOException;
 
   /** The task has failed: what is not on its way yet stays here. */
   void giveUp();

@@ -26,6 +26,7 @@ final class IndividualDelivery implements Delivery {
   private final Producers.Key key;
   private final KafkaProducer<byte[], byte[]> producer;
   private final SetAside refused;
+  private final Written written = new Written();
   // All below are touched with the lock of this object only. Without a failure, records are
   // prepared only while one is on its way.
   private final Queue<ProducerRecord<byte[], byte[]>> prepared = new ArrayDeque<>(MOST_PREPARED);
@@ -81,9 +82,10 @@ final class IndividualDelivery implements Delivery {
   }
 
   @Override
-  public synchronized void finish() throws IOException {
+  public synchronized Written finish() throws IOException {
     awaitAll();
     Producers.release(key);
+    return written;
   }
 
   @Override
@@ -103,19 +105,23 @@ final class IndividualDelivery implements Delivery {
   private void dispatch(ProducerRecord<byte[], byte[]> record) {
     onItsWay = record;
     try {
-      producer.send(record, (metadata, error) -> answered(record, error));
+      producer.send(record, (metadata, error) -> answered(record, metadata, error));
     } catch (RuntimeException notTaken) {
-      answered(record, notTaken);
+      answered(record, null, notTaken);
     }
   }
 
   /** On the producer's thread, or within `send` if the record was not taken. */
-  private synchronized void answered(ProducerRecord<byte[], byte[]> record, Exception error) {
+  private synchronized void answered(
+      ProducerRecord<byte[], byte[]> record, RecordMetadata metadata, Exception error) {
     onItsWay = null;
     if (error != null) {
       failed = new Failed(record, error);
-    } else if (!prepared.isEmpty()) {
-      dispatch(prepared.remove());
+    } else {
+      written.add(metadata);
+      if (!prepared.isEmpty()) {
+        dispatch(prepared.remove());
+      }
     }
     // The task is woken when there is enough to do for it.
     if (onItsWay == null || prepared.size() <= MOST_PREPARED / 2) {
@@ -151,7 +157,7 @@ final class IndividualDelivery implements Delivery {
         throw new DeliveryFailedException(one.record(), one.error());
       }
       failed = null;
-      refused.send(producer, one.record(), one.error());
+      refused.send(producer, one.record(), one.error(), written);
       if (!prepared.isEmpty()) {
         dispatch(prepared.remove());
       }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
@@ -35,7 +36,15 @@ public final class LineageSink implements TableProvider {
     return new Topics();
   }
 
-  private static final class Topics implements SupportsWrite {
+  private static final class Topics implements SupportsWrite, ReportsSinkMetrics {
+    // Of the batch that was committed last; Spark asks for it when it tells of that batch.
+    private volatile Written written = new Written();
+
+    @Override
+    public Map<String, String> metrics() {
+      return written.metrics();
+    }
+
     @Override
     public String name() {
       return "kafka topics";
@@ -68,7 +77,7 @@ public final class LineageSink implements TableProvider {
 
             @Override
             public StreamingWrite toStreaming() {
-              return new BatchesWrite(options);
+              return new BatchesWrite(options, batch -> written = batch);
             }
           };
         }

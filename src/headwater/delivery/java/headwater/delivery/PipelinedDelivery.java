@@ -48,10 +48,11 @@ final class PipelinedDelivery implements Delivery {
   }
 
   @Override
-  public void finish() throws IOException {
+  public Written finish() throws IOException {
     producer.flush();
     reports.check(producer);
     Producers.release(key);
+    return reports.written();
   }
 
   @Override

@@ -11,6 +11,7 @@ import org.apache.kafka.common.header.Headers;
 final class Reports {
   private final SetAside refused;
   private final Runnable onFailure;
+  private final Written written = new Written();
   private final AtomicReference<DeliveryFailedException> failure = new AtomicReference<>();
 
   Reports(SetAside refused, Runnable onFailure) {
@@ -21,9 +22,11 @@ final class Reports {
   Callback of(ProducerRecord<byte[], byte[]> record) {
     if (refused.isOn()) {
       return (metadata, error) -> {
-        if (error != null && refused.takes(error)) {
+        if (error == null) {
+          written.add(metadata);
+        } else if (refused.takes(error)) {
           refused.add(record, error);
-        } else if (error != null) {
+        } else {
           fail(record.topic(), record.headers(), error);
         }
       };
@@ -32,7 +35,9 @@ final class Reports {
     String topic = record.topic();
     Headers headers = record.headers();
     return (metadata, error) -> {
-      if (error != null) {
+      if (error == null) {
+        written.add(metadata);
+      } else {
         fail(topic, headers, error);
       }
     };
@@ -46,10 +51,14 @@ final class Reports {
 
   /** Fails with the first record that failed; those that may be set aside are. */
   void check(KafkaProducer<byte[], byte[]> producer) throws IOException {
-    refused.sendAll(producer);
+    refused.sendAll(producer, written);
     DeliveryFailedException first = failure.get();
     if (first != null) {
       throw first;
     }
+  }
+
+  Written written() {
+    return written;
   }
 }

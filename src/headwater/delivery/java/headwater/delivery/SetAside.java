@@ -41,14 +41,17 @@ final class SetAside {
     waiting.add(new Refused(record, error));
   }
 
-  void sendAll(KafkaProducer<byte[], byte[]> producer) throws IOException {
+  void sendAll(KafkaProducer<byte[], byte[]> producer, Written written) throws IOException {
     for (Refused one = waiting.poll(); one != null; one = waiting.poll()) {
-      send(producer, one.record(), one.error());
+      send(producer, one.record(), one.error(), written);
     }
   }
 
   void send(
-      KafkaProducer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, Exception error)
+      KafkaProducer<byte[], byte[]> producer,
+      ProducerRecord<byte[], byte[]> record,
+      Exception error,
+      Written written)
       throws IOException {
     String address = DeliveryFailedException.parentsIn(record.headers());
     ProducerRecord<byte[], byte[]> reference =
@@ -61,7 +64,7 @@ final class SetAside {
       reference.headers().add(header);
     }
     try {
-      producer.send(reference).get();
+      written.add(producer.send(reference).get());
     } catch (ExecutionException failed) {
       throw new DeliveryFailedException(reference, failed.getCause());
     } catch (InterruptedException stopped) {

@@ -21,6 +21,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final RestOfParents restOfParents;
   private UTF8String lastTopic;
   private String lastTopicName;
+  private long withoutParents;
 
   TaskWriter(Delivery delivery, SinkOptions options, long batch) {
     this.delivery = delivery;
@@ -30,7 +31,13 @@ final class TaskWriter implements DataWriter<InternalRow> {
 
   @Override
   public void write(InternalRow row) throws IOException {
-    Parents parents = row.isNullAt(LINEAGE) ? Parents.NONE : new Parents(row.getStruct(LINEAGE, Parents.FIELDS));
+    Parents parents;
+    if (row.isNullAt(LINEAGE)) {
+      parents = Parents.NONE;
+      withoutParents++;
+    } else {
+      parents = new Parents(row.getStruct(LINEAGE, Parents.FIELDS));
+    }
     long ordinal = row.isNullAt(ORDINAL) ? 0 : row.getLong(ORDINAL);
     ProducerRecord<byte[], byte[]> record =
         new ProducerRecord<>(
@@ -55,8 +62,9 @@ final class TaskWriter implements DataWriter<InternalRow> {
   @Override
   public WriterCommitMessage commit() throws IOException {
     restOfParents.sendAll();
-    delivery.finish();
-    return null;
+    Written written = delivery.finish();
+    written.addWithoutParents(withoutParents);
+    return written;
   }
 
   @Override

@@ -124,9 +124,9 @@ final class TransactionalDelivery implements Delivery {
   }
 
   @Override
-  public void finish() throws IOException {
+  public Written finish() throws IOException {
     if (producer == null) {
-      return;
+      return reports.written();
     }
     try {
       if (begun) {
@@ -146,6 +146,7 @@ final class TransactionalDelivery implements Delivery {
     if (displaced != null) {
       displaced.producer().close(Duration.ZERO);
     }
+    return reports.written();
   }
 
   @Override

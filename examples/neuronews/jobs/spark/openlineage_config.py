@@ -1,0 +1,12 @@
+"""Lineage of NeuroNews: sessions that tell the catalog, and whose jobs these are."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from headwater.spark import add_lineage_metadata as _add_lineage_metadata
+from headwater.spark import create_spark_session_with_lineage
+
+add_lineage_metadata = partial(_add_lineage_metadata, team="data-engineering", project="neuronews")
+
+__all__ = ["add_lineage_metadata", "create_spark_session_with_lineage"]

@@ -1,0 +1,172 @@
+"""What dataset lineage costs: a streaming copy with it and without, and what it takes per batch.
+
+The catalog is not there while it is measured, which is the worst case for the job: events are
+written to the spool, and delivery is tried in vain.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.bench.copying import Copy, new_topic, time_copies
+from headwater.bench.openlineage_batch import batch_figures
+from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.generator import generate
+from headwater.jobs.visits_reducer_job import reduce_visits
+from headwater.kafka import RecordProducer
+from headwater.openlineage.spool import decode_line, segments_of
+from headwater.pipeline import LineageJob
+from headwater.services import up
+from headwater.settings import Settings
+from headwater.spark import OnBatch
+from headwater.spark.lifecycle import Batches
+from headwater.spark.lineage.description import describe
+
+_RECORDS = 400_000
+_PARTITIONS = 2
+_PER_BATCH = 20_000
+_REPEATS = 5
+_SOURCE = "bench-openlineage-source"
+_TARGET = "bench-openlineage-target"
+# Long enough for a few events of a job that does nothing but run.
+_STEADY_SECONDS = 20.0
+_STEADY_INTERVAL = 6.0
+_STEADY_TRIGGER = {"processingTime": "500 milliseconds"}
+
+
+def measure(settings: Settings) -> BenchResult:
+    """Ratios of one run; the bars are those of a user's job."""
+    load = load_now()
+    result = BenchResult("openlineage", _REPEATS)
+    result.figures += measure_streaming(settings)
+    result.figures += batch_figures(settings)
+    result.machine = machine_now(load)
+    return result
+
+
+def measure_streaming(settings: Settings) -> list[Figure]:
+    """The streaming half."""
+    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+        pass
+    with tempfile.TemporaryDirectory() as folder, new_topic(_SOURCE, _PARTITIONS, settings):
+        _fill(settings)
+        on = _with_lineage(settings, Path(folder) / "spool", enabled=True)
+        off = _with_lineage(settings, Path(folder) / "spool", enabled=False)
+        timings = time_copies(
+            {"lineage on": _copy(on), "lineage off": _copy(off)},
+            _TARGET,
+            _RECORDS,
+            settings,
+            partitions=_PARTITIONS,
+            repeats=_REPEATS,
+        )
+        share, start = _share_of_batches(on), _look_at_plan(on)
+        events = _events_per_minute(on)
+    ratio = timings["lineage on"].rate / timings["lineage off"].rate
+    return [
+        Figure("streaming: lineage per micro-batch", round(share * 100, 4), "%", at_most=1.0),
+        Figure("streaming: events per query and interval", events, "", at_most=1.0),
+        Figure("streaming: records/s with lineage / without", round(ratio, 3), ""),
+        Figure("streaming: looking at the plan, at the start", round(start * 1000), "ms"),
+        *timings["lineage on"].figures("lineage on", _RECORDS),
+        *timings["lineage off"].figures("lineage off", _RECORDS),
+    ]
+
+
+def _with_lineage(settings: Settings, spool: Path, *, enabled: bool, **more: Any) -> Settings:
+    lineage = settings.lineage.model_copy(update={"enabled": enabled, "spool": spool, **more})
+    # Nobody listens on this port.
+    catalog = settings.catalog.model_copy(update={"url": "http://127.0.0.1:1"})
+    return settings.model_copy(update={"lineage": lineage, "catalog": catalog})
+
+
+def _copy(settings: Settings, on_batch: OnBatch | None = None) -> Copy:
+    def copy(place: Path) -> None:
+        job = LineageJob("bench_openlineage", settings=settings, checkpoint=place)
+        rows = _rows(job, _PER_BATCH)
+        job.write(rows, _TARGET, trigger={"availableNow": True}, on_batch=on_batch)
+
+    return copy
+
+
+def _rows(job: LineageJob, per_batch: int) -> DataFrame:
+    records = job.read(_SOURCE, max_records_per_batch=per_batch)
+    return records.select("key", "value", "lineage")
+
+
+def _share_of_batches(settings: Settings) -> float:
+    """Of the time that micro-batches take, the part that their lineage takes of the driver: asking
+    Spark for what it tells of a batch, and adding it up."""
+    spent: list[float] = []
+    batches: list[float] = []
+    look_at = Batches.look_at
+
+    def timed(self: Batches, query: StreamingQuery) -> None:
+        began = time.perf_counter()
+        look_at(self, query)
+        spent.append(time.perf_counter() - began)
+
+    def on_batch(progress: Mapping[str, Any]) -> None:
+        batches.append(progress["durationMs"]["triggerExecution"] / 1000)
+
+    Batches.look_at = timed  # type: ignore[method-assign]
+    try:
+        with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
+            _copy(settings, on_batch)(Path(place) / "checkpoint")
+    finally:
+        Batches.look_at = look_at  # type: ignore[method-assign]
+    return sum(spent) / sum(batches)
+
+
+def _look_at_plan(settings: Settings) -> float:
+    """Seconds that a start takes to follow the columns of a plan with a dozen steps."""
+    job = LineageJob("bench_openlineage", settings=settings)
+    rows = reduce_visits(job.read(_SOURCE))
+    seconds = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        describe(rows, columns=("key", "value"))
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+def _events_per_minute(settings: Settings) -> float:
+    """RUNNING events of a query that runs on and on, for each interval of its setting."""
+    lineage = settings.lineage.model_copy(update={"interval_seconds": _STEADY_INTERVAL})
+    settings = settings.model_copy(update={"lineage": lineage})
+    with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
+        checkpoint = Path(place) / "checkpoint"
+        job = LineageJob("bench_steady", settings=settings, checkpoint=checkpoint)
+        rows = _rows(job, _PER_BATCH // 10)
+        timer = threading.Timer(_STEADY_SECONDS, _stop_queries, [job.spark])
+        timer.start()
+        began = time.monotonic()
+        job.write(rows, _TARGET, trigger=_STEADY_TRIGGER)
+        took = time.monotonic() - began
+    running = sum(
+        b'"job":{"namespace":' in line and b'"bench_steady"' in line and b'"RUNNING"' in line
+        for path in segments_of(settings.spool_dir)
+        for line in path.open("rb")
+        if decode_line(line)
+    )
+    return round(running / (took / _STEADY_INTERVAL), 2)
+
+
+def _stop_queries(spark: SparkSession) -> None:
+    for query in spark.streams.active:
+        query.stop()
+
+
+def _fill(settings: Settings) -> None:
+    with RecordProducer(settings) as producer:
+        for key, value in generate("visits", _RECORDS):
+            producer.send(_SOURCE, value, key)

@@ -1,0 +1,204 @@
+"""Dataset lineage: a batch job and a streaming job write one Iceberg table, and the catalog knows.
+
+Each step is checked over HTTP against the catalog. The table is a user's as well as the story's,
+so the story looks only at its own articles, and may be told again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from headwater.demo.stack import start_broker
+from headwater.demo.story import Story
+from headwater.generator import KINDS, generate
+from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
+from headwater.jobs.articles import FIELDS
+from headwater.kafka import RecordProducer, end_offsets, ensure_topic
+from headwater.openlineage.transport import Answer, CatalogClient
+from headwater.services import up
+from headwater.spark import create_session
+
+_TOPIC = KINDS["articles"].topic
+_ARTICLES = 200
+_NAMESPACE_NOTE = "NeuroNews pipeline"
+
+
+class _Catalog:
+    """The service, asked as `curl` would."""
+
+    def __init__(self, story: Story) -> None:
+        self._settings = story.settings
+        self.url = story.settings.catalog_url
+
+    def get(self, path: str) -> Any:
+        """The JSON of a successful answer; an empty object otherwise."""
+        answer = self._ask("GET", path)
+        return json.loads(answer.text) if answer.status == 200 else {}
+
+    def put(self, path: str, body: Mapping[str, Any]) -> int:
+        return self._ask("PUT", path, json.dumps(body).encode()).status
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        # Minutes lie between two questions, longer than a service keeps a connection.
+        client = CatalogClient.from_settings(self._settings)
+        try:
+            return client.request(method, f"/api/v1{path}", body)
+        finally:
+            client.close()
+
+
+def tell(story: Story) -> None:
+    """The seed's six steps, on the local services or the user's own."""
+    story.title("Lakehouse: Spark jobs write an Iceberg table, and the catalog knows from what")
+    _start_services(story)
+    catalog = _Catalog(story)
+    _make_namespace(story, catalog)
+    _run_batch_job(story, catalog)
+    _run_streaming_job(story, catalog)
+    _validate(story, catalog)
+    _show_access(story, catalog)
+
+
+def _start_services(story: Story) -> None:
+    start_broker(story)
+    settings = story.settings
+    if settings.catalog.url is None:
+        with story.step("Start the lineage service") as step:
+            for state in up(["catalog"], settings, story.watch):
+                step.result = f"{state.state} at {state.address}"
+    health = _Catalog(story).get("/health")
+    story.check("the lineage service and its database answer", bool(health), "no answer")
+
+
+def _make_namespace(story: Story, catalog: _Catalog) -> None:
+    name = story.settings.lineage.namespace
+    with story.step(f"Create the namespace `{name}`") as step:
+        body = {"name": name, "description": _NAMESPACE_NOTE}
+        step.result = f"PUT answers {catalog.put(f'/namespaces/{quote(name)}', body)}"
+    found = catalog.get(f"/namespaces/{quote(name)}")
+    story.check("the catalog has it", found.get("name") == name, str(found))
+
+
+def _run_batch_job(story: Story, catalog: _Catalog) -> None:
+    file = _write_csv(story.settings.home_dir / "demo" / "scraped" / "articles.csv")
+    with story.step("Run `batch_write_raw_with_lineage`") as step:
+        batch_write_raw_with_lineage.main.main(
+            ["--files", str(file), "--quiet"],
+            standalone_mode=False,
+            obj=story.settings,
+        )
+        step.result = f"{_ARTICLES} articles of {file.name} in `{story.settings.articles.table}`"
+    _check_rows(story, "scraped-%", "each article of the file is in the table, once")
+    job = _check_job(story, catalog, batch_write_raw_with_lineage.NAME, "BATCH")
+    names = [each["name"] for each in job.get("inputs", ())]
+    story.check("its input is the file", str(file) in names, str(names))
+
+
+def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
+    settings = story.settings
+    ensure_topic(_TOPIC, KINDS["articles"].partitions, settings)
+    before = sum(end_offsets(_TOPIC, settings).values())
+    with story.step(f"Generate articles into `{_TOPIC}`") as step:
+        with RecordProducer(settings) as producer:
+            for key, value in generate("articles", _ARTICLES, seed=before):
+                producer.send(_TOPIC, value, key)
+            producer.send(_TOPIC, b"{........", b"no article")
+        step.result = f"{producer.delivered} records, one of them malformed"
+    with story.step("Run `stream_write_raw_with_lineage` until it has caught up"):
+        stream_write_raw_with_lineage.main.main(
+            ["--input-topic", _TOPIC, "--available-now", "--quiet"],
+            standalone_mode=False,
+            obj=settings,
+        )
+    _check_rows(story, "article-%", "each article of the topic is in the table, once")
+    job = _check_job(story, catalog, stream_write_raw_with_lineage.NAME, "STREAM")
+    inputs = [each["name"] for each in job.get("inputs", ())]
+    story.check("its input is the topic", inputs == [_TOPIC], str(inputs))
+    run = (job.get("latestRun") or {}).get("facets", {})
+    read = [each["topic"] for each in run.get("headwater_offsets", {}).get("inputs", ())]
+    story.check("its run says which offsets it read", _TOPIC in read, str(run.keys()))
+
+
+def _check_job(story: Story, catalog: _Catalog, name: str, kind: str) -> dict[str, Any]:
+    table = story.settings.articles.table
+    namespace = quote(story.settings.lineage.namespace)
+    job: dict[str, Any] = catalog.get(f"/namespaces/{namespace}/jobs/{name}")
+    run = job.get("latestRun") or {}
+    story.show(f"GET /api/v1/namespaces/{namespace}/jobs/{name}", dim=True)
+    story.check(
+        f"the catalog has the job `{name}` of type {kind}, with a completed run",
+        job.get("type") == kind and run.get("state") == "COMPLETED",
+        f"type {job.get('type')}, state {run.get('state')}",
+    )
+    outputs = [each["name"] for each in job.get("outputs", ())]
+    story.check(f"its output is `{table}`", table in outputs, str(outputs))
+    return job
+
+
+def _check_rows(story: Story, ids: str, claim: str) -> None:
+    spark = create_session("headwater-demo", story.settings)
+    rows = spark.table(story.settings.articles.table).where(f"id LIKE '{ids}'")
+    found, distinct = rows.count(), rows.select("id").distinct().count()
+    # Other tellings may have brought more; their ids are the same.
+    story.check(claim, found == distinct >= _ARTICLES, f"{found} rows, {distinct} ids")
+
+
+def _validate(story: Story, catalog: _Catalog) -> None:
+    namespace = quote(story.settings.lineage.namespace)
+    with story.step("Ask the catalog for the table and its lineage") as step:
+        name = story.settings.articles.table
+        table = catalog.get(f"/namespaces/{namespace}/datasets/{name}")
+        node = quote(f"dataset:iceberg:{name}", safe="")
+        graph = catalog.get(f"/lineage?nodeId={node}&depth=2").get("graph", [])
+        step.result = f"{len(graph)} nodes"
+    fields = [field["name"] for field in table.get("fields", ())]
+    story.check("the table has the columns of an article", fields[: len(FIELDS)] == list(FIELDS))
+    story.check(
+        "its source is Iceberg, its physical name its own",
+        (table.get("sourceName"), table.get("physicalName")) == ("iceberg", name),
+        f"{table.get('sourceName')}, {table.get('physicalName')}",
+    )
+    columns = {each["name"] for each in table.get("columnLineage") or ()}
+    story.check("its columns lead to those of the input", set(FIELDS) <= columns, str(columns))
+    nodes = {node["id"] for node in graph}
+    jobs = {
+        f"job:{story.settings.lineage.namespace}:{job.NAME}"
+        for job in (batch_write_raw_with_lineage, stream_write_raw_with_lineage)
+    }
+    story.check("its graph holds both jobs", jobs <= nodes, str(jobs - nodes))
+    runs = catalog.get("/jobs/runs").get("runs", [])
+    failed = [run["id"] for run in runs if run["state"] == "FAILED"]
+    story.show(f"{len(runs)} runs in the catalog, {len(failed)} of them failed", dim=True)
+
+
+def _show_access(story: Story, catalog: _Catalog) -> None:
+    if story.settings.catalog.url is not None:
+        story.show(f"the service is your own: {catalog.url}")
+        return
+    page = f"http://localhost:{story.settings.catalog.page_port}"
+    with story.step("Open the page") as step:
+        try:
+            with urllib.request.urlopen(page, timeout=10) as answer:
+                shown = answer.status == 200 and b"<html" in answer.read(10_000).lower()
+        except OSError:
+            shown = False
+        step.result = page
+    story.check("the page is there: look for the namespace and click a job", shown)
+
+
+def _write_csv(path: Path) -> Path:
+    """Scraped articles; their ids are not those of the topic's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(FIELDS)
+        for number, (_, value) in enumerate(generate("articles", _ARTICLES, seed=296)):
+            article = json.loads(value) | {"id": f"scraped-{number}"}
+            rows.writerow([article[name] for name in FIELDS])
+    return path

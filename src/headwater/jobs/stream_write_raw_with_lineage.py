@@ -1,0 +1,220 @@
+"""Writes news articles from a topic to an Iceberg table, and tells the catalog.
+
+Articles are merged by `id`; of several in a micro-batch the highest offset wins. A tombstone
+deletes its article. What is no article goes to `<topic>-dead-letter`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.deadletter import dead_letter_topic
+from headwater.delivery import delivery_mode
+from headwater.delivery.dead_letter import ERROR_COLUMN, parse_json
+from headwater.delivery.lease import lease_if_local
+from headwater.delivery.modes import new_run_id
+from headwater.delivery.rows import rows_to_send
+from headwater.delivery.sink import Target, close_producers_of, location_of, send_batch
+from headwater.jobs.articles import (
+    DELETED,
+    FIELDS,
+    MERGE_FROM_TOPIC,
+    PARTITIONED_BY,
+    REQUIRED,
+    article_rows,
+    table_schema,
+)
+from headwater.jobs.options import StreamOptions, stream_options
+from headwater.kafka import ensure_topic
+from headwater.openlineage.described import describe_job
+from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
+from headwater.settings import Settings
+from headwater.spark import StopSignal, create_session, read_topic_stream, run_until_stopped
+from headwater.spark.lineage.metadata import job_facets
+from headwater.spark.lineage.streaming import counted, table_output, tell_of_query
+from headwater.tables.column import Maker
+from headwater.tables.registry import KnownTable, register
+from headwater.tables.writer import Table, check_columns, stored, table_of, writer_of
+
+NAME = "StreamWriteRawWithLineage"
+_PARTITIONS = 2
+# The first start may meet years of articles; a merge holds a batch in memory and on disk.
+_RECORDS_PER_BATCH = 100_000
+
+_OWN = (
+    click.Option(["--input-topic"], help="Default: the setting articles.topic."),
+    click.Option(["--table"], metavar="NAME", help="Default: the setting articles.table."),
+    click.Option(
+        ["--max-records-per-batch"],
+        type=click.IntRange(1),
+        default=_RECORDS_PER_BATCH,
+        show_default=True,
+    ),
+)
+
+
+@stream_options(job_name=NAME, trigger="10 seconds", own=_OWN)
+def main(settings: Settings, options: StreamOptions) -> None:
+    """Merge news articles from a topic into an Iceberg table, until it is told to stop."""
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": options.bootstrap_servers})
+    settings = settings.model_copy(update={"kafka": kafka})
+    options = _with_settings(options, settings)
+    topic, name = options.input_topic, options.own["table"] or settings.articles.table
+    if settings.jobs.create_topics:
+        for each in (topic, dead_letter_topic(topic)):
+            ensure_topic(each, _PARTITIONS, settings)
+    options.say(f"{topic} -> {name}, starting Spark")
+    spark = create_session(
+        options.job_name, settings, connectors=("kafka", "iceberg"), watch=options.watch_download
+    )
+    maker = Maker(options.job_name, options.job_version, new_run_id())
+    records = read_topic_stream(
+        spark,
+        topic,
+        settings,
+        starting_offsets=options.starting_offsets,
+        maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
+    )
+    parsed = parse_json(with_lineage(records), FIELDS, required=REQUIRED)
+    table = table_of(spark, name, "iceberg")
+    rows = articles_of(parsed, maker).drop(DELETED)
+    known = _prepare(table, rows, maker, settings)
+    _describe(options, settings)
+    output = table_output(known.name, known.location, "iceberg")
+    told_as = replace(options.told_as(rows, [output]), whole=(LINEAGE_COLUMN,))
+    run_id = str(maker.run_id)
+    stop = StopSignal()
+    with (
+        stop.on_signals(),
+        lease_if_local(options.checkpoint, spark),
+        tell_of_query(told_as, run_id, settings, stop, say=options.say) as on_batch,
+        ArticleBatches(spark, table, maker, options, settings) as batches,
+    ):
+        query = (
+            counted(parsed, settings)
+            .writeStream.foreachBatch(batches.write)
+            .option("checkpointLocation", location_of(options.checkpoint))
+            .queryName(options.job_name)
+            .trigger(**options.trigger_arguments())
+            .start()
+        )
+        run_until_stopped(query, stop, settings, options.say, on_batch)
+
+
+def _prepare(table: Table, rows: DataFrame, maker: Maker, settings: Settings) -> KnownTable:
+    table.ensure(table_schema(), PARTITIONED_BY)
+    check_columns(table, stored(rows, maker, 0))
+    known = table.known()
+    register(known, settings)
+    return known
+
+
+def _describe(options: StreamOptions, settings: Settings) -> None:
+    facets = job_facets(
+        settings,
+        options.job_name,
+        source_system="kafka",
+        target_system="iceberg",
+        description="News articles from a topic, merged by id",
+        location=Path(__file__),
+    )
+    describe_job(options.job_name, facets)
+
+
+def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
+    topic = options.own["input_topic"] or settings.articles.topic
+    checkpoint = settings.articles.checkpoint
+    if checkpoint is None or options.own["checkpoint"] is not None:
+        return replace(options, input_topic=topic)
+    local = "://" not in checkpoint or checkpoint.startswith("file://")
+    place = Path(checkpoint.removeprefix("file://")).absolute() if local else checkpoint
+    return replace(options, input_topic=topic, checkpoint=place)
+
+
+def articles_of(parsed: DataFrame, maker: Maker, *, told: bool = True) -> DataFrame:
+    """Rows of the table, and of tombstones the id that is to be deleted."""
+    tombstone = F.col("value").isNull()
+    good = parsed.where(
+        F.col(ERROR_COLUMN).isNull() & (F.col("value").isNotNull() | F.col("key").isNotNull())
+    )
+    article = {name: F.col("data")[name] for name in FIELDS}
+    article["id"] = F.when(tombstone, F.col("key").cast("string")).otherwise(article["id"])
+    return article_rows(
+        good.withColumn(DELETED, tombstone),
+        article,
+        F.col(LINEAGE_COLUMN),
+        kafka_partition=F.col("partition"),
+        kafka_offset=F.col("offset"),
+        processed_at=F.current_timestamp(),
+        lineage_job_id=F.lit(maker.run_id),
+        lineage_enabled=F.lit(told),
+    )
+
+
+class ArticleBatches:
+    """Writes micro-batches: articles to the table, what is none to the dead letter.
+
+    A batch that runs again finds its commit in the table, and sends its dead letters once more,
+    with the same record ids.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table,
+        maker: Maker,
+        options: StreamOptions,
+        settings: Settings,
+    ) -> None:
+        self._spark = spark
+        self._maker = maker
+        self._run_id = str(maker.run_id)
+        self._settings = settings
+        self._merge = writer_of(table, maker, MERGE_FROM_TOPIC)
+        self._letters = Target(
+            options.job_name,
+            options.job_version,
+            options.checkpoint,
+            (options.input_topic, dead_letter_topic(options.input_topic)),
+            options.trigger_arguments(),
+        )
+
+    def __enter__(self) -> ArticleBatches:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        close_producers_of(self._spark, self._run_id)
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        """For `foreachBatch`."""
+        # Read once from Kafka, looked at twice.
+        rows.persist()
+        try:
+            self._set_aside(rows.where(F.col(ERROR_COLUMN).isNotNull()), batch)
+            told = self._settings.tells_of(self._maker.job_name)
+            self._merge(articles_of(rows, self._maker, told=told), batch)
+        finally:
+            rows.unpersist()
+
+    def _set_aside(self, bad: DataFrame, batch: int) -> None:
+        if bad.isEmpty():
+            return
+        limit = self._settings.jobs.max_value_bytes
+        send_batch(
+            rows_to_send(bad, self._letters.topics, limit),
+            self._letters,
+            self._run_id,
+            batch,
+            delivery_mode("idempotent").options(),
+            self._settings,
+            own_headers={},
+        )
+
+
+if __name__ == "__main__":
+    main()

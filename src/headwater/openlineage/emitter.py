@@ -1,0 +1,162 @@
+"""Hands events to the spool and sees to their delivery, at no cost for the job.
+
+`emit` never raises, and holds up its caller no longer than a bound: the disk is written to by
+another thread. Threads and files are there from the first event on, and not before.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.openlineage.events import Event
+from headwater.openlineage.sender import Sender, SenderCounts
+from headwater.openlineage.spool import Spool, SpoolCounts
+from headwater.openlineage.transport import CatalogClient
+from headwater.settings import Settings
+
+Tell = Callable[[str], None]
+
+# Events that wait for a slow disk, in memory.
+_MOST_QUEUED = 1000
+
+
+@dataclass(frozen=True)
+class EmitterCounts:
+    """What became of the events of this emitter; `dropped` are lost."""
+
+    emitted: int
+    dropped: int
+    spool: SpoolCounts
+    sender: SenderCounts
+
+
+class Emitter:
+    """Takes events. Thread-safe."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        sender: Sender,
+        *,
+        emit_seconds: float = 1.0,
+        close_seconds: float = 5.0,
+        tell: Tell = lambda line: None,
+    ) -> None:
+        self._spool = spool
+        self._sender = sender
+        self._emit_seconds = emit_seconds
+        self._close_seconds = close_seconds
+        self._tell = tell
+        self._queue: queue.Queue[_Handed | None] = queue.Queue(_MOST_QUEUED)
+        self._writer = threading.Thread(target=self._write_all, name="lineage-spool", daemon=True)
+        self._access = threading.Lock()
+        self._started = self._closed = False
+        self._emitted = self._dropped = 0
+        self._told_of_drops = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings, tell: Tell = lambda line: None) -> Emitter | None:
+        """None if lineage is switched off.
+
+        Raises:
+            SettingError: the catalog's address can't be used.
+        """
+        if not settings.lineage.enabled:
+            return None
+        spool = Spool.from_settings(settings)
+        client = CatalogClient.from_settings(settings)
+        most = settings.lineage.most_backoff_seconds
+        return cls(
+            spool,
+            Sender(client, spool, most_pause_seconds=most, tell=tell),
+            emit_seconds=settings.lineage.emit_seconds,
+            close_seconds=settings.lineage.close_seconds,
+            tell=tell,
+        )
+
+    @property
+    def counts(self) -> EmitterCounts:
+        dropped = self._dropped + self._spool.counts.dropped
+        return EmitterCounts(self._emitted, dropped, self._spool.counts, self._sender.counts)
+
+    def emit(self, event: Event) -> None:
+        """Put an event on disk, from where it is delivered; never raises.
+
+        Returns when it is on disk, or when the bound is reached; then it is still tried.
+        """
+        handed = _Handed(event)
+        with self._access:
+            if self._closed:
+                self._drop("it came after the end")
+                return
+            if not self._started:
+                self._started = True
+                self._writer.start()
+                self._sender.start()
+            self._emitted += 1
+            try:
+                self._queue.put_nowait(handed)
+            except queue.Full:
+                self._drop("the disk of the spool is too slow")
+                return
+        handed.written.wait(self._emit_seconds)
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Deliver what can be delivered within the bound; whether nothing is left waiting.
+
+        A catalog that is not there is asked once and not waited for. What is left is delivered by
+        the next job of this machine, or by `headwater lineage spool flush`.
+        """
+        seconds = self._close_seconds if seconds is None else seconds
+        with self._access:
+            if self._closed or not self._started:
+                self._closed = True
+                return True
+            self._closed = True
+        deadline = time.monotonic() + seconds
+        # The writer ends behind the last event; when its disk hangs, it is left behind.
+        with suppress(queue.Full):
+            self._queue.put(None, timeout=seconds)
+        self._writer.join(max(0.0, deadline - time.monotonic()))
+        delivered = self._sender.close(max(0.0, deadline - time.monotonic()))
+        delivered = delivered and not self._writer.is_alive()
+        if not self._writer.is_alive():
+            self._spool.close()
+        if delivered:
+            self._sender.remove_folder()
+        return delivered
+
+    def _write_all(self) -> None:
+        while (handed := self._queue.get()) is not None:
+            try:
+                self._spool.append(handed.event)
+                if self._spool.counts.dropped:
+                    self._tell_of_drops(self._spool.counts.reason)
+            except Exception as error:
+                # A facet of a user's may hold what is no JSON.
+                self._drop(f"{type(error).__name__}: {error}")
+            handed.written.set()
+            self._sender.wake()
+
+    def _drop(self, why: str) -> None:
+        self._dropped += 1
+        self._tell_of_drops(why)
+
+    def _tell_of_drops(self, why: str | None) -> None:
+        if not self._told_of_drops:
+            self._told_of_drops = True
+            self._tell(f"lineage events are lost: {why}")
+
+
+class _Handed:
+    """An event on its way to the disk."""
+
+    def __init__(self, event: Event) -> None:
+        self.event: dict[str, Any] = event
+        self.written = threading.Event()

@@ -1,0 +1,193 @@
+"""Delivers what waits in the spool, from a thread of its own.
+
+First what dead processes have left, then this process's own events: so events of one run arrive in
+their order. An event that the catalog refuses is set aside with the answer. Everything else is
+tried again, with growing pauses, for as long as the process lives; the rest waits on disk.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from headwater.openlineage.backlog import Adopted, Backlog, adopt, set_aside
+from headwater.openlineage.events import instant
+from headwater.openlineage.spool import Spool
+from headwater.openlineage.transport import CatalogClient, Later, Refused
+
+Tell = Callable[[str], None]
+
+_FIRST_PAUSE = 0.5
+
+
+@dataclass
+class SenderCounts:
+    """What became of events on their way to the catalog."""
+
+    delivered: int = 0
+    refused: int = 0
+    # Lines that were cut off by a crash, and skipped.
+    torn: int = 0
+    failed_tries: int = 0
+    trouble: str | None = None
+
+
+class Delivery:
+    """Takes events from backlogs to the catalog, in order."""
+
+    def __init__(self, client: CatalogClient, root: Path, own: Backlog | None = None) -> None:
+        self.counts = SenderCounts()
+        self._client = client
+        self._root = root
+        self._own = own
+        self._adopted: list[Adopted] = []
+
+    def adopt_leftovers(self) -> None:
+        """Take over what dead processes have left."""
+        self._adopted = adopt(self._root)
+
+    def deliver_all(self) -> Later | None:
+        """Deliver until nothing waits; else tells why the catalog did not take it."""
+        while self._adopted:
+            later = self._deliver(self._adopted[0].backlog)
+            if later is not None:
+                return later
+            self._adopted.pop(0).release()
+        return self._deliver(self._own) if self._own else None
+
+    def release(self) -> None:
+        """Leave to others what is not delivered."""
+        for left in self._adopted:
+            left.release()
+        self._client.close()
+
+    def _deliver(self, backlog: Backlog) -> Later | None:
+        torn = backlog.torn
+        try:
+            while (entry := backlog.peek()) is not None:
+                outcome = self._client.send(entry.body)
+                if isinstance(outcome, Later):
+                    self.counts.failed_tries += 1
+                    self.counts.trouble = outcome.reason
+                    return outcome
+                if isinstance(outcome, Refused):
+                    at = instant(datetime.now(UTC))
+                    # On a full disk it is lost, and counted: the others must not wait for it.
+                    with suppress(OSError):
+                        set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
+                    self.counts.refused += 1
+                else:
+                    self.counts.delivered += 1
+                self.counts.trouble = None
+                backlog.done()
+            return None
+        finally:
+            self.counts.torn += backlog.torn - torn
+
+
+class Sender:
+    """The thread. `wake` tells it of a new event, `close` asks it for a last effort."""
+
+    def __init__(
+        self,
+        client: CatalogClient,
+        spool: Spool,
+        *,
+        most_pause_seconds: float = 60.0,
+        tell: Tell = lambda line: None,
+    ) -> None:
+        self._spool = spool
+        self._own = Backlog(spool.folder, spool)
+        self._delivery = Delivery(client, spool.root, self._own)
+        self._most_pause = most_pause_seconds
+        self._tell = tell
+        self._news = threading.Event()
+        self._closing = threading.Event()
+        self._failures = 0
+        self._told = False
+        self._thread = threading.Thread(target=self._run, name="lineage-sender", daemon=True)
+
+    @property
+    def counts(self) -> SenderCounts:
+        return self._delivery.counts
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def close(self, seconds: float) -> bool:
+        """Try once more to deliver all, and end; whether nothing is left waiting."""
+        self._closing.set()
+        self._news.set()
+        self._thread.join(seconds)
+        return not self._thread.is_alive() and self._own.peek() is None
+
+    def remove_folder(self) -> None:
+        """When all is delivered, and nobody writes any more."""
+        self._own.remove()
+
+    def _run(self) -> None:
+        try:
+            self._delivery.adopt_leftovers()
+            while True:
+                self._news.clear()
+                last_effort = self._closing.is_set()
+                later = self._delivery.deliver_all()
+                if last_effort:
+                    return
+                if later is None:
+                    self._recovered()
+                    self._news.wait()
+                else:
+                    self._failed(later)
+                    self._pause(later)
+        except Exception as error:
+            # A full disk, a folder that was removed: the job goes on without its lineage.
+            self.counts.trouble = f"{type(error).__name__}: {error}"
+            self._tell(f"lineage is no longer delivered: {self.counts.trouble}")
+        finally:
+            self._delivery.release()
+
+    def _failed(self, later: Later) -> None:
+        self._failures += 1
+        # Told only when something that worked has stopped: a machine without a catalog is quiet.
+        if not self._told and self.counts.delivered:
+            self._told = True
+            self._tell(f"lineage waits in {self._spool.root}: {later.reason}")
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        if self._told:
+            self._told = False
+            self._tell("lineage is delivered again")
+
+    def _pause(self, later: Later) -> None:
+        """Wait before the next try; a new event does not shorten it, the end of the job does."""
+        pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 20), self._most_pause)
+        # Many jobs that lost the same catalog must not come back in the same moment.
+        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._closing.wait(max(pause, later.after_seconds or 0.0))
+
+
+def flush(client: CatalogClient, root: Path, seconds: float) -> SenderCounts:
+    """Deliver what dead processes have left; `trouble` tells why something still waits."""
+    delivery = Delivery(client, root)
+    delivery.adopt_leftovers()
+    deadline = time.monotonic() + seconds
+    try:
+        while (later := delivery.deliver_all()) is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(later.after_seconds or _FIRST_PAUSE, left))
+        return delivery.counts
+    finally:
+        delivery.release()

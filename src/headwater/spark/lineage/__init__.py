@@ -1,0 +1,1 @@
+"""Lineage of datasets and columns, from what Spark knows of a query."""

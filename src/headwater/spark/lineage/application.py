@@ -1,0 +1,161 @@
+"""A batch application as one run: what the OpenLineage listener says of it, put in order.
+
+The listener tells of every query, under names of its own, and of many that nobody asked for:
+`count`, `collect`, `show`. Here a write counts, and all writes of an application are one run of the
+job that is named after it. What `java/` found out about tables completes what the listener says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from headwater.openlineage import DatasetName, LineageRun, file_location
+from headwater.openlineage import facets as make
+from headwater.openlineage.events import Dataset, name_of
+from headwater.spark.lineage.datasets import Renaming, add_files, few_files, table_dataset
+
+Told = Mapping[str, Any]
+# How a program exits that SIGINT or SIGTERM has ended.
+_STOPPED = (130, 143)
+
+
+class ApplicationLineage:
+    """Takes what is told of an application's queries, and tells the run of it."""
+
+    def __init__(
+        self,
+        run: LineageRun,
+        began: datetime,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.run = run
+        self.began = began
+        self._clock = clock
+        self._started = False
+        # By execution: what was found out about its tables, and waits for the listener's words.
+        self._found: dict[int, Told] = {}
+        self._names: set[DatasetName] = set()
+        self._renaming = Renaming()
+        self.run.add_run_facet("nominalTime", make.nominal_time(began))
+
+    @property
+    def started(self) -> bool:
+        return self._started
+
+    def start(self) -> None:
+        """Tell that the run has begun, if that is not told yet."""
+        if not self._started:
+            self._started = True
+            self.run.start()
+
+    def take(self, told: Told) -> None:
+        """One thing that was told, in the order in which it happened."""
+        # Work that is no query of SQL, such as `rdd.saveAsTextFile`, has no number.
+        execution = told.get("execution", -1)
+        if "event" not in told:
+            self._found[execution] = told
+            self._renaming.learn(told)
+            return
+        found, event = self._found.get(execution, {}), told["event"]
+        if event["job"]["facets"].get("jobType", {}).get("jobType") == "APPLICATION":
+            return
+        if event["eventType"] in ("START", "RUNNING"):
+            self._tell_of_begin(event, found)
+        elif event["eventType"] == "COMPLETE":
+            self._found.pop(execution, None)
+            self._tell_of_write(event, found)
+
+    def finish(self, error: BaseException | str | None = None) -> None:
+        """Tell how it ended; of an application that wrote nothing and did not fail, nothing."""
+        self._tell_of_others()
+        if self.run.ended or not (self._started or error):
+            return
+        self.start()
+        self.run.add_run_facet("nominalTime", make.nominal_time(self.began, self._clock()))
+        code = error.code if isinstance(error, SystemExit) else None
+        if error is None or (isinstance(error, SystemExit) and not code):
+            self.run.complete()
+        elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
+            self.run.abort("it was stopped")
+        else:
+            self.run.fail(error)
+
+    def _tell_of_begin(self, event: Told, found: Told) -> None:
+        """A long write is seen from its beginning on; facts come with its end."""
+        inputs, outputs = self._datasets(event, found)
+        if not _moves_rows(inputs, outputs):
+            return
+        known = (
+            [name_of(each).dataset() for each in inputs],
+            [name_of(each).dataset() for each in outputs],
+        )
+        names = {name_of(each) for each in (*inputs, *outputs)}
+        if names <= self._names:
+            return
+        self._names |= names
+        if self._started:
+            self.run.running(*known)
+        else:
+            self._started = True
+            self.run.start(*known)
+
+    def _tell_of_write(self, event: Told, found: Told) -> None:
+        # The listener says of a write that failed that it is complete.
+        if "failure" in found:
+            return
+        inputs, outputs = self._datasets(event, found)
+        if _moves_rows(inputs, outputs):
+            self.start()
+            self._names |= {name_of(each) for each in (*inputs, *outputs)}
+            self.run.running(inputs, outputs)
+
+    def _tell_of_others(self) -> None:
+        """Writes of which the listener said nothing in the end."""
+        found, self._found = self._found, {}
+        for each in found.values():
+            if each["state"] == "END":
+                self._tell_of_write({}, each)
+
+    def _datasets(self, event: Told, found: Told) -> tuple[list[Dataset], list[Dataset]]:
+        """Inputs and outputs by the names that they have everywhere."""
+        outputs = self._joined(event.get("outputs", ()), found.get("outputs", ()))
+        inputs = self._joined(event.get("inputs", ()), found.get("inputs", ()))
+        for table in found.get("outputs", ()):
+            for source in table.get("columns", {}).get("sources", ()):
+                add_files(inputs, [file_location(path) for path in source.get("files", ())])
+        # A merge reads what it changes; that is no input of the job.
+        for name in outputs:
+            inputs.pop(name, None)
+        return few_files(list(inputs.values())), list(outputs.values())
+
+    def _joined(self, said: Any, tables: Any) -> dict[DatasetName, Dataset]:
+        """What the listener said of each dataset, and what was found of tables."""
+        datasets: dict[DatasetName, Dataset] = {}
+        for dataset in said:
+            named = self._renaming.of(dataset)
+            known = datasets.get(name_of(named), {})
+            named["facets"] = {**known.get("facets", {}), **named["facets"]}
+            datasets[name_of(named)] = {**known, **named}
+        for table in tables:
+            made = table_dataset(table, self._renaming)
+            known = datasets.get(name_of(made), {})
+            facets = known.get("facets", {})
+            # Of a merge the listener says that the table is made from itself.
+            if table.get("merged") or "columnLineage" not in facets:
+                facets = {k: v for k, v in facets.items() if k != "columnLineage"}
+            else:
+                made["facets"].pop("columnLineage", None)
+            made["facets"] = {**facets, **made["facets"]}
+            datasets[name_of(made)] = {**known, **made}
+        return datasets
+
+
+def _moves_rows(inputs: list[Dataset], outputs: list[Dataset]) -> bool:
+    """Whether this is a write, and not the making, changing or dropping of a table."""
+    return bool(outputs) and (
+        bool(inputs)
+        or any("columnLineage" in each["facets"] for each in outputs)
+        or any("outputStatistics" in each.get("outputFacets", {}) for each in outputs)
+    )

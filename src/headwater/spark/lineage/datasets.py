@@ -1,0 +1,146 @@
+"""Names of tables: one for each, whichever part of Spark tells of it.
+
+An Iceberg table is known by its name in SQL (`iceberg`, `demo.news.articles_raw`); where it lies
+is another name of it. The listener names it by its folder, or, in some catalogs, not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.openlineage import DatasetName, file_location
+from headwater.openlineage import facets as make
+from headwater.openlineage.events import Dataset, name_of
+from headwater.openlineage.tables import iceberg_table
+
+ICEBERG = "iceberg"
+# Of one folder; more are told as the folder, so that an event does not grow with the input.
+MOST_FILES = 100
+# Of a dataset of the listener's: these tell of the folder, or by whose code, not of the table.
+_OF_THE_FOLDER = ("dataSource", "symlinks", "catalog")
+
+
+def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
+    """A table as `java/` tells of it."""
+    dataset = _named(table)
+    dataset["facets"]["schema"] = make.schema(table["fields"])
+    fields = _column_fields(table.get("columns") or {}, names)
+    if fields:
+        dataset["facets"]["columnLineage"] = make.column_lineage(fields)
+    return dataset
+
+
+def _column_fields(columns: Mapping[str, Any], names: Renaming) -> dict[str, Any]:
+    """By output field: the fields of inputs that it is made from."""
+    sources = [names.of_source(source) for source in columns.get("sources", ())]
+    return {
+        output: {
+            "inputFields": [
+                {
+                    **name._asdict(),
+                    "field": field,
+                    "transformations": [{"type": "DIRECT", "subtype": way}],
+                }
+                for at, field, way in origins
+                for name in sources[at]
+            ]
+        }
+        for output, origins in columns.get("fields", {}).items()
+    }
+
+
+def add_files(inputs: dict[DatasetName, Dataset], files: list[DatasetName]) -> None:
+    """Add files that a query reads; of several the listener tells only their folder."""
+    folders = {_folder(name) for name in files} - set(files)
+    told = {folder: inputs.pop(folder) for folder in folders if folder in inputs}
+    for name in files:
+        known = told.get(_folder(name), {})
+        inputs.setdefault(name, {**known, **name.dataset(known.get("facets"))})
+
+
+def few_files(datasets: list[Dataset]) -> list[Dataset]:
+    """Datasets in which many files of one folder are told as the folder."""
+    by_folder: dict[DatasetName, list[Dataset]] = {}
+    for dataset in datasets:
+        by_folder.setdefault(_folder(name_of(dataset)), []).append(dataset)
+    if len(datasets) <= MOST_FILES:
+        return datasets
+    kept: list[Dataset] = []
+    for folder, inside in by_folder.items():
+        if len(inside) <= MOST_FILES:
+            kept += inside
+        else:
+            # All have the columns of the first, or the query could not read them together.
+            kept.append({**inside[0], **folder._asdict()})
+    return kept
+
+
+def _few_names(names: list[DatasetName]) -> list[DatasetName]:
+    return [name_of(each) for each in few_files([name.dataset() for name in names])]
+
+
+def _folder(name: DatasetName) -> DatasetName:
+    return DatasetName(name.namespace, name.name.rpartition("/")[0] or "/")
+
+
+def _named(table: Mapping[str, Any]) -> Dataset:
+    if table.get("provider") == ICEBERG:
+        return iceberg_table(table["name"], table.get("location"))
+    if table.get("location"):
+        facets = {"symlinks": make.symlinks([(table["catalog"], table["name"], "TABLE")])}
+        return file_location(table["location"]).dataset(facets)
+    return DatasetName(table["catalog"], table["name"]).dataset()
+
+
+class Renaming:
+    """From the listener's names to those above."""
+
+    def __init__(self) -> None:
+        self._tables: dict[DatasetName, Mapping[str, Any]] = {}
+        self._by_name: dict[str, Mapping[str, Any]] = {}
+
+    def learn(self, told: Mapping[str, Any]) -> None:
+        """Where the tables lie that a query uses."""
+        for table in (*told.get("inputs", ()), *told.get("outputs", ())):
+            self._by_name[table["name"]] = table
+            if table.get("location"):
+                self._tables[file_location(table["location"])] = table
+
+    def of_source(self, source: Mapping[str, Any]) -> list[DatasetName]:
+        """The datasets of a plan's source: files, or a table."""
+        if "files" in source:
+            return _few_names([file_location(path) for path in source["files"]])
+        table = self._by_name.get(source["table"])
+        return [name_of(_named(table))] if table is not None else []
+
+    def of(self, dataset: Mapping[str, Any]) -> Dataset:
+        """The listener's dataset under its own name, wherever that stands in it."""
+        facets = dict(dataset.get("facets") or {})
+        columns = facets.get("columnLineage")
+        if columns:
+            facets["columnLineage"] = _renamed_fields(columns, self._name)
+        table = self._tables.get(name_of(dataset))
+        if table is not None:
+            named = _named(table)
+            kept = {name: each for name, each in facets.items() if name not in _OF_THE_FOLDER}
+            return {**dataset, **named, "facets": {**kept, **named["facets"]}}
+        return {**dataset, "facets": facets}
+
+    def _name(self, namespace: str, name: str) -> DatasetName:
+        found = DatasetName(namespace, name)
+        table = self._tables.get(found)
+        return found if table is None else name_of(_named(table))
+
+
+def _renamed_fields(columns: Mapping[str, Any], rename: Any) -> dict[str, Any]:
+    def renamed(field: Mapping[str, Any]) -> dict[str, Any]:
+        namespace, name = rename(field["namespace"], field["name"])
+        return {**field, "namespace": namespace, "name": name}
+
+    fields = {
+        output: {**each, "inputFields": [renamed(field) for field in each["inputFields"]]}
+        for output, each in columns.get("fields", {}).items()
+    }
+    dataset = [renamed(field) for field in columns.get("dataset") or ()]
+    return {**columns, "fields": fields, **({"dataset": dataset} if dataset else {})}

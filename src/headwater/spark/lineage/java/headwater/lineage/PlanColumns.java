@@ -1,0 +1,196 @@
+package headwater.lineage;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.WindowExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Of each column that a query gives, the columns of files and tables that it is made from.
+ *
+ * A plan names each column by an id. Here is where each id comes from; what a merge takes over
+ * from the table that it changes is left out.
+ */
+final class PlanColumns {
+  /** Deeper plans are not followed: a circle must end, and nobody reads further. */
+  private static final int DEEPEST = 500;
+
+  /** A column of a source, and how it becomes one of the output. */
+  private record Origin(int source, String field, String way) {}
+
+  private final String self;
+  private final List<Map<String, Object>> sources = new ArrayList<>();
+  private final Map<Long, Origin> read = new HashMap<>();
+  private final Map<Long, List<Expression>> made = new HashMap<>();
+  private final Map<Long, LogicalPlan> common = new HashMap<>();
+
+  private PlanColumns(String self) {
+    this.self = self;
+  }
+
+  /** `sources`, and `fields`: by name, each a list of source, field and way. */
+  static Map<String, Object> of(LogicalPlan query, String self) {
+    PlanColumns columns = new PlanColumns(self);
+    columns.collect(query);
+    Map<String, Object> fields = new LinkedHashMap<>();
+    for (Attribute output : asJava(query.output())) {
+      Set<Origin> found = new LinkedHashSet<>();
+      columns.follow(output, "IDENTITY", found, new HashSet<>(), 0);
+      List<Object> told = new ArrayList<>();
+      for (Origin each : found) {
+        told.add(List.of(each.source(), each.field(), each.way()));
+      }
+      if (!told.isEmpty()) {
+        fields.put(output.name(), told);
+      }
+    }
+    return Map.of("sources", columns.sources, "fields", fields);
+  }
+
+  private void collect(LogicalPlan plan) {
+    if (plan instanceof LogicalRelation relation
+        && relation.relation() instanceof HadoopFsRelation files) {
+      List<String> paths = new ArrayList<>();
+      asJava(files.location().rootPaths()).forEach(path -> paths.add(path.toString()));
+      addSource(Map.of("files", paths), plan);
+    } else if (plan instanceof DataSourceV2Relation relation) {
+      String name = PlanTables.nameOf(relation);
+      if (name != null && !name.equals(self)) {
+        addSource(Map.of("table", name), plan);
+      }
+    }
+    for (LogicalPlan child : asJava(plan.children())) {
+      collect(child);
+    }
+    for (Expression expression : asJava(plan.expressions())) {
+      collectAliases(expression);
+    }
+    if (plan instanceof Union union) {
+      for (LogicalPlan child : asJava(union.children())) {
+        join(plan.output(), child.output());
+      }
+    } else if (plan instanceof MergeRows merge) {
+      for (var row : asJava(merge.outputs())) {
+        join(plan.output(), row);
+      }
+    } else if (plan instanceof Expand expand) {
+      for (var row : asJava(expand.projections())) {
+        join(plan.output(), row);
+      }
+    } else if (plan instanceof Generate generate) {
+      for (Attribute output : asJava(generate.generatorOutput())) {
+        add(output, (Expression) generate.generator());
+      }
+    } else if (plan instanceof CTERelationDef definition) {
+      common.put(definition.id(), definition.child());
+    } else if (plan instanceof CTERelationRef reference && common.containsKey(reference.cteId())) {
+      join(plan.output(), common.get(reference.cteId()).output());
+    }
+  }
+
+  private void addSource(Map<String, Object> source, LogicalPlan leaf) {
+    for (Attribute attribute : asJava(leaf.output())) {
+      read.put(attribute.exprId().id(), new Origin(sources.size(), attribute.name(), "IDENTITY"));
+    }
+    sources.add(source);
+  }
+
+  private void collectAliases(Expression expression) {
+    if (expression instanceof Alias alias) {
+      made.computeIfAbsent(alias.exprId().id(), id -> new ArrayList<>()).add(alias.child());
+    }
+    asJava(expression.children()).forEach(this::collectAliases);
+  }
+
+  private void join(Seq<Attribute> outputs, Seq<? extends Expression> from) {
+    List<Attribute> to = asJava(outputs);
+    List<? extends Expression> expressions = CollectionConverters.asJava(from);
+    for (int at = 0; at < Math.min(to.size(), expressions.size()); at++) {
+      add(to.get(at), expressions.get(at));
+    }
+  }
+
+  private void add(Attribute output, Expression from) {
+    // The first child of a union gives the union's columns their ids.
+    if (!(from instanceof Attribute same && same.exprId().id() == output.exprId().id())) {
+      made.computeIfAbsent(output.exprId().id(), id -> new ArrayList<>()).add(from);
+    }
+  }
+
+  private void follow(
+      Expression expression, String way, Set<Origin> found, Set<Object> seen, int depth) {
+    if (depth > DEEPEST) {
+      return;
+    }
+    if (expression instanceof Attribute attribute) {
+      long id = attribute.exprId().id();
+      Origin origin = read.get(id);
+      if (origin != null) {
+        found.add(new Origin(origin.source(), origin.field(), way));
+      }
+      if (seen.add(List.of(id, way))) {
+        for (Expression from : made.getOrDefault(id, List.of())) {
+          follow(from, way, found, seen, depth + 1);
+        }
+      }
+    } else if (expression instanceof Alias alias) {
+      follow(alias.child(), way, found, seen, depth + 1);
+    } else if (expression instanceof GetStructField field) {
+      Expression part = partOf(field.child(), field.ordinal(), 0);
+      follow(part == null ? field.child() : part, way, found, seen, depth + 1);
+    } else {
+      boolean gathers =
+          expression instanceof AggregateExpression || expression instanceof WindowExpression;
+      String how = gathers || way.equals("AGGREGATION") ? "AGGREGATION" : "TRANSFORMATION";
+      for (Expression child : asJava(expression.children())) {
+        follow(child, how, found, seen, depth + 1);
+      }
+    }
+  }
+
+  /** The expression of a struct's field, where the plan says of what the struct is made. */
+  private Expression partOf(Expression struct, int ordinal, int depth) {
+    if (depth > DEEPEST) {
+      return null;
+    }
+    if (struct instanceof CreateNamedStruct parts) {
+      return parts.valExprs().apply(ordinal);
+    }
+    if (struct instanceof Alias alias) {
+      return partOf(alias.child(), ordinal, depth + 1);
+    }
+    if (struct instanceof Attribute attribute) {
+      List<Expression> from = made.getOrDefault(attribute.exprId().id(), List.of());
+      return from.size() == 1 ? partOf(from.get(0), ordinal, depth + 1) : null;
+    }
+    return null;
+  }
+
+  private static <T> List<T> asJava(Seq<T> scala) {
+    return CollectionConverters.asJava(scala);
+  }
+}

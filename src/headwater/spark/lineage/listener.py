@@ -1,0 +1,202 @@
+"""Lineage of streaming queries that are not run by Headwater: one call, for all of a session.
+
+    from headwater.spark.lineage.listener import track_streaming
+
+    track_streaming(spark)
+    rows.writeStream.format("kafka")….start().awaitTermination()
+
+Each query is a job, named after its `queryName` or else after the application; the run has Spark's
+own run id. What a `foreachBatch` writes to can't be seen: it is named with `outputs`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+from headwater.openlineage.events import Dataset, file_location
+from headwater.openlineage.tables import delta_table
+from headwater.settings import Settings, load
+from headwater.spark.lineage.description import Description, describe_plan
+from headwater.spark.lineage.sources import table_of, topic_dataset
+from headwater.spark.lineage.streaming import (
+    SPEAKING,
+    Say,
+    StreamQuery,
+    StreamTeller,
+    emitter_of,
+)
+
+_FILE_SINK = re.compile(r"FileSink\[(.+)\]")
+# Triggers after which a query that ended has done what it was asked for.
+_FINITE = ("AvailableNowTrigger", "OneTimeTrigger")
+
+
+def track_streaming(
+    spark: SparkSession,
+    settings: Settings | None = None,
+    *,
+    outputs: Mapping[str, Sequence[Dataset]] | None = None,
+    say: Say = lambda line: None,
+) -> StreamTracker | None:
+    """Tell the catalog of all streaming queries that this session starts from now on.
+
+    Queries of a `LineageJob` and of the shipped jobs tell of themselves and are left out. Nothing
+    happens if lineage is switched off; None is returned then.
+
+    Args:
+        outputs: what queries write, by query name, where Spark does not know it.
+    """
+    settings = settings or load()
+    if not settings.lineage.enabled:
+        return None
+    tracker = StreamTracker(spark, settings, outputs or {}, say)
+    spark.streams.addListener(tracker)
+    atexit.register(tracker.stop)
+    return tracker
+
+
+class StreamTracker(StreamingQueryListener):
+    """Hears of queries from Spark; nothing that goes wrong here reaches a query."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        outputs: Mapping[str, Sequence[Dataset]],
+        say: Say,
+    ) -> None:
+        self._session = spark
+        self._settings = settings
+        self._outputs = outputs
+        self._say = say
+        self._access = threading.Lock()
+        self._tellers: dict[str, tuple[StreamTeller, Any]] = {}
+
+    def onQueryStarted(self, event: Any) -> None:
+        try:
+            self._start(event)
+        except Exception as error:
+            self._say(f"no lineage of query {event.name!r}: {type(error).__name__}: {error}")
+
+    def onQueryProgress(self, event: Any) -> None:
+        with self._access:
+            found = self._tellers.get(str(event.progress.runId))
+        if found is not None:
+            progress = json.loads(event.progress.json)
+            if "addBatch" in progress.get("durationMs", {}):
+                found[0].add(progress)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """A query that waits has nothing to tell."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self._end(str(event.runId), event.exception)
+
+    def stop(self) -> None:
+        """At the end of the program: what is over is told of as such, the rest as stopped."""
+        with self._access:
+            left = dict(self._tellers)
+        for run_id, (_, query) in left.items():
+            failure = None
+            try:
+                found = query.exception()
+                failure = str(found.get()) if found.isDefined() else None
+            except Exception:  # noqa: S110 - the JVM is gone
+                pass
+            self._end(run_id, failure)
+
+    def _start(self, event: Any) -> None:
+        active = self._session.streams.get(str(event.id))
+        if active is None:
+            return
+        java: Any = active._jsq  # noqa: SLF001
+        query = java.streamingQuery()
+        sink = query.sink()
+        if str(sink.getClass().getName()).startswith("headwater."):
+            return
+        name = event.name or str(self._session.sparkContext.appName)
+        if name in SPEAKING:
+            return
+        emitter = emitter_of(self._settings, self._say)
+        if emitter is None:
+            return
+        # Not through the session: this is called while Spark starts the query.
+        found = describe_plan(query.analyzedPlan(), seconds=self._settings.lineage.analysis_seconds)
+        told_as = StreamQuery(
+            name,
+            None,
+            _checkpoint(query),
+            None,
+            list(self._outputs.get(name, ())) or _sink_datasets(query, sink),
+        )
+        self._begin(str(event.runId), told_as, emitter, found, java)
+
+    def _begin(
+        self, run_id: str, told_as: StreamQuery, emitter: Any, found: Description, query: Any
+    ) -> None:
+        teller = StreamTeller(told_as, run_id, self._settings, emitter, found, self._say)
+        teller.start()
+        with self._access:
+            self._tellers[run_id] = teller, query
+
+    def _end(self, run_id: str, failure: str | None) -> None:
+        with self._access:
+            found = self._tellers.pop(run_id, None)
+        if found is None:
+            return
+        teller, query = found
+        teller.end(failure, stopped=failure is None and not _is_finite(query))
+
+
+def _is_finite(query: Any) -> bool:
+    try:
+        kind = str(query.streamingQuery().trigger().getClass().getName())
+        return any(name in kind for name in _FINITE)
+    except Exception:
+        return False
+
+
+def _checkpoint(query: Any) -> Path | str:
+    location = str(query.resolvedCheckpointRoot())
+    return Path(location.removeprefix("file:")) if location.startswith("file:") else location
+
+
+def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
+    """What a sink of Spark's own, of Delta or of Iceberg writes."""
+    kind = str(sink.getClass().getSimpleName())
+    try:
+        if kind == "KafkaTable":
+            options = _options(query)
+            topic = options.get("topic")
+            servers = options.get("kafka.bootstrap.servers", "")
+            return [topic_dataset(servers, topic)] if topic else []
+        if kind == "DeltaSink":
+            return [delta_table(str(sink.path()))]
+        file_sink = _FILE_SINK.match(str(sink))
+        if file_sink:
+            return [file_location(file_sink[1]).dataset()]
+        return table_of(sink)
+    except Exception:
+        return []
+
+
+def _options(query: Any) -> dict[str, str]:
+    """What the query was started with; Spark keeps it to itself."""
+    field = query.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    options = field.get(query)
+    found = {}
+    for name in ("topic", "kafka.bootstrap.servers"):
+        value = options.get(name)
+        if value.isDefined():
+            found[name] = str(value.get())
+    return found

@@ -1,0 +1,110 @@
+"""What is told of a run besides its records: the quality of rows, and its cost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark import SparkContext
+
+from headwater.cost import CostMeter
+from headwater.errors import HeadwaterError
+from headwater.openlineage.events import DatasetName
+from headwater.openlineage.run import LineageRun
+from headwater.quality import Quality
+from headwater.settings import Settings
+
+Say = Callable[[str], None]
+
+
+class Measures:
+    """Of one run of a streaming query. What goes wrong here costs facets, never the query."""
+
+    def __init__(
+        self,
+        run: LineageRun,
+        quality: Sequence[Quality],
+        output: DatasetName | None,
+        settings: Settings,
+        say: Say,
+    ) -> None:
+        self._run = run
+        self._quality = quality
+        self._output = output
+        self._say = say
+        self._said: set[str] = set()
+        self._access = threading.Lock()
+        self._meter = self._new_meter(settings)
+
+    def _new_meter(self, settings: Settings) -> CostMeter | None:
+        # Not the session: Spark's listeners are called in threads that have none.
+        context = SparkContext._active_spark_context  # noqa: SLF001
+        try:
+            return CostMeter(context, self._run.run_id, settings) if context is not None else None
+        except HeadwaterError as error:
+            self._say(f"no cost is told: {error.message}")
+            return None
+
+    @contextmanager
+    def counting(self, *, queries: bool = True) -> Iterator[None]:
+        """What the body starts in this thread is counted; streaming queries only if asked for."""
+        if self._meter is None:
+            yield
+            return
+        with self._meter.counting(queries=queries):
+            yield
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """A micro-batch that is done."""
+        with self._safely(), self._access:
+            for quality in self._quality:
+                quality.add_progress(progress)
+
+    def tell(self, *, settled: bool = False) -> None:
+        """Put what is known by now onto the run's next event."""
+        with self._safely(), self._access:
+            for quality in self._quality:
+                dataset = quality.dataset or self._output
+                if dataset is not None:
+                    quality.tell(self._run, dataset)
+                self._say_broken(quality)
+        with self._safely():
+            if self._meter is not None:
+                self._meter.tell(self._run, settled=settled)
+
+    def bytes_written(self) -> int | None:
+        """To files, since the run began; None where Spark tells of none."""
+        with self._safely():
+            if self._meter is not None:
+                return self._meter.usage().bytes_written or None
+        return None
+
+    def end(self, error: BaseException | str | None) -> None:
+        """The same for the last event."""
+        if error is not None:
+            for quality in self._quality:
+                # Notes the expectation that ended the query, if one did.
+                quality.failure(error)
+        self.tell(settled=True)
+
+    @contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            trouble = f"quality or cost can't be told: {type(error).__name__}: {error}"
+            if trouble not in self._said:
+                self._said.add(trouble)
+                self._say(trouble)
+
+    def _say_broken(self, quality: Quality) -> None:
+        report = quality.report()
+        for expectation, outcome in report.broken():
+            # Once: how many they are by now is in the events.
+            place = f"{report.name}: {expectation.text}"
+            if place not in self._said:
+                self._said.add(place)
+                rows = f"{outcome.broken} of {report.rows} rows"
+                self._say(f"{report.name}: {rows} break {expectation.text}")

@@ -1,0 +1,249 @@
+"""A Spark session whose batch writes are told to the catalog, as one run of the application.
+
+    spark = create_spark_session_with_lineage("MyJob")
+    add_lineage_metadata(spark, job_type="batch", source_system="s3", target_system="iceberg")
+
+The session has the OpenLineage listener and its configuration. What the listener says goes through
+Headwater and its spool: a catalog that is down, slow or wrong neither fails nor holds up the job.
+The run ends with the session, with the program, or with `finish_lineage`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from types import FrameType, TracebackType
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from headwater.jvm.jars import Watcher, unwatched
+from headwater.openlineage import Emitter, LineageRun
+from headwater.openlineage import facets as make
+from headwater.settings import Settings, load, running_under_spark_submit
+from headwater.spark.lineage.application import ApplicationLineage
+from headwater.spark.lineage.configuration import (
+    LISTENER,
+    LISTENERS,
+    PLUGINS,
+    LineageConfiguration,
+    lineage_configuration,
+)
+from headwater.spark.lineage.listener import track_streaming
+from headwater.spark.lineage.measures import Measures
+from headwater.spark.lineage.relay import Relay
+from headwater.spark.session import create_session
+
+CONNECTORS = ("kafka", "delta", "iceberg")
+
+_log = logging.getLogger("headwater.lineage")
+
+
+class _Application:
+    """One run of an application, from its session to its end."""
+
+    def __init__(self, spark: SparkSession, name: str, settings: Settings) -> None:
+        self.spark = spark
+        self.name = name
+        self.settings = settings
+        self._emitter = Emitter.from_settings(settings, _log.warning)
+        assert self._emitter is not None  # noqa: S101 - the caller has asked
+        run = LineageRun.from_settings(
+            settings, self._emitter.emit, name, str(uuid.uuid4()), tell=_log.warning
+        )
+        run.add_job_facet("jobType", make.job_type("BATCH"))
+        version = pyspark.__version__
+        run.add_run_facet(
+            "processing_engine", make.processing_engine("spark", version, "headwater")
+        )
+        self.lineage = ApplicationLineage(run, datetime.now(UTC))
+        self._relay = Relay(spark, self.lineage.take, _log.warning)
+        self._relay.start()
+        self._measures = Measures(run, (), None, settings, _log.warning)
+        # What this thread does from now on counts.
+        self._counting = ExitStack()
+        self._counting.enter_context(self._measures.counting())
+        # Streaming queries are told of, too, each as a run of its own.
+        self._streams = track_streaming(spark, settings, say=_log.warning)
+        self._ended = False
+
+    @property
+    def run(self) -> LineageRun:
+        return self.lineage.run
+
+    def end(self, error: BaseException | str | None) -> None:
+        """Tell the end and deliver what can be delivered; both bounded."""
+        if self._ended:
+            return
+        self._ended = True
+        with suppress(Exception):  # The JVM may be gone.
+            if self._streams is not None and not self.spark.streams.active:
+                self.spark.streams.removeListener(self._streams)
+        self._relay.stop(self.settings.lineage.close_seconds)
+        self._measures.end(error)
+        self.lineage.finish(error)
+        with suppress(Exception):
+            self._counting.close()
+        if self._emitter is not None:
+            self._emitter.close()
+
+
+_current: _Application | None = None
+_failure: BaseException | None = None
+_watching = False
+
+
+def create_spark_session_with_lineage(
+    app_name: str,
+    additional_configs: Mapping[str, str] | None = None,
+    *,
+    settings: Settings | None = None,
+    connectors: Iterable[str] = CONNECTORS,
+    watch: Watcher = unwatched,
+) -> SparkSession:
+    """A session whose writes are told to the catalog as runs of the job `app_name`.
+
+    An active session is used, and gets the listener if it has none; a run that was open in it
+    ends. A job that the settings switch off (`lineage.enabled`, `lineage.off_for`) gets a session
+    without listener, thread or file.
+
+    Args:
+        additional_configs: Spark's configuration; it wins over all that is set here. With
+            `spark.openlineage.transport.type` other than `http` the listener sends its events
+            there by itself.
+
+    Raises:
+        MissingPartError: under `spark-submit` the listener is not on the class path.
+        SettingError: the catalog's address can't be used.
+    """
+    settings = settings or load()
+    given = {**_submitted(), **(additional_configs or {})}
+    finish_lineage()
+    names = tuple(connectors)
+    if not settings.tells_of(app_name):
+        return create_session(
+            app_name, settings, connectors=names, additional_configs=given, watch=watch
+        )
+    configuration = lineage_configuration(app_name, settings, given)
+    running = SparkSession.getActiveSession() is not None
+    spark = create_session(
+        app_name,
+        settings,
+        connectors=(*names, *(() if "openlineage" in names else ("openlineage",))),
+        additional_configs=configuration.spark,
+        watch=watch,
+    )
+    if running:
+        _attach(spark, configuration)
+    if configuration.through_spool:
+        _begin(spark, app_name, configuration.settings)
+    return spark
+
+
+def finish_lineage(error: BaseException | str | None = None) -> None:
+    """End the run that is open in this process: completed, or failed with this error."""
+    global _current
+    application, _current = _current, None
+    if application is not None:
+        application.end(error)
+
+
+def current_application(spark: SparkSession) -> _Application | None:
+    """The run that is open in this session."""
+    if _current is not None and _current.spark.sparkContext is spark.sparkContext:
+        return _current
+    return None
+
+
+def _submitted() -> dict[str, str]:
+    """What `spark-submit --conf` says of lineage; elsewhere there is nothing yet."""
+    if not running_under_spark_submit() or SparkSession.getActiveSession() is not None:
+        return {}
+    return {
+        key: value
+        for key, value in SparkConf().getAll()
+        if key.startswith("spark.openlineage.") or key in (LISTENERS, PLUGINS)
+    }
+
+
+def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
+    global _current
+    _current = _Application(spark, name, settings)
+    _end_with(spark)
+
+
+def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
+    """A running session's configuration is fixed: its listener is added to the bus itself."""
+    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
+    if has_listener(spark):
+        return
+    conf = context.getConf()
+    for key, value in configuration.spark.items():
+        if key.startswith("spark.openlineage."):
+            conf.set(key, value)
+            spark.conf.set(key, value)
+    jvm: Any = spark._jvm  # noqa: SLF001
+    jvm.headwater.lineage.Handover.attach(context, conf, configuration.through_spool)
+
+
+def has_listener(spark: SparkSession) -> bool:
+    """Whether the OpenLineage listener is among those that Spark tells of its queries."""
+    bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
+    listeners = bus.listeners()
+    return any(listeners.get(at).getClass().getName() == LISTENER for at in range(listeners.size()))
+
+
+def _end_with(spark: SparkSession) -> None:
+    """The run ends before its session does, and at the latest with the program."""
+    _watch_the_program()
+    stop = spark.stop
+    if getattr(stop, "ends_the_run", False):
+        return
+
+    def stop_with_lineage() -> None:
+        if current_application(spark) is not None:
+            # In a `finally` or at the end of a `with` this is what is on its way out.
+            finish_lineage(sys.exc_info()[1])
+        stop()
+
+    stop_with_lineage.ends_the_run = True  # type: ignore[attr-defined]
+    spark.stop = stop_with_lineage  # type: ignore[method-assign]
+
+
+def _watch_the_program() -> None:
+    """Its last error is the run's; SIGTERM lets it end in order, where nobody else has a say."""
+    global _watching
+    if _watching:
+        return
+    _watching = True
+    known = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        _note_failure(error)
+        known(kind, error, trace)
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        # Python says nothing of how it was left by this one.
+        error = SystemExit(128 + number)
+        _note_failure(error)
+        raise error
+
+    sys.excepthook = note
+    atexit.register(lambda: finish_lineage(_failure))
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    if on_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminated)
+
+
+def _note_failure(error: BaseException) -> None:
+    global _failure
+    _failure = error

@@ -1,0 +1,89 @@
+"""Does the lineage of a batch job arrive? Checks that fail loudly, in the order of the needs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+
+from pyspark.sql import SparkSession
+
+from headwater.errors import CheckFailedError
+from headwater.jvm.jars import locked_jars, missing_jars
+from headwater.openlineage.transport import CatalogClient
+from headwater.openlineage.validation import CHECKS_NAMESPACE
+from headwater.settings import Settings
+from headwater.spark.lineage.configuration import LISTENER
+from headwater.spark.lineage.session import (
+    create_spark_session_with_lineage,
+    current_application,
+    finish_lineage,
+    has_listener,
+)
+
+_JOB = "lineage_of_a_write_arrives"
+
+
+def check_listener_jar(settings: Settings) -> str:
+    """The listener's jar is in the cache, and the listener in it.
+
+    Raises:
+        CheckFailedError: it is not.
+    """
+    fetch = "`headwater jars fetch openlineage`; a job with lineage does that by itself"
+    missing = missing_jars("openlineage", settings)
+    if missing:
+        raise CheckFailedError(f"{missing[0].coordinate} is not in the cache", hint=fetch)
+    wanted = LISTENER.replace(".", "/") + ".class"
+    for jar in locked_jars("openlineage"):
+        with zipfile.ZipFile(settings.jars_dir / jar.file_name) as archive:
+            if wanted in archive.namelist():
+                return f"{LISTENER} is in {jar.file_name}"
+    raise CheckFailedError(f"no pinned jar holds {LISTENER}", hint="`headwater jars verify`")
+
+
+def check_listener_loaded(spark: SparkSession) -> str:
+    """The listener is among those that Spark tells of its queries.
+
+    Raises:
+        CheckFailedError: it is not.
+    """
+    if not has_listener(spark):
+        raise CheckFailedError(
+            f"the session has no {LISTENER}",
+            hint="make it with `create_spark_session_with_lineage`; under spark-submit the jar has "
+            'to be there: --jars "$(headwater jars path)"',
+        )
+    return f"{LISTENER} listens"
+
+
+def check_write_arrives(settings: Settings) -> str:
+    """Start Spark, write a few rows, and ask the catalog for the run.
+
+    Raises:
+        CheckFailedError: it is not there.
+    """
+    lineage = settings.lineage.model_copy(update={"namespace": CHECKS_NAMESPACE, "off_for": []})
+    settings = settings.model_copy(update={"lineage": lineage})
+    spark = create_spark_session_with_lineage(_JOB, settings=settings, connectors=())
+    try:
+        check_listener_loaded(spark)
+        application = current_application(spark)
+        run_id = application.run.run_id if application else ""
+        with tempfile.TemporaryDirectory() as folder:
+            spark.range(3).write.parquet(f"file://{folder}/rows")
+            spark.read.parquet(f"file://{folder}/rows").write.parquet(f"file://{folder}/copy")
+    finally:
+        finish_lineage()
+    client = CatalogClient.from_settings(settings)
+    try:
+        answer = client.request("GET", f"/api/v1/namespaces/{CHECKS_NAMESPACE}/jobs/{_JOB}")
+    finally:
+        client.close()
+    latest = json.loads(answer.text).get("latestRun") if answer.status == 200 else None
+    if latest is None or (latest["id"], latest["state"]) != (run_id, "COMPLETED"):
+        raise CheckFailedError(
+            f"the catalog at {client.url} has no completed run {run_id} of {_JOB}: {answer.status}",
+            hint="`headwater lineage spool status` tells what waits, and why",
+        )
+    return f"a write of Spark's has arrived, as {CHECKS_NAMESPACE}/{_JOB}"

@@ -1,0 +1,233 @@
+"""Lineage never costs the job, and none of it is lost while the disk lives."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.catalog_support import Catalog, bearer, fresh_database, guarded, running
+from tests.fault_server import (
+    Answer,
+    drip,
+    endless,
+    garbage,
+    hang,
+    serving,
+    status,
+)
+from tests.support import Headwater
+
+from headwater.openlineage import Emitter, LineageRun, run_event
+from headwater.openlineage.backlog import refused_path, waiting
+from headwater.openlineage.validation import validate
+from headwater.settings import Settings, load
+
+OK = status(201)
+
+
+def settings_for(url: str, home: Path, **lineage: Any) -> Settings:
+    quick = {"most_backoff_seconds": 0.2, "request_seconds": 1.0, "close_seconds": 3.0, **lineage}
+    return load(home=home, catalog={"url": url, "api_key": "hw_secretkey"}, lineage=quick)
+
+
+def emitter_of(settings: Settings, told: list[str] | None = None) -> Emitter:
+    emitter = Emitter.from_settings(settings, (told if told is not None else []).append)
+    assert emitter is not None
+    return emitter
+
+
+def event(number: int, run: str = "run") -> dict[str, Any]:
+    run_id = str(uuid.uuid5(uuid.NAMESPACE_URL, run))
+    state: Any = "START" if number == 0 else "RUNNING"
+    return run_event(state, run_id, "tests", run, run_facets={"test_n": {"n": number}})
+
+
+def numbers(events: list[dict[str, Any]], run: str = "run") -> list[int]:
+    return [e["run"]["facets"]["test_n"]["n"] for e in events if e["job"]["name"] == run]
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        [status(500, "broken")] * 3,
+        [status(503, "", "Retry-After: 1")],
+        [status(429, "", "Retry-After: 0")] * 2,
+        [status(301, "", "Location: http://127.0.0.1:1/elsewhere")],
+        [status(401), status(404)],
+        [garbage] * 2,
+        [hang],
+        [drip],
+        [endless],
+    ],
+    ids=["500", "503", "429", "redirect", "401-404", "garbage", "hang", "drip", "gigabyte"],
+)
+def test_a_catalog_in_trouble_neither_holds_up_nor_loses(
+    trouble: list[Answer], tmp_path: Path
+) -> None:
+    with serving(*trouble, OK) as server:
+        emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=0.7))
+        for number in range(3):
+            emitter.emit(event(number))
+        wait_until(lambda: emitter.counts.sender.delivered == 3)
+        assert emitter.close()
+        assert emitter.counts.sender.failed_tries == len(trouble)
+    told = numbers(server.events)
+    # What was tried again came more than once; the order is the same.
+    assert list(dict.fromkeys(told)) == [0, 1, 2]
+    assert all("Authorization: Bearer hw_secretkey" in head for head in server.heads)
+    assert not list((tmp_path / "spool").glob("*/*"))
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+def test_an_event_that_is_refused_is_set_aside_with_the_answer(code: int, tmp_path: Path) -> None:
+    with serving(OK, status(code, "eventType must be known"), OK) as server:
+        emitter = emitter_of(settings_for(server.url, tmp_path))
+        for number in range(3):
+            emitter.emit(event(number))
+        assert emitter.close()
+        counts = emitter.counts.sender
+        assert (counts.delivered, counts.refused) == (2, 1)
+    (line,) = refused_path(tmp_path / "spool").read_text().splitlines()
+    note = json.loads(line)
+    assert (note["status"], numbers([note["event"]])) == (code, [1])
+    assert note["answer"].startswith("eventType must be")
+
+
+def test_a_machine_without_a_catalog_is_quiet_and_does_not_wait(tmp_path: Path) -> None:
+    told: list[str] = []
+    emitter = emitter_of(settings_for("http://127.0.0.1:1", tmp_path), told)
+    began = time.monotonic()
+    for number in range(5):
+        emitter.emit(event(number))
+    assert not emitter.close()
+    assert time.monotonic() - began < 10
+    assert told == []
+    assert [(each.alive, each.events) for each in waiting(tmp_path / "spool")] == [(False, 5)]
+
+
+def test_a_job_does_not_wait_for_a_catalog_that_hangs(tmp_path: Path) -> None:
+    with serving(hang) as server:
+        emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=25))
+        began = time.monotonic()
+        emitter.emit(event(0))
+        wait_until(lambda: server.requests == 1)
+        emitter.emit(event(1))
+        assert not emitter.close(0.3)
+        # The server would have held it up for 30 s.
+        assert time.monotonic() - began < 10
+        assert sum(each.events for each in waiting(tmp_path / "spool")) == 2
+
+
+def test_an_outage_is_told_once_and_its_events_arrive_in_order(
+    headwater_settings: Settings, postgres: str, tmp_path: Path
+) -> None:
+    """An hour of outage, compressed: 400 events of two runs while nobody listens."""
+    database, told = fresh_database(postgres), list[str]()
+    with running(headwater_settings, database) as catalog:
+        settings = settings_for(catalog.url, tmp_path)
+        emitter = emitter_of(settings, told)
+        emitter.emit(event(0, "a"))
+        wait_until(lambda: emitter.counts.sender.delivered == 1)
+    for number in range(1, 200):
+        emitter.emit(event(number, "a"))
+        emitter.emit(event(number - 1, "b"))
+    assert emitter.counts.sender.failed_tries > 0, "the catalog was there all the time"
+    assert sum(each.events for each in waiting(tmp_path / "spool")) == 398
+    port = int(catalog.url.rpartition(":")[2])
+    with running(headwater_settings, database, port) as again:
+        wait_until(lambda: emitter.counts.sender.delivered == 399)
+        assert emitter.close()
+        rows = again.rows("SELECT body, received_at FROM events")
+    arrived = [(json.loads(body), at) for body, at in rows]
+    for run, count in (("a", 200), ("b", 199)):
+        mine = [(numbers([body], run)[0], at) for body, at in arrived if numbers([body], run)]
+        assert [number for number, _ in sorted(mine)] == list(range(count))
+        times = [at for _, at in sorted(mine)]
+        assert times == sorted(times), "an event has overtaken another one of its run"
+    assert emitter.counts.dropped == 0
+    assert [line.partition(":")[0] for line in told] == [
+        f"lineage waits in {tmp_path / 'spool'}",
+        "lineage is delivered again",
+    ]
+
+
+def test_people_see_what_waits_and_send_it(
+    catalog: Catalog, headwater: Headwater, tmp_path: Path
+) -> None:
+    away = settings_for("http://127.0.0.1:1", tmp_path)
+    # Started first: it would take over what the other leaves.
+    running_job = emitter_of(away)
+    running_job.emit(event(0, "cli-running"))
+    wait_until(lambda: running_job.counts.sender.failed_tries > 0)
+    emitter = emitter_of(away)
+    for number in range(3):
+        emitter.emit(event(number, "cli"))
+    emitter.close()
+
+    there: dict[str, str] = {"HEADWATER_LINEAGE__SPOOL": str(tmp_path / "spool")}
+    shown = headwater("lineage", "spool", "status", "--json", **there)
+    found = json.loads(shown.stdout)
+    assert (found["events"], found["refused"]) == (4, 0)
+    assert sorted(each["alive"] for each in found["processes"]) == [False, True]
+    nowhere = headwater(
+        "lineage", "spool", "flush", "--timeout", "0", MARQUEZ_URL="http://127.0.0.1:1", **there
+    )
+    assert nowhere.returncode == 3
+    assert "3 events still wait: http://127.0.0.1:1 can't be reached" in nowhere.stderr
+    sent = headwater("lineage", "spool", "flush", MARQUEZ_URL=catalog.url, **there)
+    assert (sent.returncode, sent.stdout) == (0, "3 events delivered, 0 refused\n")
+    assert "1 more are of jobs that run" in sent.stderr
+    assert catalog.get("/namespaces/tests/jobs/cli")["latestRun"]["state"] == "RUNNING"
+    bad = headwater("lineage", "spool", "flush", MARQUEZ_URL="ftp://me:pw@host", **there)
+    assert (bad.returncode, "pw@" in bad.stderr) == (2, False)
+    running_job.close()
+
+
+def test_a_check_tells_what_keeps_lineage_from_arriving(
+    headwater_settings: Settings, catalog: Catalog, postgres: str, tmp_path: Path
+) -> None:
+    checks = {each.name: each for each in validate(settings_for(catalog.url, tmp_path))}
+    assert [each.ok for each in checks.values()] == [True] * 4
+    needed = validate(settings_for(catalog.url, tmp_path), send=False, namespace_needed=True)
+    assert {each.name: each.ok for each in needed}["namespace"] is False
+    # Asked twice, it leaves one job with one run.
+    validate(settings_for(catalog.url, tmp_path))
+    assert catalog.get("/namespaces/headwater-checks/jobs")["totalCount"] == 1
+    assert catalog.get("/namespaces/headwater-checks/jobs/lineage_arrives/runs")["totalCount"] == 1
+
+    (transport, _) = validate(settings_for("http://127.0.0.1:1", tmp_path))
+    assert (transport.ok, "MARQUEZ_URL" in str(transport.hint)) == (False, True)
+    with running(guarded(headwater_settings), fresh_database(postgres)) as closed:
+        closed.headers = bearer("nothing")
+        (refused, _) = validate(settings_for(closed.url, tmp_path))
+        assert (refused.ok, refused.hint) == (False, "look at MARQUEZ_API_KEY")
+    assert validate(settings_for(catalog.url, tmp_path, enabled=False))[0].ok
+    (unusable,) = validate(settings_for("host:5000", tmp_path))
+    assert not unusable.ok
+
+
+def test_a_run_goes_on_when_its_facets_can_not_be_written(tmp_path: Path) -> None:
+    told: list[str] = []
+    with serving(OK) as server:
+        emitter = emitter_of(settings_for(server.url, tmp_path), told)
+        run = LineageRun(emitter.emit, "tests", "job", str(uuid.uuid4()))
+        run.add_run_facet("acme_odd", {"value": object()})
+        run.start()
+        run.add_run_facet("acme_odd", {"value": 1})
+        run.complete()
+        assert emitter.close()
+    assert [each["eventType"] for each in server.events] == ["COMPLETE"]
+    assert emitter.counts.dropped == 1
+    assert told[0].startswith("lineage events are lost: TypeError")

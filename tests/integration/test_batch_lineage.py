@@ -1,0 +1,268 @@
+"""Batch jobs and the catalog: the shipped job, and a user's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import runpy
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tests.catalog_support import Catalog, fresh_database
+from tests.support import environment
+
+from headwater.errors import InputError
+from headwater.generator import generate
+from headwater.jobs import batch_write_raw_with_lineage
+from headwater.jobs.articles import FIELDS
+from headwater.settings import Settings
+from headwater.spark import (
+    add_lineage_metadata,
+    create_spark_session_with_lineage,
+    finish_lineage,
+)
+from headwater.spark.connectors import session_configuration
+from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
+from headwater.spark.lineage.validation import check_listener_loaded
+
+pytestmark = pytest.mark.spark
+
+JOB = "BatchWriteRawWithLineage"
+ARTICLES = 40
+NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
+
+
+@pytest.fixture
+def settings(headwater_settings: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
+    """Settings whose jobs tell the catalog of this module."""
+    settings = headwater_settings
+    changed = {
+        "catalog": settings.catalog.model_copy(update={"url": catalog.url}),
+        "lineage": settings.lineage.model_copy(
+            update={"spool": tmp_path / "spool", "team": "data-engineering", "project": "neuronews"}
+        ),
+    }
+    return settings.model_copy(update=changed)
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    finish_lineage("the test left it open")
+
+
+def write_csv(path: Path, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([list(header or FIELDS), *rows])
+    return path
+
+
+def articles(count: int = ARTICLES, seed: int = 1) -> list[list[str]]:
+    values = [json.loads(value) for _, value in generate("articles", count, seed=seed)]
+    return [[value[name] for name in FIELDS] for value in values]
+
+
+def run(settings: Settings, *options: str) -> None:
+    batch_write_raw_with_lineage.main.main(
+        ["--quiet", *options], standalone_mode=False, obj=settings
+    )
+
+
+def latest_run(catalog: Catalog, job: str = JOB) -> dict[str, Any]:
+    return dict(catalog.get(f"/namespaces/neuronews/jobs/{job}")["latestRun"])
+
+
+def test_the_batch_job_is_in_the_catalog_with_all_that_the_seed_shows(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    rows = articles()
+    # Several lines, quotes and commas are no trouble; three rows are.
+    rows[3][3] = 'He said: "one,\ntwo"'
+    bad = [["no-time", "yesterday", "t", "b", "s", "u"], ["", *rows[0][1:]], ["two", "columns"]]
+    write_csv(tmp_path / "in" / "a.csv", rows[:25])
+    write_csv(tmp_path / "in" / "b.csv", [*rows[25:], *bad, rows[0]])
+    table = "demo.news.articles_raw"
+    options = ("--files", f"{tmp_path}/in/*.csv", "--table", table)
+    run(settings, *options)
+
+    written = spark.table(table)
+    assert written.count() == ARTICLES
+    one = written.where(F.col("id") == rows[3][0]).head()
+    assert one is not None
+    assert one["body"] == rows[3][3]
+    assert one["processing_job"] == JOB
+    assert one["lineage_enabled"]
+    assert one["lineage"]["parents"] == [f"file://{tmp_path}/in/a.csv"]
+    reasons = {row["reason"] for row in spark.table(f"{table}_rejected").collect()}
+    assert reasons == {
+        "field 'published_at' is no timestamp: yesterday",
+        "field 'id' is missing or empty",
+        "the row has not the 6 columns of the header",
+    }
+
+    job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
+    assert (job["name"], job["type"]) == (JOB, "BATCH")
+    assert job["description"] == "News articles from CSV files, merged by id"
+    assert job["location"].endswith("jobs/batch_write_raw_with_lineage.py")
+    tags = {tag["key"]: tag["value"] for tag in job["facets"]["tags"]["tags"]}
+    assert tags == {
+        "team": "data-engineering",
+        "project": "neuronews",
+        "environment": "development",
+        "source_system": "files",
+        "target_system": "iceberg",
+    }
+    assert [each["name"] for each in job["inputs"]] == [f"{tmp_path}/in/{n}.csv" for n in "ab"]
+    assert {each["name"] for each in job["outputs"]} == {table, f"{table}_rejected"}
+    done = job["latestRun"]
+    assert done["state"] == "COMPLETED"
+    nominal = done["facets"]["nominalTime"]
+    assert nominal["nominalStartTime"] <= done["startedAt"] <= done["endedAt"]
+    assert nominal["nominalEndTime"] <= done["endedAt"]
+    assert set(done["args"]) == {"nominal_start_time", "nominal_end_time"}
+
+    found = catalog.get(f"/namespaces/neuronews/datasets/{table}")
+    assert (found["name"], found["physicalName"]) == (table, table)
+    assert (found["sourceName"], found["type"]) == ("iceberg", "DB_TABLE")
+    fields = {field["name"]: field["type"] for field in found["fields"]}
+    assert list(fields)[:6] == list(FIELDS)
+    assert fields["published_at"] == "timestamp"
+    columns = {each["name"]: each["inputFields"] for each in found["columnLineage"]}
+    assert {each["field"] for each in columns["title"]} == {"title"}
+    assert {each["dataset"] for each in columns["title"]} == {
+        f"{tmp_path}/in/{n}.csv" for n in "ab"
+    }
+    (output,) = [
+        each for each in done["outputDatasetVersions"] if each["datasetVersionId"]["name"] == table
+    ]
+    statistics = output["facets"]["outputStatistics"]
+    assert statistics["rowCount"] == ARTICLES
+    assert statistics["size"] > 0
+    assert done["facets"]["headwater_cost"]["coreSeconds"] > 0
+
+    # Nobody asked for a job that counts.
+    names = [each["name"] for each in catalog.get("/namespaces/neuronews/jobs")["jobs"]]
+    assert names == [JOB]
+
+    # The same once more changes nothing, and is another run.
+    before = written.orderBy("id").collect()
+    run(settings, *options)
+    assert spark.table(table).orderBy("id").collect() == before
+    assert spark.table(f"{table}_rejected").count() == len(bad)
+    assert latest_run(catalog)["id"] != done["id"]
+    assert catalog.get(f"/namespaces/neuronews/jobs/{JOB}/runs")["totalCount"] == 2
+
+
+def test_a_job_that_fails_is_a_failed_run_with_its_error(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="no file is there"):
+        run(settings, "--files", f"{tmp_path}/nothing/*.csv", "--table", "demo.other.a")
+    failed = latest_run(catalog)
+    assert failed["state"] == "FAILED"
+    assert "no file is there" in failed["facets"]["errorMessage"]["message"]
+    swapped = ["published_at", "id", *list(FIELDS)[2:]]
+    write_csv(tmp_path / "in" / "a.csv", articles(3), swapped)
+    with pytest.raises(InputError, match="other columns than an article"):
+        run(settings, "--files", f"{tmp_path}/in/a.csv", "--table", "demo.other.a")
+    assert latest_run(catalog)["state"] == "FAILED"
+
+
+def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
+    spark: SparkSession, settings: Settings, catalog: Catalog, postgres: str
+) -> None:
+    database = conninfo_to_dict(fresh_database(postgres))
+    iceberg = settings.iceberg.model_copy(
+        update={
+            "catalog": "lake",
+            "type": "jdbc",
+            "uri": "jdbc:postgresql://{host}:{port}/{dbname}".format(**database),
+            "options": {"jdbc.user": database["user"], "jdbc.password": database["password"]},
+        }
+    )
+    lake = session_configuration(("iceberg",), settings.model_copy(update={"iceberg": iceberg}))
+    for key, value in lake.items():
+        if key.startswith("spark.sql.catalog.lake"):
+            spark.conf.set(key, value)
+    session = create_spark_session_with_lineage("CopyNumbers", settings=settings)
+    assert session is spark
+    assert check_listener_loaded(session).endswith("listens")
+    assert spark.conf.get("spark.openlineage.transport.url") == catalog.url
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.numbers")
+    spark.range(10).selectExpr("id", "id * 2 AS twice").writeTo("lake.numbers.source").create()
+    finish_lineage()
+
+    create_spark_session_with_lineage("CopyNumbers", settings=settings)
+    add_lineage_metadata(spark, team="numbers", facets={"acme_release": {"ticket": "REL-17"}})
+    source = spark.table("lake.numbers.source").where("id > 3")
+    source.selectExpr("twice AS n", "upper('x') AS x").writeTo("lake.numbers.copy").create()
+    assert spark.table("lake.numbers.copy").count() == 6
+    spark.table("lake.numbers.copy").collect()
+    spark.sql("DELETE FROM lake.numbers.copy WHERE n = 8")
+    finish_lineage()
+
+    job = catalog.get("/namespaces/neuronews/jobs/CopyNumbers")
+    assert job["facets"]["acme_release"]["ticket"] == "REL-17"
+    assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
+    run = job["latestRun"]
+    inputs, outputs = (
+        [each["datasetVersionId"]["name"] for each in run[f"{part}DatasetVersions"]]
+        for part in ("input", "output")
+    )
+    assert (inputs, outputs) == (["lake.numbers.source"], ["lake.numbers.copy"])
+    table = catalog.get("/namespaces/neuronews/datasets/lake.numbers.copy")
+    columns = {each["name"]: each["inputFields"] for each in table["columnLineage"]}
+    assert [(each["dataset"], each["field"]) for each in columns["n"]] == [
+        ("lake.numbers.source", "twice")
+    ]
+
+
+def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    off = settings.lineage.model_copy(update={"off_for": ["Nightly*"], "spool": tmp_path / "none"})
+    quiet = settings.model_copy(update={"lineage": off})
+    threads = {thread.name for thread in threading.enumerate()}
+    create_spark_session_with_lineage("NightlyCopy", settings=quiet)
+    add_lineage_metadata(spark, team="nobody")
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    finish_lineage()
+    assert {thread.name for thread in threading.enumerate()} <= threads
+    assert not (tmp_path / "none").exists()
+    assert catalog.call("GET", "/namespaces/neuronews/jobs/NightlyCopy").status_code == 404
+
+    given = {"spark.openlineage.transport.type": "console"}
+    found = lineage_configuration("Own", settings, given)
+    assert not found.through_spool
+    assert found.spark["spark.openlineage.transport.type"] == "console"
+    assert found.spark["spark.extraListeners"] == LISTENER
+    assert "spark.plugins" not in found.spark
+    assert "spark.openlineage.transport.url" not in found.spark
+    for key in ("spark.extraListeners", "spark.plugins"):
+        assert key not in dict(session_configuration(("openlineage",), quiet))
+
+
+def test_the_seeds_own_job_file_tells_where_its_code_lies(
+    spark: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "demo.example.articles_raw"
+    given = environment(settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(NEURONEWS)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path("jobs/spark/batch_write_raw_with_lineage.py", run_name="__main__")
+    finish_lineage()
+    assert spark.table(table).count() == 20
+    job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
+    assert job["location"] == "jobs/spark/batch_write_raw_with_lineage.py"
+    assert job["description"] == "Batch job with OpenLineage tracking"
+    assert job["latestRun"]["state"] == "COMPLETED"

@@ -1,0 +1,183 @@
+"""Where users outgrow one machine: the same jobs on a Spark cluster, by `spark-submit`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+from tests.catalog_support import Catalog
+from tests.integration.test_batch_lineage import articles, write_csv
+from tests.integration.test_stream_write_raw import article, send
+from tests.support import environment
+
+from headwater.jobs import stream_write_raw_with_lineage
+from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.own_jar import session_jars
+from headwater.model import JobOutput
+from headwater.settings import Settings
+from headwater.tables.reader import LineageTable
+from headwater.tables.registry import KnownTable
+from headwater.testing.fixtures import TopicMaker
+from headwater.testing.ports import free_port
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+BIN = Path(pyspark.__file__).parent / "bin"
+TABLE = "demo.cluster.articles_raw"
+START_SECONDS = 60
+NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
+
+# A job of a user's, with the seed's import line.
+OWN_JOB = """
+import json
+from jobs.spark.openlineage_config import add_lineage_metadata, create_spark_session_with_lineage
+from headwater.jobs.batch_write_raw_with_lineage import write_articles
+
+spark = create_spark_session_with_lineage(
+    app_name="BatchWriteRawWithLineage",
+    additional_configs={"spark.sql.adaptive.enabled": "true"},
+)
+add_lineage_metadata(spark, job_type="batch", source_system="files", target_system="iceberg")
+keys = ("extraListeners", "openlineage.transport.type", "openlineage.transport.url",
+        "openlineage.namespace", "sql.adaptive.enabled")
+print(json.dumps([spark.sparkContext.getConf().get(f"spark.{key}") for key in keys]))
+write_articles(spark)
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A master and two workers, each a process of its own."""
+
+    address: str
+    environment: dict[str, str]
+
+    def submit(self, job: str | Path, jars: list[Path], *options: str) -> str:
+        """Run a job to its end; returns what it printed."""
+        command = [str(BIN / "spark-submit"), "--master", self.address]
+        command += ["--jars", ",".join(map(str, jars))]
+        command += ["--executor-memory", "512m", "--executor-cores", "1"]
+        command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
+        command += ["--conf", "spark.sql.shuffle.partitions=2", str(job), *options]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            env=self.environment,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    broker: Settings, catalog: Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    port, page = free_port(), free_port()
+    variables = environment(
+        broker,
+        MARQUEZ_URL=catalog.url,
+        JAVA_HOME=str(java_home_for_spark(find_java(broker), broker)),
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_DAEMON_MEMORY="256m",
+        SPARK_WORKER_DIR=str(folder / "work"),
+        HEADWATER_LINEAGE__SPOOL=str(folder / "spool"),
+        PYTHONPATH=str(NEURONEWS),
+        SCRAPED_DATA_PATH=f"{folder}/scraped/*.csv",
+        ICEBERG_TABLE=TABLE,
+    )
+    address = f"spark://127.0.0.1:{port}"
+    master = ["Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+    worker = ["Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "600m"]
+    worker += ["--webui-port", "0", address]
+    started = []
+    try:
+        for number, (kind, *options) in enumerate((master, worker, worker)):
+            module = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+            with (folder / f"{number}.log").open("w") as log:
+                process = subprocess.Popen(
+                    [str(BIN / "spark-class"), module, *options],
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=variables,
+                    cwd=folder,
+                    start_new_session=True,
+                )
+            started.append(process)
+            if kind == "Master":
+                _wait_for_workers(page, 0, folder)
+        _wait_for_workers(page, 2, folder)
+        yield Cluster(address, variables)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_for_workers(page: int, number: int, folder: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
+                if json.load(answer)["aliveworkers"] >= number:
+                    return
+        except OSError:
+            pass
+        logs = "".join(path.read_text() for path in folder.glob("*.log"))
+        assert time.monotonic() < deadline, f"the cluster did not start:\n{logs}"
+        time.sleep(0.2)
+
+
+@pytest.mark.timeout(400)
+def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them(
+    cluster: Cluster, broker: Settings, catalog: Catalog, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    rows = articles(30)
+    folder = Path(cluster.environment["SCRAPED_DATA_PATH"]).parent
+    write_csv(folder / "a.csv", rows[:15])
+    write_csv(folder / "b.csv", rows[15:])
+    (tmp_path / "own_job.py").write_text(OWN_JOB)
+    printed = cluster.submit(
+        tmp_path / "own_job.py", session_jars(("kafka", "delta", "iceberg", "openlineage"), broker)
+    )
+    listener, *others = json.loads(printed.strip().splitlines()[-1])
+    assert listener == "io.openlineage.spark.agent.OpenLineageSparkListener"
+    assert others == ["http", catalog.url, "neuronews", "true"]
+    topic = make_topic("articles", partitions=2)
+    send(topic, broker, article(1, "one"), article(2, "two"), article(1, "one, corrected"))
+    stream = stream_write_raw_with_lineage
+    cluster.submit(
+        Path(stream.__file__),
+        session_jars(("kafka", "iceberg"), broker),
+        *("--input-topic", topic, "--available-now"),
+        *("--checkpoint", str(tmp_path / "checkpoint")),
+    )
+
+    place = broker.home_dir / "warehouse" / "cluster" / "articles_raw"
+    table = LineageTable(KnownTable(TABLE, str(place)))
+    names = ("BatchWriteRawWithLineage", stream.NAME)
+    assert [table.find({}, JobOutput(name)).made for name in names] == [len(rows), 2]
+    for name, kind, source in (
+        (names[0], "BATCH", f"{folder}/a.csv"),
+        (names[1], "STREAM", topic),
+    ):
+        job = catalog.get(f"/namespaces/neuronews/jobs/{name}")
+        assert (job["type"], job["latestRun"]["state"]) == (kind, "COMPLETED")
+        assert source in [each["name"] for each in job["inputs"]]
+        assert [each["name"] for each in job["outputs"]] == [TABLE]

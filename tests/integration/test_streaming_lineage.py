@@ -1,0 +1,240 @@
+"""What the catalog knows of streaming queries: a job's, and those of a plain session."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from tests.catalog_support import Catalog
+from tests.lineage_events import columns, names, states, told
+
+from headwater import LineageJob
+from headwater.errors import QueryFailedError
+from headwater.jobs.visits_reducer_job import reduce_visits
+from headwater.kafka import RecordProducer, read_topic
+from headwater.openlineage.open_runs import OpenRun, OpenRunNote
+from headwater.openlineage.tables import delta_table
+from headwater.rowlineage.headers import origin_of
+from headwater.settings import Settings
+from headwater.spark.lineage.listener import StreamTracker, track_streaming
+from headwater.testing.fixtures import TopicMaker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+VISIT = {"visit_id": "v", "event_time": "2026-01-01T00:00:00Z", "user_id": "u", "page": "home"}
+GOOD = json.dumps(VISIT).encode()
+
+
+@pytest.fixture
+def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
+    """Settings whose jobs tell the catalog of this module, more often than is usual."""
+    lineage = {"spool": tmp_path / "spool", "namespace": "tests", "interval_seconds": 0.3}
+    return broker.model_copy(
+        update={
+            "catalog": broker.catalog.model_copy(update={"url": catalog.url}),
+            "lineage": broker.lineage.model_copy(update=lineage),
+        }
+    )
+
+
+def send(topic: str, settings: Settings, *values: bytes) -> None:
+    with RecordProducer(settings) as producer:
+        for value in values:
+            producer.send(topic, value, b"home", partition=0)
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def facet(event: dict[str, Any], name: str) -> Any:
+    return event["run"]["facets"][name]
+
+
+def test_a_job_is_one_run_with_its_records_columns_and_counts(
+    settings: Settings, catalog: Catalog, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, output = make_topic("visits", partitions=1), make_topic("reduced", partitions=1)
+    send(source, settings, *[GOOD] * 5, b"not json")
+    checkpoint = tmp_path / "checkpoint"
+    # A run that was killed has left its note.
+    killed = OpenRun(str(uuid.uuid4()), "tests", "reducer", "2026-01-01T00:00:00Z")
+    OpenRunNote(checkpoint, settings).write(killed)
+    job = LineageJob("reducer", version="v7", settings=settings, checkpoint=checkpoint)
+    job.write(reduce_visits(job.read(source)), output, trigger={"availableNow": True})
+
+    record = next(iter(read_topic(output, settings)))
+    lineage = origin_of(record).lineage
+    assert lineage is not None
+    events = told(catalog, "reducer")
+    assert states(events, killed.run_id) == ["ABORT"]
+    mine = [event for event in events if event["run"]["runId"] == lineage.run_id]
+    assert (mine[0]["eventType"], mine[-1]["eventType"]) == ("START", "COMPLETE")
+    assert facet(mine[0], "headwater_previous_run")["runId"] == killed.run_id
+    for event in (mine[0], mine[-1]):
+        assert names(event, "inputs") == [source]
+        assert names(event, "outputs") == [output, f"{output}-dead-letter"]
+        kind = event["job"]["facets"]["jobType"]
+        assert (kind["processingType"], kind["emissionPattern"]["eventTrigger"]) == (
+            "STREAMING",
+            "PERIODIC",
+        )
+        found = columns(event)
+        assert set(found) == {"key", *(f"value.{name}" for name in VISIT)}
+        assert found["value.page"][f"{source}:value.page"] == {"IDENTITY"}
+        assert found["value.event_time"][f"{source}:value.event_time"] == {"TRANSFORMATION"}
+        (value,) = (
+            each
+            for each in event["inputs"][0]["facets"]["schema"]["fields"]
+            if each["name"] == "value"
+        )
+        assert [each["name"] for each in value["fields"]] == list(VISIT)
+    progress = facet(mine[-1], "headwater_progress")
+    counts = {name: number for name, number in progress.items() if not name.startswith("_")}
+    assert counts == {
+        "rowsIn": 6,
+        "rowsOut": 5,
+        "rowsWithLineage": 5,
+        "deadLettered": 1,
+        "lateRows": 0,
+        "lag": 0,
+    }
+    assert mine[-1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 5
+    # From a record of the output to the run and to what it read.
+    found = catalog.get(f"/records/{output}/0/4")
+    assert (found["run"]["id"], found["jobVersion"]) == (lineage.run_id, "v7")
+    (read,) = found["trace"]
+    assert (read["topic"], read["first"], read["last"]) == (source, 0, 5)
+    assert catalog.get("/namespaces/tests/jobs/reducer")["latestRun"]["state"] == "COMPLETED"
+    graph = catalog.get(f"/lineage?nodeId=dataset:{mine[0]['outputs'][0]['namespace']}:{output}")
+    assert "job:tests:reducer" in {node["id"] for node in graph["graph"]}
+    assert not list((tmp_path / "spool").glob("*/*")), "all is delivered when the job has ended"
+
+
+def test_a_job_that_fails_or_is_switched_off(
+    settings: Settings, catalog: Catalog, spark: object, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, output = make_topic("visits", partitions=1), make_topic("out", partitions=1)
+    send(source, settings, GOOD)
+    broken = F.raise_error(F.lit("token=abc12345 was refused")).cast("string")
+
+    def run(name: str, settings: Settings, value: Any) -> None:
+        job = LineageJob(name, settings=settings, checkpoint=tmp_path / name)
+        rows = job.read(source).select("key", value.alias("value"), "lineage")
+        job.write(rows, output, trigger={"availableNow": True})
+
+    with pytest.raises(QueryFailedError):
+        run("failing", settings, broken)
+    *_, last = told(catalog, "failing")
+    assert last["eventType"] == "FAIL"
+    assert "token=*** was refused" in facet(last, "errorMessage")["message"]
+    assert "abc12345" not in json.dumps(last)
+
+    off = settings.lineage.model_copy(update={"enabled": False, "spool": tmp_path / "off"})
+    run("silent", settings.model_copy(update={"lineage": off}), F.col("value"))
+    assert told(catalog, "silent") == []
+    assert not (tmp_path / "off").exists()
+
+
+@pytest.fixture
+def tracker(spark: SparkSession, settings: Settings, tmp_path: Path) -> Iterator[StreamTracker]:
+    """Hears of all queries of the session while the test runs."""
+    outputs = {"into_batches": [delta_table(str(tmp_path / "table"))]}
+    found = track_streaming(spark, settings, outputs=outputs)
+    assert found is not None
+    yield found
+    spark.streams.removeListener(found)
+    found.stop()
+
+
+def test_plain_queries_of_a_session_are_told_of_with_one_call(
+    tracker: StreamTracker,
+    settings: Settings,
+    catalog: Catalog,
+    spark: SparkSession,
+    make_topic: TopicMaker,
+    tmp_path: Path,
+) -> None:
+    source, ads = make_topic("visits", partitions=1), make_topic("ads", partitions=1)
+    output = make_topic("out", partitions=1)
+    send(source, settings, b'{"page": "a"}', b'{"page": "b"}')
+
+    def stream(topic: str) -> DataFrame:
+        brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
+        reader = spark.readStream.format("kafka").options(**brokers, subscribe=topic)
+        return reader.option("startingOffsets", "earliest").load()
+
+    def start(rows: DataFrame, name: str, *, finite: bool = False, **sink: Any) -> StreamingQuery:
+        writer = rows.writeStream.queryName(name)
+        writer = writer.option("checkpointLocation", str(tmp_path / name))
+        writer = writer.trigger(
+            **({"availableNow": True} if finite else {"processingTime": "0 seconds"})
+        )
+        if "batches" in sink:
+            return writer.foreachBatch(sink["batches"]).start()
+        return writer.format(sink.pop("format")).options(**sink).start()
+
+    page = F.get_json_object(F.col("value").cast("string"), "$.page")
+    both = stream(source).select(page.alias("value")).union(stream(ads).select(page.alias("value")))
+    servers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
+    sink: dict[str, Any] = {"format": "kafka", "topic": output, **servers}
+    running = start(both.where("value IS NOT NULL"), "to_kafka", **sink)
+
+    # While it runs: RUNNING with what was read since the event before.
+    def last_read() -> int:
+        ranges = [
+            each["last"]
+            for event in told(catalog, "to_kafka")
+            for each in event["run"]["facets"].get("headwater_offsets", {}).get("inputs", ())
+        ]
+        return max(ranges, default=-1)
+
+    wait_until(lambda: last_read() == 1)
+    send(source, settings, b'{"page": "c"}')
+    wait_until(lambda: last_read() == 2)
+    running.stop()
+
+    opaque = stream(source).select("value").mapInPandas(lambda rows: rows, "value binary")
+    start(
+        opaque, "to_delta", finite=True, format="delta", path=str(tmp_path / "d")
+    ).awaitTermination()
+    counting = stream(source).select("key", "offset")
+    start(
+        counting, "into_batches", finite=True, batches=lambda rows, batch: None
+    ).awaitTermination()
+    tracker.stop()
+
+    events = told(catalog, "to_kafka")
+    assert states(events)[0] == "START"
+    assert states(events)[-1] == "ABORT"
+    assert (names(events[0], "inputs"), names(events[0], "outputs")) == ([source, ads], [output])
+    assert columns(events[0])["value"] == {
+        f"{source}:value.page": {"IDENTITY"},
+        f"{ads}:value.page": {"IDENTITY"},
+    }
+    decisive = events[0]["outputs"][0]["facets"]["columnLineage"]["dataset"]
+    assert {way["subtype"] for each in decisive for way in each["transformations"]} == {"FILTER"}
+    assert len({event["run"]["runId"] for event in events}) == 1
+
+    delta = told(catalog, "to_delta")
+    assert states(delta)[-1] == "COMPLETE"
+    assert names(delta[-1], "outputs") == [str(tmp_path / "d")]
+    assert facet(delta[-1], "headwater_job")["opaqueSteps"] == ["MapInPandas"]
+    # Delta's sink does not count: what is not known is not told.
+    progress = facet(delta[-1], "headwater_progress")
+    assert (progress["rowsIn"], "rowsOut" in progress) == (3, False)
+    batches = told(catalog, "into_batches")
+    assert states(batches)[-1] == "COMPLETE"
+    assert names(batches[-1], "outputs") == [str(tmp_path / "table")]
+    assert columns(batches[-1])["offset"] == {f"{source}:offset": {"IDENTITY"}}

@@ -1,0 +1,229 @@
+"""Events are what OpenLineage says they are: held against the classes made from its schemas."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import types
+import typing
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import attr
+import pytest
+from openlineage.client import generated
+
+from headwater.errors import InputError
+from headwater.openlineage import (
+    LineageRun,
+    facets,
+    file_location,
+    kafka_topic,
+    lineage_facet,
+)
+from headwater.openlineage.events import DatasetName, Event
+from headwater.openlineage.tables import delta_table, iceberg_table
+from headwater.settings import load
+
+RUN_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "run"))
+
+
+def official_classes() -> dict[str, type[Any]]:
+    """By the address of their schema."""
+    found = {}
+    for module in pkgutil.iter_modules(generated.__path__):
+        loaded = importlib.import_module(f"openlineage.client.generated.{module.name}")
+        for each in vars(loaded).values():
+            if isinstance(each, type) and attr.has(each) and hasattr(each, "_get_schema"):
+                found[each._get_schema()] = each
+    return found
+
+
+OFFICIAL = official_classes()
+
+
+def build(kind: Any, value: Any) -> Any:
+    """Make an object of a class from JSON; a field that it lacks, or does not know, is an error."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [each for each in typing.get_args(kind) if each is not type(None)]
+        return build(kinds[0], value)
+    if origin is list:
+        return [build(typing.get_args(kind)[0], each) for each in value]
+    if origin is dict:
+        return {key: build(typing.get_args(kind)[1], each) for key, each in value.items()}
+    if isinstance(kind, type) and attr.has(kind):
+        module = importlib.import_module(kind.__module__)
+        hints = typing.get_type_hints(kind, {**vars(typing), **vars(module)})
+        return kind(**{key: build(hints[key], each) for key, each in value.items()})
+    if kind in (str, int, bool):
+        assert isinstance(value, kind), f"{value!r} is no {kind.__name__}"
+    return value
+
+
+def check_facet(facet: Any) -> None:
+    fields = dict(facet)
+    assert fields.pop("_producer").startswith("https://headwater.dev/")
+    url = fields.pop("_schemaURL")
+    if "openlineage.io/spec/facets" in url:
+        build(OFFICIAL[url], fields)
+
+
+def all_facets() -> list[dict[str, Any]]:
+    now = datetime.now(UTC)
+    way = {"type": "DIRECT", "subtype": "IDENTITY", "description": "", "masking": False}
+    field = {"namespace": "n", "name": "d", "field": "f", "transformations": [way]}
+    return [
+        facets.schema([{"name": "a", "type": "struct", "fields": [{"name": "b", "type": "int"}]}]),
+        facets.column_lineage({"a": {"inputFields": [field]}}, [field]),
+        facets.symlinks([("file", "/tmp/t", "LOCATION")]),
+        facets.data_source("kafka://a:1", "kafka://a:1"),
+        facets.storage("delta", "parquet"),
+        facets.job_type("STREAMING", interval=60),
+        facets.job_type("BATCH"),
+        facets.ownership(["team:web"]),
+        facets.documentation("what it does"),
+        facets.source_code_location("https://example.com/x.git", "jobs/a.py", "v1"),
+        facets.tags("Job", {"environment": "test"}),
+        facets.tags("Run", {"a": "b"}),
+        facets.tags("Dataset", {"a": "b"}),
+        facets.error_message("broken", "trace"),
+        facets.processing_engine("spark", "4.1.3", "1"),
+        facets.parent(RUN_ID, "n", "dag"),
+        facets.nominal_time(now, now),
+        facets.input_statistics(3, 4, 5),
+        facets.output_statistics(3),
+        *delta_table("/tmp/t")["facets"].values(),
+        *iceberg_table("demo.news.x", "file:/tmp/w/news/x")["facets"].values(),
+    ]
+
+
+@pytest.mark.parametrize("facet", all_facets(), ids=lambda f: f["_schemaURL"].rpartition("/")[2])
+def test_every_official_facet_is_of_its_schema(facet: dict[str, Any]) -> None:
+    check_facet(facet)
+
+
+def test_a_facet_with_a_wrong_field_is_noticed() -> None:
+    with pytest.raises((KeyError, TypeError)):
+        check_facet(facets.official("StorageDatasetFacet", "1-0-1", storage="delta"))
+
+
+def new_run(events: list[Event], told: list[str] | None = None, **lineage: Any) -> LineageRun:
+    settings = load(lineage=lineage)
+    return LineageRun.from_settings(
+        settings, events.append, "job", RUN_ID, tell=(told if told is not None else []).append
+    )
+
+
+def test_a_run_is_told_whole_in_every_event_and_ends_once() -> None:
+    events: list[Event] = []
+    run = new_run(events, team="web", project="site", parent_job="dag", namespace="tests")
+    visits, out = kafka_topic("localhost:9092", "visits"), kafka_topic("localhost:9092", "out")
+    schema = facets.schema([{"name": "value", "type": "binary"}])
+    run.start([visits.dataset()], [out.dataset({"schema": schema})])
+    run.add_run_facet("headwater_offsets", facets.offset_ranges(3, [], []), once=True)
+    run.add_output_facet(out, "outputStatistics", facets.output_statistics(9))
+    run.add_dataset_facet(visits, "schema", schema)
+    run.running()
+    run.complete()
+    run.fail("too late")
+
+    assert [event["eventType"] for event in events] == ["START", "RUNNING", "COMPLETE"]
+    start, running, complete = events
+    for event in events:
+        base = OFFICIAL[event["schemaURL"]]
+        assert {each.name for each in attr.fields(base)} >= set(event) - {"schemaURL"}
+        assert [each["name"] for each in (*event["inputs"], *event["outputs"])] == ["visits", "out"]
+        assert event["outputs"][0]["facets"]["schema"] == schema
+        parent = event["run"]["facets"]["parent"]
+        assert parent["job"] == {"namespace": "tests", "name": "dag"}
+        for part in (event["run"], event["job"], *event["inputs"], *event["outputs"]):
+            for facet in {**part["facets"], **part.get("outputFacets", {})}.values():
+                check_facet(facet)
+    assert "headwater_offsets" in running["run"]["facets"]
+    assert "headwater_offsets" not in complete["run"]["facets"]
+    assert complete["inputs"][0]["facets"]["schema"] == schema
+    assert complete["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 9
+    assert start["eventTime"] < running["eventTime"] < complete["eventTime"]
+    assert start["eventTime"].endswith("Z")
+
+
+def test_an_error_is_told_without_secrets() -> None:
+    events: list[Event] = []
+    settings = load(
+        kafka={"client": {"sasl.password": "hunter22", "sasl.username": "ada"}},
+        catalog={"api_key": "hw_topsecret"},
+    )
+    run = LineageRun.from_settings(settings, events.append, "job", RUN_ID)
+    try:
+        raise RuntimeError(
+            "login of ada with hunter22 at postgres://me:pa55word@db/x failed; "
+            'ssl.key.password="other1", Authorization: Bearer abcdef123456; key hw_topsecret'
+        )
+    except RuntimeError as error:
+        run.fail(error)
+    facet = events[0]["run"]["facets"]["errorMessage"]
+    assert facet["message"].startswith(
+        "RuntimeError: login of ada with *** at postgres://me:***@db"
+    )
+    for secret in ("hunter22", "pa55word", "other1", "abcdef123456", "hw_topsecret"):
+        assert secret not in str(events), secret
+    assert "test_an_error_is_told_without_secrets" in facet["stackTrace"]
+
+
+def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:
+    events: list[Event] = []
+    told: list[str] = []
+
+    @lineage_facet("acme_release")
+    def release(run: LineageRun) -> dict[str, Any]:
+        return {"ticket": f"REL-{run.job_name}"}
+
+    @lineage_facet("acme_broken", on="job")
+    def broken(run: LineageRun) -> dict[str, Any]:
+        raise ValueError("no network")
+
+    try:
+        run = new_run(events, told, job_facets={"acme_cost": {"centre": 17}})
+        run.start()
+    finally:
+        facets._makers.clear()
+    job, run_facets = events[0]["job"]["facets"], events[0]["run"]["facets"]
+    assert job["acme_cost"]["centre"] == 17
+    assert job["acme_cost"]["_schemaURL"].endswith("#/$defs/JobFacet")
+    assert run_facets["acme_release"]["ticket"] == "REL-job"
+    assert "acme_broken" not in job
+    assert told == ["facet 'acme_broken' could not be made: ValueError: no network"]
+    with pytest.raises(InputError, match="not the name of a facet"):
+        lineage_facet("has blanks")
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        (kafka_topic("b1:9092,b2:9092", "visits"), ("kafka://b1:9092", "visits")),
+        (kafka_topic("PLAINTEXT://b1:9092", "visits"), ("kafka://b1:9092", "visits")),
+        (file_location("/data/x/"), ("file", "/data/x")),
+        (file_location("file:///data/x"), ("file", "/data/x")),
+        (file_location("s3a://bucket/a/b"), ("s3://bucket", "a/b")),
+        (file_location("hdfs://nn:8020/a/b"), ("hdfs://nn:8020", "/a/b")),
+    ],
+)
+def test_datasets_are_named_as_openlineage_names_them(
+    named: DatasetName, expected: tuple[str, str]
+) -> None:
+    assert named == expected
+
+
+def test_no_thread_and_no_file_without_events(tmp_path: Any) -> None:
+    import threading
+
+    from headwater.openlineage import Emitter
+
+    before = threading.active_count()
+    assert Emitter.from_settings(load(home=tmp_path, lineage={"enabled": False})) is None
+    idle = Emitter.from_settings(load(home=tmp_path))
+    assert idle is not None
+    assert (threading.active_count(), list(tmp_path.iterdir())) == (before, [])
+    assert idle.close()

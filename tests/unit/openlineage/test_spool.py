@@ -1,0 +1,225 @@
+"""Events on disk: whole or not at all, bounded, and the oldest first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.openlineage import backlog as backlogs
+from headwater.openlineage.backlog import Backlog, adopt, waiting
+from headwater.openlineage.spool import Spool, WhenFull, segments_of, used_bytes
+
+
+def numbers(backlog: Backlog) -> list[int]:
+    """Take all events."""
+    found = []
+    while (entry := backlog.peek()) is not None:
+        found.append(int(entry.body.partition(b":")[2].strip(b"}")))
+        backlog.done()
+    return found
+
+
+def filled(folder: Path, count: int, **given: Any) -> Spool:
+    spool = Spool(folder, **given)
+    for number in range(count):
+        spool.append({"n": number})
+    return spool
+
+
+def test_events_come_back_in_their_order_and_files_go_when_they_are_read(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 300, limit_bytes=1024 * 1024)
+    assert len(segments_of(tmp_path)) == 1
+    reader = Backlog(spool.folder, spool)
+    assert numbers(reader) == list(range(300))
+    big = {"n": 0, "fill": "x" * 70_000}
+    for _ in range(3):
+        spool.append(big)
+    assert len(segments_of(tmp_path)) == 3
+    while reader.peek() is not None:
+        reader.done()
+    assert reader.peek() is None
+    assert len(segments_of(tmp_path)) == 1, "only the one that is being written"
+
+
+def test_a_torn_last_line_is_skipped_and_counted(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 5)
+    spool.close()
+    (segment,) = segments_of(tmp_path)
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-7])
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == [0, 1, 2, 3]
+    assert left.backlog.torn == 1
+    left.release()
+    assert segments_of(tmp_path) == []
+
+
+def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 5)
+    spool.close()
+    (segment,) = segments_of(tmp_path)
+    segment.write_bytes(segment.read_bytes().replace(b'{"n":2}', b'{"n":7}'))
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == [0, 1, 3, 4]
+    assert left.backlog.torn == 1
+
+
+def test_a_reader_waits_for_a_line_that_is_still_being_written(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 1)
+    reader = Backlog(spool.folder, spool)
+    assert numbers(reader) == [0]
+    (segment,) = segments_of(tmp_path)
+    with segment.open("ab") as file:
+        file.write(b"0000 half of a li")
+    assert reader.peek() is None
+    assert reader.torn == 0
+
+
+def test_what_was_delivered_is_not_delivered_by_the_next_process(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 4)
+    reader = Backlog(spool.folder, spool)
+    for _ in range(3):
+        assert reader.peek() is not None
+        reader.done()
+    spool.close()
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == [3]
+
+
+def test_only_what_dead_processes_left_is_adopted_and_by_one_only(tmp_path: Path) -> None:
+    alive, dead = filled(tmp_path, 1), filled(tmp_path, 2)
+    dead.close()
+    assert sorted((each.alive, each.events) for each in waiting(tmp_path)) == [
+        (False, 2),
+        (True, 1),
+    ]
+    (left,) = adopt(tmp_path)
+    assert left.backlog.folder == dead.folder
+    assert adopt(tmp_path) == []
+    left.release()
+    alive.close()
+    assert len(adopt(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("when_full", ["drop-oldest", "drop-new"])
+def test_the_spool_is_bounded_and_tells_what_it_drops(tmp_path: Path, when_full: WhenFull) -> None:
+    limit = 300_000
+    dead = Spool(tmp_path, limit, when_full)
+    for number in range(10):
+        dead.append({"n": number, "fill": "x" * 10_000})
+    dead.close()
+    spool = Spool(tmp_path, limit, when_full)
+    for number in range(10, 60):
+        spool.append({"n": number, "fill": "x" * 10_000})
+    assert used_bytes(tmp_path) <= limit
+    assert spool.counts.dropped >= 25
+    assert spool.counts.reason is not None
+    assert "full" in spool.counts.reason
+    spool.close()
+    lines = b"".join(path.read_bytes() for path in segments_of(tmp_path))
+    kept = lines.count(b"\n")
+    assert kept + spool.counts.dropped == 60
+    assert (b'"n":59,' in lines, b'"n":0,' in lines) == (
+        (True, False) if when_full == "drop-oldest" else (False, True)
+    )
+
+
+@pytest.mark.parametrize("failing", ["write", "fsync"])
+def test_a_file_that_could_not_be_written_is_left_and_the_job_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    spool = filled(tmp_path, 2, when_full="drop-new")
+    touched: list[int] = []
+    real = getattr(os, failing)
+
+    def broken(file: int, *rest: Any) -> Any:
+        touched.append(file)
+        if failing == "write":
+            real(file, rest[0][:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, broken)
+        assert not spool.append({"n": 2})
+    assert len(touched) == 1, "an fsync that failed is not tried again on the same file"
+    assert spool.counts.dropped == 1
+    assert spool.append({"n": 3})
+    assert len(segments_of(tmp_path)) == 2
+    spool.close()
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == ([0, 1, 3] if failing == "write" else [0, 1, 2, 3])
+    assert left.backlog.torn == (1 if failing == "write" else 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
+def test_a_full_disk_drops_the_oldest(tmp_path: Path) -> None:
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not let tests mount")
+    try:
+        spool = Spool(tmp_path / "spool", 200 * 1024 * 1024)
+        spool._segment_bytes = 50_000
+        for number in range(40):
+            spool.append({"n": number, "fill": "x" * 10_000})
+        assert spool.counts.dropped > 0
+        lines = b"".join(path.read_bytes() for path in segments_of(tmp_path / "spool"))
+        assert b'"n":39,' in lines
+        assert b'"n":0,' not in lines
+        spool.close()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from headwater import faultpoints
+from headwater.openlineage.spool import Spool
+faultpoints.arm("before_spool_fsync=kill@21")
+spool = Spool(Path(sys.argv[1]))
+for number in range(100):
+    spool.append({"n": number})
+"""
+
+
+def test_what_was_on_disk_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _WRITER, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    (left,) = adopt(tmp_path)
+    # The one that was being written may be there, too.
+    assert numbers(left.backlog)[:20] == list(range(20))
+
+
+def test_threads_share_a_spool(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    threads = [
+        threading.Thread(target=lambda: [spool.append({"n": n}) for n in range(50)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    spool.close()
+    (left,) = adopt(tmp_path)
+    assert sorted(numbers(left.backlog)) == sorted(list(range(50)) * 4)
+
+
+def test_refused_events_are_kept_with_the_answer_and_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlogs, "_MOST_REFUSED_BYTES", 5_000)
+    for number in range(100):
+        backlogs.set_aside(tmp_path, b'{"n": %d}' % number, 400, "no " * 3000, "2026-01-01")
+    path = backlogs.refused_path(tmp_path)
+    assert path.stat().st_size <= 5_000
+    assert b'"event":{"n":99}' in path.read_bytes()

@@ -1,0 +1,160 @@
+"""What the listener says of an application's queries becomes one run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headwater.openlineage import LineageRun
+from headwater.spark.lineage.application import ApplicationLineage
+from headwater.spark.lineage.datasets import MOST_FILES
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CSV = {"namespace": "file", "name": "/in/a.csv", "facets": {"schema": {"fields": []}}}
+
+
+class Told:
+    """An application, and the events that were told of it."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        run = LineageRun(self.events.append, "neuronews", "App", "r-1", clock=lambda: START)
+        self.lineage = ApplicationLineage(run, START, clock=lambda: START)
+
+    @property
+    def states(self) -> list[str]:
+        return [event["eventType"] for event in self.events]
+
+    def event(
+        self,
+        state: str,
+        execution: int,
+        inputs: Sequence[Any] = (),
+        outputs: Sequence[Any] = (),
+    ) -> None:
+        job = {"namespace": "neuronews", "name": "app.some_node", "facets": {}}
+        event = {"eventType": state, "job": job, "inputs": inputs, "outputs": outputs}
+        self.lineage.take({"execution": execution, "event": event})
+
+    def found(self, state: str, execution: int, **more: Any) -> None:
+        self.lineage.take({"execution": execution, "state": state, **more})
+
+
+def folder(name: str = "/out", **facets: Any) -> dict[str, Any]:
+    return {"namespace": "file", "name": name, "facets": facets}
+
+
+def table(name: str, **more: Any) -> dict[str, Any]:
+    fields = [{"name": "id", "type": "string"}]
+    location = f"file:///wh/{name}"
+    known = {"name": name, "catalog": "demo", "provider": "iceberg", "location": location}
+    return {**known, "fields": fields, **more}
+
+
+def names(event: dict[str, Any], part: str) -> list[tuple[str, str]]:
+    return [(each["namespace"], each["name"]) for each in event[part]]
+
+
+def test_queries_that_write_nothing_are_no_run() -> None:
+    told = Told()
+    for state in ("START", "COMPLETE"):
+        told.event(state, 1, [CSV])
+    # A table that is made or dropped has no rows, no columns and no inputs.
+    told.event("COMPLETE", 2, [], [folder(lifecycleStateChange={"x": "DROP"})])
+    told.lineage.finish()
+    assert told.states == []
+
+
+def test_all_writes_of_an_application_are_one_run_under_its_name() -> None:
+    told = Told()
+    for execution, output in enumerate(("/one", "/two")):
+        for state in ("START", "RUNNING", "COMPLETE"):
+            told.event(state, execution, [CSV], [folder(output)])
+    told.lineage.finish()
+    assert told.states == ["START", "RUNNING", "RUNNING", "RUNNING", "COMPLETE"]
+    assert {(event["job"]["name"], event["run"]["runId"]) for event in told.events} == {
+        ("App", "r-1")
+    }
+    assert names(told.events[0], "outputs") == [("file", "/one")]
+    assert names(told.events[-1], "outputs") == [("file", "/one"), ("file", "/two")]
+    assert names(told.events[-1], "inputs") == [("file", "/in/a.csv")]
+    assert "nominalEndTime" in told.events[-1]["run"]["facets"]["nominalTime"]
+
+
+def test_a_write_that_failed_is_none_though_the_listener_says_complete() -> None:
+    told = Told()
+    told.found("END", 1, inputs=[], outputs=[table("demo.a")], failure="it broke")
+    told.event("COMPLETE", 1, [CSV], [folder("/wh/demo.a", columnLineage={"fields": {}})])
+    told.lineage.finish("it broke")
+    assert told.states == ["START", "FAIL"]
+    assert told.events[-1]["outputs"] == []
+
+
+def test_a_table_has_one_name_and_columns_of_a_merge_are_those_of_its_source() -> None:
+    told = Told()
+    columns = {
+        "sources": [{"files": ["file:///in/a.csv", "file:///in/b.csv"]}],
+        "fields": {"id": [[0, "key", "TRANSFORMATION"]]},
+    }
+    merged = table("demo.a", merged=True, columns=columns)
+    told.found("START", 1, inputs=[], outputs=[merged])
+    told.found("END", 1, inputs=[], outputs=[merged])
+    itself = {"namespace": "file", "name": "/wh/demo.a", "field": "id"}
+    wrong = {"fields": {"id": {"inputFields": [itself]}}}
+    told.event(
+        "COMPLETE",
+        1,
+        [folder("/in"), folder("/wh/demo.a")],
+        [folder("/wh/demo.a", columnLineage=wrong)],
+    )
+    (event,) = told.events[1:]
+    assert names(event, "outputs") == [("iceberg", "demo.a")]
+    assert names(event, "inputs") == [("file", "/in/a.csv"), ("file", "/in/b.csv")]
+    facets = event["outputs"][0]["facets"]
+    fields = facets["columnLineage"]["fields"]["id"]["inputFields"]
+    assert [(each["name"], each["field"]) for each in fields] == [
+        ("/in/a.csv", "key"),
+        ("/in/b.csv", "key"),
+    ]
+    assert facets["symlinks"]["identifiers"][0]["name"] == "/wh/demo.a"
+
+
+def test_what_the_listener_keeps_silent_about_is_told_in_the_end() -> None:
+    told = Told()
+    source = table("lake.source")
+    columns = {"sources": [{"table": "lake.source"}], "fields": {"id": [[0, "id", "IDENTITY"]]}}
+    told.found("END", 7, inputs=[source], outputs=[table("lake.copy", columns=columns)])
+    told.lineage.finish()
+    assert told.states == ["START", "RUNNING", "COMPLETE"]
+    last = told.events[-1]
+    assert names(last, "inputs") == [("iceberg", "lake.source")]
+    (field,) = last["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
+    assert (field["namespace"], field["name"]) == ("iceberg", "lake.source")
+
+
+def test_many_files_are_told_as_their_folder() -> None:
+    told = Told()
+    paths = [f"file:///in/{number}.csv" for number in range(MOST_FILES + 1)]
+    columns = {"sources": [{"files": paths}], "fields": {"id": [[0, "id", "IDENTITY"]]}}
+    told.found("END", 1, inputs=[], outputs=[table("demo.a", columns=columns)])
+    told.lineage.finish()
+    last = told.events[-1]
+    assert names(last, "inputs") == [("file", "/in")]
+    (field,) = last["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
+    assert field["name"] == "/in"
+
+
+def test_an_application_that_was_stopped_is_an_aborted_run() -> None:
+    told = Told()
+    told.event("COMPLETE", 1, [CSV], [folder()])
+    told.lineage.finish(SystemExit(143))
+    assert told.states == ["START", "RUNNING", "ABORT"]
+    for error, state in ((SystemExit(0), "COMPLETE"), (SystemExit(3), "FAIL")):
+        other = Told()
+        other.event("COMPLETE", 1, [CSV], [folder()])
+        other.lineage.finish(error)
+        assert other.states[-1] == state
+    # Whatever comes afterwards, the run is over.
+    told.lineage.finish()
+    assert told.states[-1] == "ABORT"

@@ -1,0 +1,106 @@
+"""What settings make of a session's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import InputError, SettingError
+from headwater.settings import Settings, load
+from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
+from headwater.spark.lineage.code import commit_of, told_path
+from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
+from headwater.tables.merging import MergeRule
+
+
+def catalog_of(tmp_path: Path, **iceberg: object) -> dict[str, str]:
+    settings = load(home=tmp_path, iceberg=iceberg)
+    found = session_configuration(("iceberg",), settings)
+    prefix = f"spark.sql.catalog.{settings.iceberg.catalog}."
+    return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
+
+
+def test_an_iceberg_catalog_is_in_a_folder_unless_the_settings_say_otherwise(
+    tmp_path: Path,
+) -> None:
+    assert catalog_of(tmp_path) == {
+        "type": "hadoop",
+        "warehouse": f"file://{tmp_path}/warehouse",
+        "cache-enabled": "false",
+    }
+    rest = catalog_of(
+        tmp_path, type="rest", uri="https://catalog.example/api", options={"token": "t"}
+    )
+    assert rest == {
+        "type": "rest",
+        "uri": "https://catalog.example/api",
+        "token": "t",
+        "cache-enabled": "false",
+    }
+    jdbc = catalog_of(
+        tmp_path, type="jdbc", uri="jdbc:postgresql://db/lake", warehouse="s3a://lake/tables"
+    )
+    assert (jdbc["uri"], jdbc["warehouse"]) == ("jdbc:postgresql://db/lake", "s3a://lake/tables")
+    with pytest.raises(SettingError, match=r"needs its address: set `iceberg\.uri`"):
+        load(home=tmp_path, iceberg={"type": "rest"})
+
+
+def test_the_driver_of_a_catalogs_database_comes_along(tmp_path: Path) -> None:
+    given = {"type": "jdbc", "uri": "jdbc:postgresql://db/lake"}
+    settings = load(home=tmp_path, iceberg=given)
+    assert connectors_for(("iceberg",), settings) == ("iceberg", "postgresql")
+    assert connectors_for(("kafka",), settings) == ("kafka",)
+
+
+def test_the_listener_is_configured_as_the_seed_shows_and_the_user_wins(tmp_path: Path) -> None:
+    settings = load(home=tmp_path, catalog={"url": "http://marquez:5000"})
+    found = lineage_configuration("MyJob", settings, {"spark.extraListeners": "a.B"})
+    assert found.through_spool
+    assert found.spark["spark.extraListeners"] == f"a.B,{LISTENER}"
+    assert found.spark["spark.plugins"] == LINEAGE_PLUGIN
+    assert found.spark["spark.openlineage.transport.type"] == "http"
+    assert found.spark["spark.openlineage.transport.url"] == "http://marquez:5000"
+    assert found.spark["spark.openlineage.namespace"] == "neuronews"
+    own = {
+        "spark.openlineage.transport.url": "http://own:1",
+        "spark.openlineage.namespace": "mine",
+        "spark.openlineage.transport.auth.apiKey": "secret",
+    }
+    changed = lineage_configuration("MyJob", settings, own).settings
+    assert (changed.catalog_url, changed.lineage.namespace) == ("http://own:1", "mine")
+    assert changed.catalog.api_key is not None
+    assert changed.catalog.api_key.get_secret_value() == "secret"
+
+
+def test_lineage_is_switched_off_by_name(tmp_path: Path) -> None:
+    settings: Settings = load(home=tmp_path, lineage={"off_for": ["nightly_*", "Exact"]})
+    told = [name for name in ("nightly_x", "Exact", "exact", "daily") if settings.tells_of(name)]
+    assert told == ["exact", "daily"]
+    assert not load(home=tmp_path, lineage={"enabled": False}).tells_of("daily")
+
+
+def test_code_is_told_by_its_place_and_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "jobs" / "spark" / "job.py"
+    script.parent.mkdir(parents=True)
+    script.touch()
+    monkeypatch.chdir(tmp_path)
+    assert told_path(script) == "jobs/spark/job.py"
+    assert commit_of(script) is None
+    git = tmp_path / ".git"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert commit_of(script) is None
+    (git / "packed-refs").write_text(f"# pack\n{'a' * 40} refs/heads/main\n")
+    assert commit_of(script) == "a" * 40
+    (git / "refs" / "heads" / "main").write_text(f"{'b' * 40}\n")
+    assert commit_of(script) == "b" * 40
+    (git / "HEAD").write_text("c" * 40)
+    assert commit_of(script) == "c" * 40
+
+
+def test_rows_are_merged_by_the_name_of_a_column_only() -> None:
+    with pytest.raises(InputError, match="not the name of a column to merge by: 'id; drop'"):
+        MergeRule(key="id; drop", newest=("offset",))

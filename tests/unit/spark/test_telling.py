@@ -1,0 +1,169 @@
+"""The run of a streaming query, told from what Spark says of its batches."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.lineage_events import names, spooled, states
+
+from headwater.openlineage import facets, lineage_facet
+from headwater.openlineage.progress import Roles, StreamProgress
+from headwater.settings import Settings, load
+from headwater.spark import StopSignal
+from headwater.spark.lineage.streaming import (
+    StreamQuery,
+    StreamTeller,
+    tell_of_query,
+    topic_outputs,
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of a machine without a catalog; events are told at once, or never."""
+    return load(
+        home=tmp_path,
+        kafka={"bootstrap_servers": "b:9092"},
+        catalog={"url": "http://127.0.0.1:1"},
+        lineage={"interval_seconds": 3600},
+    )
+
+
+def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQuery:
+    roles = Roles(dead_letter="out-dead-letter", parents="out-parents", with_lineage=True)
+    outputs = topic_outputs(("out", "out-dead-letter"), settings)
+    return StreamQuery("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
+
+
+def batch(
+    number: int, read: Mapping[str, tuple[int, int]], written: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What Spark tells: of each topic the first offset, and the one behind the last."""
+    begin = {topic: {"0": first} for topic, (first, _) in read.items()}
+    end = {topic: {"0": after} for topic, (_, after) in read.items()}
+    latest = {topic: {"0": after + 5} for topic, (_, after) in read.items()}
+    rows = sum(after - first for first, after in read.values())
+    source = {"startOffset": begin, "endOffset": end, "latestOffset": latest, "numInputRows": rows}
+    return {
+        "batchId": number,
+        "sources": [source],
+        "sink": {"numOutputRows": -1, "metrics": dict(written or {})},
+        "durationMs": {"addBatch": 1},
+    }
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def tell(
+    settings: Settings, tmp_path: Path, body: Callable[[Any], None], *, finite: bool = True
+) -> list[dict[str, Any]]:
+    run_id = str(uuid.uuid4())
+    told_as = query(settings, tmp_path, finite=finite)
+    with tell_of_query(told_as, run_id, settings, StopSignal()) as on_batch:
+        body(on_batch)
+    return [each for each in spooled(settings, "job") if each["run"]["runId"] == run_id]
+
+
+def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}, {"out/0": "10,12,3"}))
+        wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
+        on_batch(batch(1, {"visits": (3, 7)}, {"out/0": "13,15,3", "out-dead-letter/0": "0,0,1"}))
+        on_batch(batch(2, {"visits": (7, 8)}, {"out/0": "20,20,1", "without-parents": "1"}))
+
+    start, running, end = tell(settings, tmp_path, body)
+    assert names(start, "outputs") == ["out", "out-dead-letter"]
+    assert names(running, "inputs") == ["visits"]
+    ranges = [
+        [
+            (each["first"], each["last"])
+            for each in event["run"]["facets"]["headwater_offsets"][side]
+        ]
+        for event in (running, end)
+        for side in ("inputs", "outputs")
+    ]
+    assert ranges == [[(0, 2)], [(10, 12)], [(3, 7)], [(13, 20), (0, 0)]]
+    assert end["run"]["facets"]["headwater_offsets"]["batch"] == 2
+    progress = end["run"]["facets"]["headwater_progress"]
+    found = [progress[name] for name in ("rowsIn", "rowsOut", "rowsWithLineage", "deadLettered")]
+    assert found == [8, 7, 6, 1]
+    assert progress["lag"] == 5
+
+
+def test_the_end_is_what_it_was(settings: Settings, tmp_path: Path) -> None:
+    def fail(on_batch: Any) -> None:
+        raise ValueError("broken")
+
+    def interrupt(on_batch: Any) -> None:
+        raise KeyboardInterrupt
+
+    nothing: Callable[[Any], None] = lambda on_batch: None  # noqa: E731
+    assert states(tell(settings, tmp_path, nothing)) == ["START", "COMPLETE"]
+    assert states(tell(settings, tmp_path, nothing, finite=False)) == ["START", "ABORT"]
+    with pytest.raises(ValueError, match="broken"):
+        tell(settings, tmp_path, fail)
+    with pytest.raises(KeyboardInterrupt):
+        tell(settings, tmp_path, interrupt)
+    assert states(spooled(settings, "job"))[-4:] == ["START", "FAIL", "START", "ABORT"]
+    assert not list((tmp_path / "checkpoint").rglob("run.json")), "no run is open"
+
+
+def test_a_run_that_was_killed_is_ended_by_the_next(settings: Settings, tmp_path: Path) -> None:
+    def killed(on_batch: Any) -> None:
+        note = next((tmp_path / "checkpoint").rglob("run.json"))
+        note.rename(note.with_suffix(".kept"))
+
+    (first, *_) = tell(settings, tmp_path, killed)
+    kept = next((tmp_path / "checkpoint").rglob("run.kept"))
+    kept.rename(kept.with_suffix(".json"))
+    start, _ = tell(settings, tmp_path, lambda on_batch: None)
+    run_id = first["run"]["runId"]
+    assert start["run"]["facets"]["headwater_previous_run"]["runId"] == run_id
+    assert states(spooled(settings, "job"), run_id)[-1] == "ABORT"
+
+
+@pytest.mark.parametrize("broken", ["start", "add", "_add_progress"])
+def test_a_query_does_not_hear_of_troubles_with_its_lineage(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fails(*args: Any) -> None:
+        raise KeyError("no such thing")
+
+    if broken == "start":
+        monkeypatch.setattr(facets, "processing_engine", fails)
+    elif broken == "add":
+        monkeypatch.setattr(StreamProgress, "add", fails)
+    else:
+        monkeypatch.setattr(StreamTeller, broken, fails)
+    seen: list[int] = []
+
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}))
+        seen.append(1)
+
+    tell(settings, tmp_path, body)
+    assert seen == [1]
+
+
+def test_a_facet_of_a_user_that_fails_does_not_hurt(settings: Settings, tmp_path: Path) -> None:
+    @lineage_facet("acme_broken")
+    def broken(run: Any) -> dict[str, Any]:
+        raise SystemError("very broken")
+
+    try:
+        events = tell(settings, tmp_path, lambda on_batch: None)
+    finally:
+        facets._makers.clear()
+    assert states(events) == ["START", "COMPLETE"]
