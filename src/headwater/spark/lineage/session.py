@@ -71,7 +71,7 @@ class _Application:
         self._measures = Measures(run, (), None, settings, _log.warning)
         # What this thread does from now on counts.
         self._counting = ExitStack()
-        self._counting.enter_context(self._measures.counting())
+        self._counting.enter_context(self._measures.counting(queries=False))
         # Streaming queries are told of, too, each as a run of its own.
         self._streams = track_streaming(spark, settings, say=_log.warning)
         self._ended = False
