@@ -1,7 +1,7 @@
 /** The frame around all views: where one is, where one can go, and what goes on right now. */
 import { Component, type ReactNode, Suspense, lazy, useEffect } from "react";
 import { useAnswer } from "./api/useAnswer.ts";
-import type { Alerts } from "./api/watch.ts";
+import type { Alerts } from "./api/shapes.ts";
 import { type Route, to } from "./model/route.ts";
 import { Icon, type IconName } from "./ui/Icon.tsx";
 import { Search } from "./ui/Search.tsx";

@@ -123,6 +123,12 @@ class CatalogSettings(Section):
     body_seconds: float = Field(
         30.0, gt=0, description="How long a client may take to send its body; then 408."
     )
+    most_named: int = Field(
+        200,
+        ge=1,
+        le=10_000,
+        description="Datasets and jobs that `/metrics` tells by name; all others are one, `other`.",
+    )
     retention_days: float = Field(
         0.0,
         ge=0,
@@ -166,6 +172,7 @@ class SparkSettings(Section):
 
     master: str = Field("local[*]", description="Spark master.")
     driver_memory: str = Field("1g", description="Heap of the driver.")
+    java_options: str = Field("", description="Further options of the driver's Java.")
     log_level: str = Field(
         "WARN",
         pattern="^(TRACE|DEBUG|INFO|WARN|ERROR|FATAL|OFF)$",

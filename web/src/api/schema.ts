@@ -4,6 +4,46 @@
  */
 
 export interface paths {
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Alerts
+         * @description Each alert of the rules file, and each job or dataset for which one is not ok.
+         */
+        get: operations["list_alerts_api_v1_alerts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/incidents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Incidents
+         * @description The latest incidents, newest first.
+         */
+        get: operations["list_incidents_api_v1_alerts_incidents_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/column-lineage": {
         parameters: {
             query?: never;
@@ -294,6 +334,46 @@ export interface paths {
          *     207 if some were, 422 if none was.
          */
         post: operations["post_events_api_v1_lineage_batch_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics History
+         * @description A point a minute, oldest first; over more than a day fewer.
+         */
+        get: operations["metrics_history_api_v1_metrics_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics/now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics Now
+         * @description The figures of this moment.
+         */
+        get: operations["metrics_now_api_v1_metrics_now_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -952,6 +1032,47 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** Alert */
+        Alert: {
+            /** Channels */
+            channels: string[];
+            /** Condition */
+            condition: string | null;
+            /** Downstream */
+            downstream: string[];
+            /** Downstreamcount */
+            downstreamCount: number;
+            /** Name */
+            name: string;
+            /** Problem */
+            problem: string | null;
+            /** Runbook */
+            runbook: string | null;
+            /** Severity */
+            severity: string | null;
+            /** Since */
+            since: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "ok" | "pending" | "firing" | "no data" | "error";
+            /** Subject */
+            subject: string | null;
+            /** Summary */
+            summary: string | null;
+            /** Value */
+            value: string | null;
+        };
+        /** Alerts */
+        Alerts: {
+            /** Alerts */
+            alerts: components["schemas"]["Alert"][];
+            /** Totalcount */
+            totalCount: number;
+            /** Truncated */
+            truncated?: boolean | null;
+        };
         /** Ancestry */
         Ancestry: {
             /** Batch Version */
@@ -1070,6 +1191,13 @@ export interface components {
             endInterval: string;
             /** Startinterval */
             startInterval: string;
+        };
+        /** Coverage */
+        Coverage: {
+            /** Jobs */
+            jobs: number | null;
+            /** Records */
+            records: number | null;
         };
         /** Dataset */
         Dataset: {
@@ -1267,6 +1395,15 @@ export interface components {
             /** Type */
             type: string | null;
         };
+        /** Freshness */
+        Freshness: {
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Seconds */
+            seconds: number;
+        };
         /** Graph */
         Graph: {
             /** Graph */
@@ -1282,6 +1419,41 @@ export interface components {
             status: string;
             /** Version */
             version: string;
+        };
+        /** Incident */
+        Incident: {
+            /** Alert */
+            alert: string;
+            /** Downstream */
+            downstream: string[];
+            /** Downstreamcount */
+            downstreamCount: number;
+            /** Endedat */
+            endedAt: string | null;
+            /** Id */
+            id: string;
+            /** Message */
+            message: string;
+            /** Severity */
+            severity: string;
+            /** Startedat */
+            startedAt: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "ended";
+            /** Subject */
+            subject: string | null;
+            /** Value */
+            value: string | null;
+        };
+        /** Incidents */
+        Incidents: {
+            /** Incidents */
+            incidents: components["schemas"]["Incident"][];
+            /** Truncated */
+            truncated?: boolean | null;
         };
         /** Job */
         Job: {
@@ -1359,6 +1531,68 @@ export interface components {
             /** Truncated */
             truncated?: boolean | null;
         };
+        /** MetricsHistory */
+        MetricsHistory: {
+            /** Points */
+            points: components["schemas"]["MetricsPoint"][];
+        };
+        /** MetricsNow */
+        MetricsNow: {
+            /** At */
+            at: string;
+            /** Consumerlag */
+            consumerLag: number | null;
+            /** Datasetfreshnessseconds */
+            datasetFreshnessSeconds: components["schemas"]["Freshness"][];
+            /** Datasets */
+            datasets: number;
+            /** Deadlettered */
+            deadLettered: number;
+            /** Eventspersecond */
+            eventsPerSecond: number;
+            ingestSeconds: components["schemas"]["Quantiles"];
+            /** Jobsuccessratio */
+            jobSuccessRatio: number | null;
+            /** Jobs */
+            jobs: number;
+            /** Jobswithoutlineage */
+            jobsWithoutLineage: number;
+            /** Laterecords */
+            lateRecords: number;
+            lineageCoverageRatio: components["schemas"]["Coverage"];
+            /** Orderviolations */
+            orderViolations: number;
+            /** Recentjobsuccessratio */
+            recentJobSuccessRatio: number | null;
+            /** Runsbystate */
+            runsByState: {
+                [key: string]: number;
+            };
+            /** Stalestotherseconds */
+            stalestOtherSeconds: number | null;
+        };
+        /** MetricsPoint */
+        MetricsPoint: {
+            /** At */
+            at: string;
+            /** Datasets */
+            datasets: number | null;
+            /** Events */
+            events: number;
+            /** Jobsuccessratio */
+            jobSuccessRatio: number | null;
+            /** Jobs */
+            jobs: number | null;
+            /** Lag */
+            lag: number | null;
+            lineageCoverageRatio: components["schemas"]["Coverage"];
+            /** Openalerts */
+            openAlerts: number | null;
+            /** Runsbystate */
+            runsByState: {
+                [key: string]: number;
+            } | null;
+        };
         /** Namespace */
         Namespace: {
             /** Createdat */
@@ -1409,6 +1643,13 @@ export interface components {
          * @enum {string}
          */
         Period: "DAY" | "WEEK";
+        /** Quantiles */
+        Quantiles: {
+            /** P50 */
+            p50: number | null;
+            /** P99 */
+            p99: number | null;
+        };
         /** RangeOfBatch */
         RangeOfBatch: {
             /** First */
@@ -1802,6 +2043,196 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    list_alerts_api_v1_alerts_get: {
+        parameters: {
+            query?: {
+                /** @description Most entries to return. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alerts"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_incidents_api_v1_alerts_incidents_get: {
+        parameters: {
+            query?: {
+                /** @description Most entries to return. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incidents"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     get_column_lineage_api_v1_column_lineage_get: {
         parameters: {
             query: {
@@ -3329,6 +3760,193 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchAnswer"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    metrics_history_api_v1_metrics_history_get: {
+        parameters: {
+            query?: {
+                /** @description How far to look back. */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricsHistory"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    metrics_now_api_v1_metrics_now_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricsNow"];
                 };
             };
             /** @description Bad Request */

@@ -1,7 +1,7 @@
 /** Alerts as they stand, and what happened. */
 import type { ReactNode } from "react";
+import type { Alert, Alerts, Incidents } from "../api/shapes.ts";
 import { useAnswer } from "../api/useAnswer.ts";
-import type { Alert, Alerts, Incidents } from "../api/watch.ts";
 import { shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { duration } from "../model/time.ts";
@@ -12,14 +12,6 @@ import { Link } from "../ui/router.tsx";
 
 const ORDER: Alert["state"][] = ["firing", "error", "pending", "no data", "ok"];
 
-export const NO_ALERTS = (
-  <Notice icon="alert" title="This service evaluates no alerts">
-    <p>
-      A newer service does: rules are a file, and <code>headwater alerts check FILE</code> reads it.
-    </p>
-  </Notice>
-);
-
 export default function AlertsView(): ReactNode {
   const alerts = useAnswer<Alerts>("/alerts");
   const incidents = useAnswer<Incidents>("/alerts/incidents?limit=100");
@@ -28,7 +20,7 @@ export default function AlertsView(): ReactNode {
       <div className="bar">
         <h1>Alerts</h1>
       </div>
-      <When asked={alerts} what="list" missing={NO_ALERTS}>
+      <When asked={alerts} what="list">
         {(data) =>
           data.alerts.length ? (
             <Panel title="Now" aside={`${data.totalCount} alerts`}>
@@ -102,7 +94,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
           {alert.problem && <Name text={alert.problem} className="block bad" />}
           <div className="line small">
             {alert.condition && <code>{alert.condition}</code>}
-            {alert.value !== null && alert.value !== undefined && <span className="quiet">found {String(alert.value)}</span>}
+            {alert.value && <span className="quiet">found {alert.value}</span>}
             {alert.channels.length > 0 && <span className="quiet">to {alert.channels.join(", ")}</span>}
             {alert.runbook && <Runbook address={alert.runbook} />}
           </div>
@@ -115,7 +107,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
                   <Subject of={name} />
                 </span>
               ))}
-              {(alert.downstreamCount ?? alert.downstream.length) > 8 && ` and ${(alert.downstreamCount ?? alert.downstream.length) - 8} more`}
+              {alert.downstreamCount > 8 && ` and ${alert.downstreamCount - 8} more`}
             </p>
           )}
         </li>

@@ -1,8 +1,7 @@
 /** The overview: four figures, what is wrong now, and how it went over the last day. */
 import type { ReactNode } from "react";
-import type { Count, EventCount, Jobs, Runs } from "../api/shapes.ts";
+import type { Alerts, EventCount, Jobs, MetricsHistory, MetricsNow, MetricsPoint, Runs } from "../api/shapes.ts";
 import { SLOW, useAnswer } from "../api/useAnswer.ts";
-import type { Alerts, MetricsNow, MetricsPoint } from "../api/watch.ts";
 import { nodeId } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { errorOf } from "../model/runs.ts";
@@ -20,7 +19,7 @@ import { AlertList } from "./AlertsView.tsx";
 export default function DashboardView(): ReactNode {
   const jobs = useAnswer<Jobs>("/jobs?limit=1", SLOW);
   const now = useAnswer<MetricsNow>("/metrics/now");
-  const history = useAnswer<{ points: MetricsPoint[] }>("/metrics/history?hours=24", SLOW);
+  const history = useAnswer<MetricsHistory>("/metrics/history?hours=24", SLOW);
   if (jobs.state === "problem") return <ProblemNotice problem={jobs.problem} again={jobs.again} what="overview" />;
   const empty = jobs.state === "ready" && jobs.data.totalCount === 0;
   const points = history.state === "ready" ? history.data.points : [];
@@ -37,7 +36,9 @@ export default function DashboardView(): ReactNode {
           </p>
         </Notice>
       )}
-      {now.state === "ready" ? <Figures now={now.data} points={points} /> : <CountsOnly missing={now.state === "problem"} />}
+      <When asked={now} what="figures">
+        {(data) => <Figures now={data} points={points} />}
+      </When>
       <OpenAlerts />
       <div className="columns2">
         <EventRate points={points} />
@@ -57,7 +58,7 @@ export default function DashboardView(): ReactNode {
               high={1}
               series={[
                 { name: "job success", tone: "ok", points: series(points, (point) => point.jobSuccessRatio) },
-                { name: "jobs with lineage", tone: "accent", points: series(points, (point) => coverage(point.lineageCoverageRatio)) },
+                { name: "jobs with lineage", tone: "accent", points: series(points, (point) => point.lineageCoverageRatio.jobs) },
               ]}
             />
           </Panel>
@@ -72,8 +73,6 @@ export default function DashboardView(): ReactNode {
 }
 
 const series = (points: readonly MetricsPoint[], of: (point: MetricsPoint) => number | null): Point[] => points.map((point) => ({ at: Date.parse(point.at), value: of(point) }));
-
-const coverage = (ratio: MetricsPoint["lineageCoverageRatio"]): number | null => (typeof ratio === "object" && ratio !== null ? ratio.jobs : ratio);
 
 interface TileProps {
   title: string;
@@ -111,7 +110,7 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
       <Tile
         title="Lineage coverage"
         value={percent(now.lineageCoverageRatio.jobs)}
-        points={series(points, (point) => coverage(point.lineageCoverageRatio))}
+        points={series(points, (point) => point.lineageCoverageRatio.jobs)}
         about={`of jobs; ${percent(now.lineageCoverageRatio.records)} of records`}
       />
       <Tile
@@ -138,20 +137,6 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
       />
       <Tile title="Set aside" value={count(now.deadLettered + now.lateRecords)} tone={now.deadLettered + now.lateRecords ? "warn" : "ok"} about={`${count(now.deadLettered)} dead letters, ${count(now.lateRecords)} late`} />
       <Tile title="Order violations" value={count(now.orderViolations)} tone={now.orderViolations ? "bad" : "ok"} about="records out of the order of their key" />
-    </div>
-  );
-}
-
-/** What an older service can tell: how many things there are. */
-function CountsOnly({ missing }: { missing: boolean }): ReactNode {
-  const jobs = useAnswer<Count[]>(missing ? "/stats/jobs?period=DAY" : null, SLOW);
-  const datasets = useAnswer<Count[]>(missing ? "/stats/datasets?period=DAY" : null, SLOW);
-  const points = (asked: typeof jobs): Point[] => (asked.state === "ready" ? asked.data.map((each) => ({ at: Date.parse(each.startInterval), value: each.count })) : []);
-  const last = (asked: typeof jobs): string => count(points(asked).at(-1)?.value);
-  return (
-    <div className="tiles">
-      <Tile title="Jobs" value={last(jobs)} points={points(jobs)} about="known by now" />
-      <Tile title="Datasets" value={last(datasets)} points={points(datasets)} about="known by now" />
     </div>
   );
 }

@@ -22,6 +22,7 @@ from headwater.catalog.api import (
     run_routes,
     search_routes,
     shapes,
+    watch_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
@@ -42,7 +43,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     Args:
         questions: who answers about single records; without, these routes answer 404.
     """
-    service = Service(settings.catalog, url)
+    service = Service(settings, url)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -78,6 +79,8 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     api.include_router(catalogue_routes.router)
     api.include_router(search_routes.router)
     api.include_router(search_routes.v2_router)
+    api.include_router(watch_routes.router)
+    api.include_router(watch_routes.plain_router)
     api.include_router(_document_route(api))
     problems.install(api)
     return api

@@ -37,6 +37,12 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("GET", f"{_RECORD}/ancestry"): Role.READ,
     ("GET", f"{_RECORD}/impact"): Role.READ,
     ("GET", f"{_RECORD}/replay"): Role.READ,
+    # Names of jobs and datasets are in them: they are for those who may read the catalog.
+    ("GET", "/metrics"): Role.READ,
+    ("GET", "/api/v1/metrics/now"): Role.READ,
+    ("GET", "/api/v1/metrics/history"): Role.READ,
+    ("GET", "/api/v1/alerts"): Role.READ,
+    ("GET", "/api/v1/alerts/incidents"): Role.READ,
     ("GET", "/api/v1/stats/lineage-events"): Role.READ,
     ("GET", "/api/v1/stats/jobs"): Role.READ,
     ("GET", "/api/v1/stats/datasets"): Role.READ,
