@@ -18,6 +18,7 @@ from headwater.catalog.api import (
     ingest_routes,
     job_routes,
     problems,
+    record_routes,
     run_routes,
     search_routes,
     shapes,
@@ -25,6 +26,7 @@ from headwater.catalog.api import (
 )
 from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
+from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
 from headwater.catalog.api.version import VERSION
 from headwater.catalog.api.wire import Wire
@@ -35,8 +37,12 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(settings: Settings, url: str) -> FastAPI:
-    """All routes. It opens the database when it is started."""
+def create_api(settings: Settings, url: str, questions: RecordQuestions | None = None) -> FastAPI:
+    """All routes. It opens the database when it is started.
+
+    Args:
+        questions: who answers about single records; without, these routes answer 404.
+    """
     service = Service(settings, url)
 
     @asynccontextmanager
@@ -62,9 +68,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     )
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
+    api.state.records = RecordDesk(questions)
     # The busiest first: routes are tried in their order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
+    api.include_router(record_routes.router)
     api.include_router(job_routes.router)
     api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
@@ -78,9 +86,11 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     return api
 
 
-def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
+def create_app(
+    settings: Settings, url: str, questions: RecordQuestions | None = None
+) -> tuple[FastAPI, ASGIApp]:
     """The routes, and the same behind all that guards them."""
-    api = create_api(settings, url)
+    api = create_api(settings, url, questions)
     return api, behind_guards(api, api, settings)
 
 
