@@ -43,9 +43,10 @@ _CHILD_SECONDS = 600
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the job: its wall time, and the most memory that it had."""
+    """One run of the job: its wall and CPU time, and the most memory that it had."""
 
     seconds: float
+    cpu_seconds: float
     peak_mb: float
 
 
@@ -74,6 +75,7 @@ def _figures(runs: dict[str, list[_Run]]) -> list[Figure]:
         one.seconds / other.seconds for one, other in zip(runs[_WITH], runs[_WITHOUT], strict=True)
     ]
     seconds = {mode: statistics.median(run.seconds for run in each) for mode, each in runs.items()}
+    cpu = {mode: statistics.median(run.cpu_seconds for run in each) for mode, each in runs.items()}
     memory = {mode: statistics.median(run.peak_mb for run in each) for mode, each in runs.items()}
     ratio = seconds[_WITH] / seconds[_WITHOUT]
     return [
@@ -81,6 +83,8 @@ def _figures(runs: dict[str, list[_Run]]) -> list[Figure]:
         Figure("batch: the same, median of pairs", round(statistics.median(ratios), 4), ""),
         Figure("batch: job without lineage", round(seconds[_WITHOUT], 2), "s"),
         Figure("batch: job with lineage", round(seconds[_WITH], 2), "s"),
+        Figure("batch: CPU without lineage", round(cpu[_WITHOUT], 2), "s"),
+        Figure("batch: CPU with lineage", round(cpu[_WITH], 2), "s"),
         Figure("batch: runs of each", len(ratios), ""),
         Figure("batch: extra memory", round(memory[_WITH] - memory[_WITHOUT], 1), "MiB"),
         Figure("batch: memory without lineage", round(memory[_WITHOUT], 1), "MiB"),
@@ -117,7 +121,7 @@ def _child(mode: str, folder: Path, settings: Settings) -> _Run:
     if done.returncode != 0:
         raise CheckFailedError(f"the job {mode} lineage failed: {done.stderr.strip()[-2000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return _Run(found["seconds"], found["peak_mb"])
+    return _Run(**found)
 
 
 def _run(mode: str, files: str) -> None:
@@ -131,19 +135,24 @@ def _run(mode: str, files: str) -> None:
     else:
         spark = create_session(f"{NAME}Bench", settings, connectors=("iceberg",))
     spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
-    began = time.monotonic()
+    began, used = time.monotonic(), _cpu_seconds()
     add_lineage_metadata(spark, source_system="files", target_system="iceberg")
     write_articles(spark, settings, files=files, table=table, one_line_each=True)
     finish_lineage()
     seconds = time.monotonic() - began
+    used = _cpu_seconds() - used
     peak = sum(_peak_mb(process) for process in _own_processes())
     spark.sql(f"DROP TABLE {table} PURGE")
-    print(json.dumps({"seconds": seconds, "peak_mb": peak}))
+    print(json.dumps({"seconds": seconds, "cpu_seconds": used, "peak_mb": peak}))
 
 
 def _own_processes() -> list[psutil.Process]:
     me = psutil.Process()
     return [me, *me.children(recursive=True)]
+
+
+def _cpu_seconds() -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in _own_processes())
 
 
 def _peak_mb(process: psutil.Process) -> float:

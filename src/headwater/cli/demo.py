@@ -12,6 +12,7 @@ from headwater.demo import STORIES, Story
 from headwater.services.processes import noted
 from headwater.settings import Settings
 
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SEE_MORE = {
     "tracker": (
         "headwater consume visits-reduced --from-beginning --headers",
@@ -43,9 +44,9 @@ _SEE_MORE = {
 @with_settings
 def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None:
     """Run stories on the real stack, step by step, and check them; without a name: all."""
-    quiet = settings.model_copy(
-        update={"spark": settings.spark.model_copy(update={"log_level": "ERROR"})}
-    )
+    # Its Spark lives for a minute or two: the compiler that optimises more would cost it a third.
+    spark = {"log_level": "ERROR", "java_options": settings.spark.java_options or _SHORT_LIVED}
+    quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
     began = time.monotonic()
     with noted("demo", settings.home_dir), download_progress() as watch:

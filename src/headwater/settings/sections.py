@@ -166,6 +166,7 @@ class SparkSettings(Section):
 
     master: str = Field("local[*]", description="Spark master.")
     driver_memory: str = Field("1g", description="Heap of the driver.")
+    java_options: str = Field("", description="Further options of the driver's Java.")
     log_level: str = Field(
         "WARN",
         pattern="^(TRACE|DEBUG|INFO|WARN|ERROR|FATAL|OFF)$",

@@ -90,7 +90,7 @@ def _start(
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraClassPath": ":".join(jars),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
+        f"-Dheadwater.log.level={settings.spark.log_level.lower()} {settings.spark.java_options}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Executors on other machines get the jars from the driver.

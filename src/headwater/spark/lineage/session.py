@@ -48,7 +48,7 @@ CONNECTORS = ("kafka", "delta", "iceberg")
 _log = logging.getLogger("headwater.lineage")
 
 
-class _Application:
+class Application:
     """One run of an application, from its session to its end."""
 
     def __init__(self, spark: SparkSession, name: str, settings: Settings) -> None:
@@ -71,7 +71,7 @@ class _Application:
         self._measures = Measures(run, (), None, settings, _log.warning)
         # What this thread does from now on counts.
         self._counting = ExitStack()
-        self._counting.enter_context(self._measures.counting())
+        self._counting.enter_context(self._measures.counting(queries=False))
         # Streaming queries are told of, too, each as a run of its own.
         self._streams = track_streaming(spark, settings, say=_log.warning)
         self._ended = False
@@ -97,7 +97,7 @@ class _Application:
             self._emitter.close()
 
 
-_current: _Application | None = None
+_current: Application | None = None
 _failure: BaseException | None = None
 _watching = False
 
@@ -123,7 +123,6 @@ def create_spark_session_with_lineage(
 
     Raises:
         MissingPartError: under `spark-submit` the listener is not on the class path.
-        SettingError: the catalog's address can't be used.
     """
     settings = settings or load()
     given = {**_submitted(), **(additional_configs or {})}
@@ -157,7 +156,7 @@ def finish_lineage(error: BaseException | str | None = None) -> None:
         application.end(error)
 
 
-def current_application(spark: SparkSession) -> _Application | None:
+def current_application(spark: SparkSession) -> Application | None:
     """The run that is open in this session."""
     if _current is not None and _current.spark.sparkContext is spark.sparkContext:
         return _current
@@ -177,7 +176,7 @@ def _submitted() -> dict[str, str]:
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
     global _current
-    _current = _Application(spark, name, settings)
+    _current = Application(spark, name, settings)
     _end_with(spark)
 
 

@@ -10,6 +10,7 @@ import io.openlineage.client.OpenLineageClientUtils;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
@@ -22,6 +23,13 @@ final class Executions extends SparkListener {
   private static final Pattern MICRO_BATCH =
       Pattern.compile("id = [0-9a-f-]{36}<br/>runId = [0-9a-f-]{36}<br/>batch = ");
 
+  /** Commands that write no rows; whatever else is a command is looked at. */
+  private static final Pattern NO_WRITE =
+      Pattern.compile(
+          "(Add|Alter|Analyze|Cache|Clear|Comment|Describe|Drop|Explain|Refresh|Rename|Repair|Set|Show"
+              + "|Uncache|Unset|Use).*|Create(Function|Namespace|Table|View).*Command|CreateNamespace"
+              + "|CreateTable|CreateView.*");
+
   private final Set<Long> streaming = ConcurrentHashMap.newKeySet();
   private volatile Long current;
   private Long ended;
@@ -32,7 +40,24 @@ final class Executions extends SparkListener {
   }
 
   boolean isToBeSpared(long execution) {
-    return !Handover.isOpen() || streaming.contains(execution);
+    return !Handover.isOpen()
+        || streaming.contains(execution)
+        || !mayWrite(SQLExecution.getQueryExecution(execution));
+  }
+
+  boolean isToBeSpared(SparkListenerSQLExecutionEnd end) {
+    return !Handover.isOpen() || streaming.contains(end.executionId()) || !mayWrite(end.qe());
+  }
+
+  /** Looking at a query takes the listener a while; most queries only ask. */
+  private static boolean mayWrite(QueryExecution query) {
+    try {
+      return query == null
+          || (query.analyzed() instanceof Command command
+              && !NO_WRITE.matcher(command.getClass().getSimpleName()).matches());
+    } catch (RuntimeException error) {
+      return false;
+    }
   }
 
   @Override

@@ -10,8 +10,8 @@ import io.openlineage.spark.api.SparkOpenLineageConfig;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 
 /**
- * Spares the listener what nobody asks for: all, while no run is open, and the micro-batches of
- * streaming queries, which are told of otherwise.
+ * Spares the listener what nobody asks for: all, while no run is open, queries that write nothing,
+ * and the micro-batches of streaming queries, which are told of otherwise.
  */
 final class WatchedContexts extends ContextFactory {
   private final Executions executions;
@@ -35,7 +35,7 @@ final class WatchedContexts extends ContextFactory {
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(
       SparkListenerSQLExecutionEnd end) {
-    return executions.isToBeSpared(end.executionId())
+    return executions.isToBeSpared(end)
         ? Optional.empty()
         : super.createSparkSQLExecutionContext(end);
   }
