@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
+NODE_STAMP := web/node_modules/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-build-isolation --progress-bar off
 # Each worker has a broker and a Spark of its own; most tests wait more than they compute.
 WORKERS ?= 2
@@ -23,7 +24,7 @@ setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
 ##@ Develop
 
 .PHONY: test
-test: lint types arrows ## Lint, types, arrows and all tests: exactly what CI runs
+test: lint types arrows page-test ## Lint, types, arrows and all tests: exactly what CI runs
 	@$(BIN)/headwater jars fetch  # once, not by each worker
 	@# In the order of their names: the long ones, fault and integration, come before the many short ones.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
@@ -41,6 +42,15 @@ types: $(STAMP)/dev ## Check types
 .PHONY: arrows
 arrows: $(STAMP)/dev ## Check who imports whom
 	@$(BIN)/lint-imports
+
+.PHONY: web
+web: $(NODE_STAMP) ## Build the page (web/) into the package; needs Node
+	@cd web && npm run --silent types && npm run --silent build
+
+.PHONY: page-test
+page-test: ## Check the page's sources: types, style, unit tests
+	@if $(HAS_NODE); then $(MAKE) --no-print-directory $(NODE_STAMP) && cd web && npm run --silent check && npm run --silent test; \
+	else echo "no Node 20.19 or newer: the tests of the page are left out, all others run"; fi
 
 .PHONY: format
 format: $(STAMP)/dev ## Format the code and mend what can be mended
@@ -66,6 +76,15 @@ clean: ## Stop local services and remove .venv and .headwater
 .PHONY: help
 help: ## Print this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The page is built and tested with Node; who uses or changes the rest needs none.
+HAS_NODE = command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
+
+$(NODE_STAMP): web/package-lock.json web/.npmrc
+	@$(HAS_NODE) || { echo "this needs Node 20.19 or newer, with npm"; exit 2; }
+	@echo "installing pinned packages of the page"
+	@cd web && npm ci --loglevel=error
+	@touch $@
 
 # Universal: one lock for every Python from 3.11 on and every platform; no addresses in it.
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url

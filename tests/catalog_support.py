@@ -14,7 +14,9 @@ import requests
 import uvicorn
 from psycopg.conninfo import make_conninfo
 
-from headwater.catalog.api import create_app
+from headwater.catalog.api.app import behind_guards, create_app
+from headwater.catalog.api.page import Page
+from headwater.catalog.api.record_questions import RecordQuestions
 from headwater.catalog.store import migrate
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
@@ -113,10 +115,22 @@ def fresh_database(server: str) -> str:
 
 
 @contextmanager
-def running(settings: Settings, database: str, port: int | None = None) -> Iterator[Catalog]:
-    """Serve from a thread of this process until the body ends; a port is given to come back on."""
+def running(
+    settings: Settings,
+    database: str,
+    port: int | None = None,
+    *,
+    questions: RecordQuestions | None = None,
+    page: bool = False,
+) -> Iterator[Catalog]:
+    """Serve the API, or the page with it, from a thread of this process until the body ends.
+
+    A port is given to come back on.
+    """
     migrate(database)
-    _, app = create_app(settings, database)
+    api, app = create_app(settings, database, questions)
+    if page:
+        app = behind_guards(Page(api), api, settings)
     port = port or free_port()
     config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
     server = uvicorn.Server(config)

@@ -18,6 +18,9 @@
     │   │   └── ArchiveGapError    records are gone that were not archived yet
     │   ├── ReplayRefusedError     a replay that would not be what was asked for, or never end
     │   ├── UnknownReplayError     no replay has that id
+    │   ├── AlertRulesError        a rules file that can't be used
+    │   ├── BadConditionError      a condition that is no question, or has unknown names
+    │   ├── EgressRefusedError     a channel leads where messages may not go
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
     │   └── MissingPartError       an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
@@ -26,6 +29,8 @@
     │   ├── CatalogUnavailableError  events that it was to hear of still wait
     │   ├── QueryTimeoutError      a question took longer than the setting allows
     │   ├── TooBusyError           too much waits already
+    │   ├── NotificationError      a channel did not take a message
+    │   ├── ServiceAnswerError     the lineage service does not answer
     │   ├── ServiceStartError      a local service did not answer in time
     │   ├── DownloadError
     │   └── DiskFullError
@@ -133,6 +138,18 @@ class UnsafeDeliveryError(InputError):
     """Settings under which a delivery mode could not keep its promise."""
 
 
+class AlertRulesError(InputError):
+    """The rules file of alerts is missing, or has a mistake."""
+
+
+class BadConditionError(InputError):
+    """A condition that can't be used; `line` and `column` say where."""
+
+
+class EgressRefusedError(InputError):
+    """A channel whose target is not among those that messages may be sent to."""
+
+
 class MissingPartError(InputError):
     """An extra, a jar or a runtime is not installed."""
 
@@ -161,6 +178,14 @@ class QueryTimeoutError(UnavailableError):
 
 class TooBusyError(UnavailableError):
     """Too many requests wait already."""
+
+
+class NotificationError(UnavailableError):
+    """A channel did not take a message."""
+
+
+class ServiceAnswerError(UnavailableError):
+    """The lineage service does not answer, or not as it should."""
 
 
 class ServiceStartError(UnavailableError):

@@ -34,6 +34,11 @@ def dataset_version_id(dataset: UUID, fields: UUID, lifecycle: str, run: UUID | 
     return _digest("version", str(dataset), str(fields), lifecycle, str(run or ""))
 
 
+def incident_id(alert: str, subject: str, number: int) -> UUID:
+    """The so-manieth incident of an alert for one job, dataset or the service (an empty text)."""
+    return _digest("incident", alert, subject, str(number))
+
+
 def content_id(content: bytes) -> UUID:
     """The name of a text that is stored once however often it is sent."""
     return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())

@@ -40,6 +40,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
     "lineage": ("lineage:lineage", "Look at events that wait for the catalog, and send them."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),
+    "metrics": ("metrics:metrics", "Show the lineage service in figures."),
+    "alerts": ("alerts:alerts", "Check, list, test and watch alerts."),
     "run": ("run:run", "Run a shipped job, or one of your own."),
     "bench": ("bench:bench", "Measure, and print ratios."),
     "jars": ("jars:jars", "Fetch, list and check the pinned jars."),

@@ -30,5 +30,7 @@ def serve(settings: Settings, mark: str | None) -> None:
     faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
 
     from headwater.catalog.api.server import serve as run
+    from headwater.jobs import LOGICS
+    from headwater.services.record_questions import RecordsOfKafka
 
-    run(settings, url)
+    run(settings, url, RecordsOfKafka(settings, logics=LOGICS))

@@ -19,9 +19,20 @@ from headwater.services.postgres import PostgresServer
 from headwater.services.preflight import check_free_space, check_port_free
 from headwater.services.processes import find_process, start_detached
 from headwater.services.service import LocalService, ServiceState, State, wait_until_it_answers
-from headwater.settings import Settings, exported
+from headwater.settings import Settings, exported, rules_file
 
-_NEEDED = ("fastapi", "httptools", "jwt", "orjson", "psycopg_pool", "uvicorn", "uvloop")
+_NEEDED = (
+    "apprise",
+    "cel_expr_python",
+    "fastapi",
+    "httptools",
+    "jwt",
+    "orjson",
+    "psycopg_pool",
+    "uvicorn",
+    "uvloop",
+    "yaml",
+)
 
 
 def database_url(settings: Settings) -> str:
@@ -105,8 +116,24 @@ class CatalogService(LocalService):
             value = getattr(section, key)
             if value is not None:
                 found[f"HEADWATER_CATALOG__{key.upper()}"] = _text(value)
+        found |= self._alerts()
         if self._settings.testing.fault_points:
             found["HEADWATER_TESTING__FAULT_POINTS"] = self._settings.testing.fault_points
+        return found
+
+    def _alerts(self) -> dict[str, str]:
+        """The same for alerts; what is left at its default need not be told."""
+        section = self._settings.alerts
+        found = {
+            f"HEADWATER_ALERTS__{key.upper()}": _text(getattr(section, key))
+            for key in section.model_fields_set - {"channels"}
+            if getattr(section, key) is not None
+        }
+        for name, address in section.channels.items():
+            found[f"HEADWATER_ALERTS__CHANNELS__{name.upper()}"] = address.get_secret_value()
+        file = rules_file(self._settings)
+        if file is not None:
+            found["HEADWATER_ALERTS__FILE"] = str(file)
         return found
 
 

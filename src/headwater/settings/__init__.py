@@ -25,6 +25,7 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
+from headwater.settings.alerts import AlertsSettings
 from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
@@ -45,6 +46,7 @@ from headwater.settings.sections import (
 )
 
 FILE_NAME = "headwater.toml"
+RULES_FILE_NAME = "headwater-alerts.yml"
 PREFIX = "HEADWATER_"
 
 # Names that the tools around Headwater use already, and where their value goes.
@@ -80,6 +82,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     postgres: PostgresSettings = PostgresSettings()
     catalog: CatalogSettings = CatalogSettings()
+    alerts: AlertsSettings = AlertsSettings()
     services: ServicesSettings = ServicesSettings()
     jvm: JvmSettings = JvmSettings()
     spark: SparkSettings = SparkSettings()
@@ -218,6 +221,16 @@ def _setting_error(error: ValidationError) -> SettingError:
     )
 
 
+def rules_file(settings: Settings) -> Path | None:
+    """The rules file of alerts: the one that is set, or one that lies where it is looked for."""
+    if settings.alerts.file is not None:
+        return settings.alerts.file.expanduser().absolute()
+    for folder in (Path.cwd(), settings.home_dir):
+        if (folder / RULES_FILE_NAME).is_file():
+            return folder / RULES_FILE_NAME
+    return None
+
+
 def running_under_spark_submit() -> bool:
     """Whether a JVM was started before Python, so that its class path is the user's own."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -231,6 +244,16 @@ def default_ca_file() -> str | None:
 def child_environment(**changes: str) -> dict[str, str]:
     """A copy of the environment for a process that Headwater starts."""
     return {**os.environ, **changes}
+
+
+def bare_environment() -> dict[str, str]:
+    """What a process needs to run and to trust certificates; no proxy, no secret, no setting."""
+    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "SSL_CERT_FILE", "SYSTEMROOT", "VIRTUAL_ENV")
+    found = {name: os.environ[name] for name in kept if name in os.environ}
+    if "SSL_CERT_FILE" in found:
+        found["REQUESTS_CA_BUNDLE"] = found["SSL_CERT_FILE"]
+    # Passwords that lie in the user's home are not for targets of alerts.
+    return {**found, "NETRC": os.devnull, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @contextmanager

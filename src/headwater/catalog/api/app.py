@@ -18,12 +18,15 @@ from headwater.catalog.api import (
     ingest_routes,
     job_routes,
     problems,
+    record_routes,
     run_routes,
     search_routes,
     shapes,
+    watch_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
+from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
 from headwater.catalog.api.version import VERSION
 from headwater.catalog.api.wire import Wire
@@ -34,9 +37,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(settings: Settings, url: str) -> FastAPI:
-    """All routes. It opens the database when it is started."""
-    service = Service(settings.catalog, url)
+def create_api(settings: Settings, url: str, questions: RecordQuestions | None = None) -> FastAPI:
+    """All routes. It opens the database when it is started.
+
+    Args:
+        questions: who answers about single records; without, these routes answer 404.
+    """
+    service = Service(settings, url)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,23 +68,29 @@ def create_api(settings: Settings, url: str) -> FastAPI:
     )
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
+    api.state.records = RecordDesk(questions)
     # The busiest first: routes are tried in their order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
+    api.include_router(record_routes.router)
     api.include_router(job_routes.router)
     api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
     api.include_router(catalogue_routes.router)
     api.include_router(search_routes.router)
     api.include_router(search_routes.v2_router)
+    api.include_router(watch_routes.router)
+    api.include_router(watch_routes.plain_router)
     api.include_router(_document_route(api))
     problems.install(api)
     return api
 
 
-def create_app(settings: Settings, url: str) -> tuple[FastAPI, ASGIApp]:
+def create_app(
+    settings: Settings, url: str, questions: RecordQuestions | None = None
+) -> tuple[FastAPI, ASGIApp]:
     """The routes, and the same behind all that guards them."""
-    api = create_api(settings, url)
+    api = create_api(settings, url, questions)
     return api, behind_guards(api, api, settings)
 
 

@@ -11,9 +11,10 @@ from urllib.parse import unquote
 from fastapi import FastAPI
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.catalog.api.service import Service
+from headwater.catalog.api.unchanged import Unchanged
 from headwater.catalog.api.version import VERSION
 from headwater.errors import HeadwaterError
 
@@ -23,6 +24,8 @@ SELECT (SELECT count(*) FROM namespaces WHERE NOT hidden),
     (SELECT count(*) FROM datasets WHERE NOT hidden AND canonical_id = id),
     (SELECT count(*) FROM runs), (SELECT count(*) FROM events)
 """
+# Where the build puts what it names by content.
+_BUILT = "assets/"
 _NAMES = ("namespaces", "jobs", "datasets", "runs", "events")
 
 
@@ -36,13 +39,15 @@ class Page:
 
     def __init__(self, api: FastAPI, folder: Path | None = None) -> None:
         self._api = api
+        self._answers: ASGIApp = Unchanged(api)
         self._folder = folder or static_folder()
         index = self._folder / "index.html"
         self._files = StaticFiles(directory=self._folder) if index.is_file() else None
+        self._names = {path.name for path in self._folder.glob("*") if path.is_file()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/api/"):
-            await self._api(scope, receive, send)
+            await self._answers(scope, receive, send)
             return
         response = await self._response(scope)
         await response(scope, receive, send)
@@ -55,13 +60,19 @@ class Page:
                 return Response("Not Found", 404, media_type="text/plain")
             return HTMLResponse(await self._status())
         name = unquote(scope["path"]).lstrip("/")
-        # An address without a file belongs to the page, which reads it in the browser.
-        if "." not in name.rpartition("/")[2]:
+        built = name.startswith(_BUILT)
+        # Any other address belongs to the page, which reads it in the browser. Names of jobs and
+        # topics may look like names of files.
+        if not built and name not in self._names:
             name = "index.html"
         try:
-            return await self._files.get_response(name, scope)
+            response = await self._files.get_response(name, scope)
         except Exception:  # a path that is no file, in whichever way
             return Response("Not Found", 404, media_type="text/plain")
+        # Names of built files hold a hash of what is in them.
+        fresh = "public, max-age=31536000, immutable" if built else "no-cache"
+        response.headers["Cache-Control"] = fresh
+        return response
 
     async def _status(self) -> str:
         """What can be said without a built page: how the service stands, and where to ask."""

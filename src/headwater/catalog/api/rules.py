@@ -19,6 +19,7 @@ _NS = "/api/v1/namespaces/{namespace}"
 _JOB = f"{_NS}/jobs/{{job}}"
 _DATASET = f"{_NS}/datasets/{{dataset}}"
 _RUN = "/api/v1/jobs/runs/{id}"
+_RECORD = "/api/v1/records/{topic}/{partition}/{offset}"
 
 RULES: Mapping[tuple[str, str], Role] = {
     ("GET", "/api/v1/health"): Role.OPEN,
@@ -32,7 +33,16 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("GET", "/api/v1/search"): Role.READ,
     ("GET", "/api/v2beta/search/jobs"): Role.READ,
     ("GET", "/api/v2beta/search/datasets"): Role.READ,
-    ("GET", "/api/v1/records/{topic}/{partition}/{offset}"): Role.READ,
+    # Names of jobs and datasets are in them: they are for those who may read the catalog.
+    ("GET", "/metrics"): Role.READ,
+    ("GET", "/api/v1/metrics/now"): Role.READ,
+    ("GET", "/api/v1/metrics/history"): Role.READ,
+    ("GET", "/api/v1/alerts"): Role.READ,
+    ("GET", "/api/v1/alerts/incidents"): Role.READ,
+    ("GET", _RECORD): Role.READ,
+    ("GET", f"{_RECORD}/ancestry"): Role.READ,
+    ("GET", f"{_RECORD}/impact"): Role.READ,
+    ("GET", f"{_RECORD}/replay"): Role.READ,
     ("GET", "/api/v1/stats/lineage-events"): Role.READ,
     ("GET", "/api/v1/stats/jobs"): Role.READ,
     ("GET", "/api/v1/stats/datasets"): Role.READ,
@@ -70,6 +80,7 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("GET", "/api/v1/jobs/runs"): Role.READ,
     ("GET", _RUN): Role.READ,
     ("GET", f"{_RUN}/facets"): Role.READ,
+    ("GET", f"{_RUN}/batches"): Role.READ,
     ("POST", f"{_RUN}/start"): Role.WRITE,
     ("POST", f"{_RUN}/complete"): Role.WRITE,
     ("POST", f"{_RUN}/fail"): Role.WRITE,

@@ -10,7 +10,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import documented, shapes
+from headwater.catalog.api import documented, record_shapes, shapes
 from headwater.catalog.api.answers import find_job, find_run, list_response
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import (
@@ -23,7 +23,7 @@ from headwater.catalog.api.params import (
 )
 from headwater.catalog.api.problems import json_response, refused
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import edits, runs
+from headwater.catalog.store import edits, records, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, facets_json
 
@@ -129,6 +129,19 @@ async def get_run_facets(
         row, _ = await find_run(connection, id)
     key = {FacetType.RUN: "facets", FacetType.JOB: "job_facets"}.get(kind)
     return json_response({"runId": str(id), "facets": facets_json(row[key]) if key else {}})
+
+
+@router.get(f"{_RUN}/batches", response_model=record_shapes.RunBatches)
+async def get_run_batches(request: Request, id: IdInPath, limit: Limit = 100) -> Response:
+    """The micro-batches that a run has told of, newest first, with the offsets of each."""
+    limit, _ = service_of(request).rows(limit)
+    async with service_of(request).question() as connection:
+        await find_run(connection, id)
+        found, more = await records.batches(connection, id, limit)
+    answer: Json = {"runId": str(id), "batches": found}
+    if more:
+        answer["truncated"] = True
+    return json_response(answer)
 
 
 def _marker(event_type: str) -> Any:

@@ -16,6 +16,7 @@ import uvloop
 
 from headwater.catalog.api.app import behind_guards, create_app
 from headwater.catalog.api.page import Page
+from headwater.catalog.api.record_questions import RecordQuestions
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
 from headwater.settings import Settings
@@ -35,7 +36,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(settings: Settings, url: str) -> None:
+def serve(settings: Settings, url: str, questions: RecordQuestions | None = None) -> None:
     """Run until SIGTERM or SIGINT. Events that were taken are stored before it ends.
 
     Raises:
@@ -50,12 +51,12 @@ def serve(settings: Settings, url: str) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    uvloop.run(_serve(settings, url))
+    uvloop.run(_serve(settings, url, questions))
 
 
-async def _serve(settings: Settings, url: str) -> None:
+async def _serve(settings: Settings, url: str, questions: RecordQuestions | None) -> None:
     catalog = settings.catalog
-    api, app = create_app(settings, url)
+    api, app = create_app(settings, url, questions)
     servers = [
         _Server(_config(app, catalog, catalog.port)),
         _Server(_config(behind_guards(Page(api), api, settings), catalog, catalog.page_port)),

@@ -8,23 +8,25 @@ from contextlib import asynccontextmanager
 
 from fastapi import Request
 
+from headwater.catalog.api.figures import Figures
+from headwater.catalog.api.watching import AlertWatch
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.retention import keep_sweeping
 from headwater.catalog.store.writer import Writer
 from headwater.errors import TooBusyError
-from headwater.settings.sections import CatalogSettings
+from headwater.settings import Settings, rules_file
 
 # How long a question waits for its turn: longer than most take, shorter than a client's patience.
 _TURN_SECONDS = 5.0
-# A writer, a change by hand and a look at keys must find a connection beside all questions.
-_SPARE_CONNECTIONS = 4
+# The writer, changes by hand, looks at keys, figures and alerts must find one beside all questions.
+_SPARE_CONNECTIONS = 6
 
 
 class Service:
     """One per process. Open it before the first request."""
 
-    def __init__(self, settings: CatalogSettings, url: str) -> None:
-        self.settings = settings
+    def __init__(self, all_settings: Settings, url: str) -> None:
+        settings = self.settings = all_settings.catalog
         self.pool = Pool(
             url,
             size=settings.max_queries + _SPARE_CONNECTIONS,
@@ -32,12 +34,19 @@ class Service:
             query_seconds=settings.query_seconds,
         )
         self.writer = Writer(self.pool, most_waiting=settings.most_waiting_events)
+        self.figures = Figures(self.pool, self.writer.pace, most_named=settings.most_named)
+        file = rules_file(all_settings)
+        self.alerts = AlertWatch(self.pool, url, all_settings.alerts, file, self.figures)
+        if file is not None:
+            self.writer.on_stored = self.alerts.stored
         self._turns = asyncio.Semaphore(settings.max_queries)
         self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self.pool.open()
         self.writer.start()
+        self.figures.start()
+        self.alerts.start()
         if self.settings.retention_days:
             sweeping = keep_sweeping(self.pool, self.settings.retention_days)
             self._sweeping = asyncio.create_task(sweeping)
@@ -47,6 +56,8 @@ class Service:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self.writer.close()
+        await self.alerts.close()
+        await self.figures.close()
         await self.pool.close()
 
     @asynccontextmanager

@@ -16,6 +16,7 @@ from headwater.catalog.ingest.bad_event import BadEventError
 from headwater.catalog.ingest.checks import Checks
 from headwater.catalog.ingest.json_text import canonical_bytes
 from headwater.catalog.ingest.offsets import OffsetRange, read_offsets
+from headwater.catalog.ingest.progress import Progress, read_progress
 
 Facets = dict[str, Any]
 
@@ -79,6 +80,7 @@ class Event:
     inputs: list[DatasetRef] = field(default_factory=list)
     outputs: list[DatasetRef] = field(default_factory=list)
     ranges: list[OffsetRange] = field(default_factory=list)
+    progress: Progress | None = None
 
     @property
     def namespace(self) -> str:
@@ -129,6 +131,7 @@ def _read(body: dict[str, Any], checks: Checks) -> Event:
         inputs=inputs,
         outputs=outputs,
         ranges=read_offsets(facets.get("headwater_offsets"), checks),
+        progress=read_progress(facets.get("headwater_progress"), at, checks),
     )
 
 

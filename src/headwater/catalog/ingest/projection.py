@@ -14,6 +14,7 @@ from headwater.catalog.ingest.event import DatasetRef, Event, JobRef, Kind
 from headwater.catalog.ingest.facets import FacetMap, facet_map, merge_into, microseconds
 from headwater.catalog.ingest.json_text import json_text
 from headwater.catalog.ingest.offsets import OffsetRange
+from headwater.catalog.ingest.progress import Progress
 from headwater.catalog.ingest.rows import (
     ColumnEdge,
     DatasetRow,
@@ -48,6 +49,7 @@ class Projection:
     column_sets: dict[tuple[UUID, UUID, UUID], Span] = field(default_factory=dict)
     column_edges: dict[tuple[UUID, UUID], list[ColumnEdge]] = field(default_factory=dict)
     ranges: dict[RangeKey, RangeRow] = field(default_factory=dict)
+    progress: dict[UUID, Progress] = field(default_factory=dict)
 
 
 def project(
@@ -86,6 +88,8 @@ class _Adder:
             self._add_dataset(dataset, output=True)
         for each in event.ranges:
             self._add_range(each)
+        if event.progress is not None and self.run is not None:
+            self.rows.progress.setdefault(self.run, Progress()).add(event.progress)
 
     def _add_range(self, each: OffsetRange) -> None:
         assert self.run is not None  # noqa: S101 - only run events have ranges

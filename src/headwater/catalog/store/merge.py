@@ -35,6 +35,7 @@ async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stor
             (statements.COLUMN_SETS, table_rows.column_sets(rows)),
             (statements.COLUMN_EDGES, table_rows.column_edges(rows)),
             (statements.RANGES, table_rows.ranges(rows)),
+            (statements.PROGRESS, table_rows.progress(rows)),
         ):
             if written:
                 await connection.execute(statement, (_json(written),))

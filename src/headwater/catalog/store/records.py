@@ -43,6 +43,18 @@ WHERE r.run_id = %(run)s AND r.batch = %(batch)s AND NOT r.output
 ORDER BY d.namespace, r.topic, r.partition, r.first_offset LIMIT 100
 """
 
+# The newest batches, and all ranges of them.
+_BATCHES = """
+WITH newest AS (
+    SELECT DISTINCT batch FROM record_ranges WHERE run_id = %(run)s
+    ORDER BY batch DESC LIMIT %(limit)s
+)
+SELECT r.*, d.namespace AS dataset_namespace
+FROM newest n JOIN record_ranges r ON r.run_id = %(run)s AND r.batch = n.batch
+JOIN datasets d ON d.id = r.dataset_id
+ORDER BY r.batch DESC, r.output, r.topic, r.partition, r.first_offset
+"""
+
 # Beyond it a trace says that it was cut; each step asks a few questions.
 _MOST_STEPS = 200
 
@@ -71,6 +83,37 @@ async def record(
     if search.steps >= _MOST_STEPS:
         answer["truncated"] = True
     return answer
+
+
+async def batches(
+    connection: AsyncConnection[Any], run: UUID, limit: int
+) -> tuple[list[Json], bool]:
+    """The micro-batches of a run, newest first, at most so many; and whether there are more."""
+    found: dict[int, Json] = {}
+    for row in await fetch(connection, _BATCHES, {"run": run, "limit": limit + 1}):
+        batch = found.setdefault(
+            row["batch"],
+            {
+                "batch": row["batch"],
+                "jobVersion": row["job_version"],
+                "at": instant(row["at"]),
+                "inputs": [],
+                "outputs": [],
+            },
+        )
+        batch["outputs" if row["output"] else "inputs"].append(_range_json(row))
+    shown = list(found.values())
+    return shown[:limit], len(shown) > limit
+
+
+def _range_json(row: Row) -> Json:
+    return {
+        "namespace": row["dataset_namespace"],
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "first": row["first_offset"],
+        "last": row["last_offset"],
+    }
 
 
 class _Search:
@@ -122,14 +165,7 @@ class _Search:
         found: list[Json] = []
         batch = {"run": row["run_id"], "batch": row["batch"]}
         for read in await fetch(self._connection, _INPUTS, batch):
-            shown: Json = {
-                "namespace": read["dataset_namespace"],
-                "topic": read["topic"],
-                "partition": read["partition"],
-                "first": read["first_offset"],
-                "last": read["last_offset"],
-                "writtenBy": [],
-            }
+            shown: Json = {**_range_json(read), "writtenBy": []}
             found.append(shown)
             if depth <= 0 or self.steps >= _MOST_STEPS:
                 continue

@@ -39,6 +39,22 @@ WITH old AS (
 ), versions AS (
     DELETE FROM dataset_versions v WHERE v.run_id IN (SELECT id FROM old)
         AND NOT EXISTS (SELECT FROM datasets d WHERE d.current_version = v.id)
+), told AS (
+    DELETE FROM run_progress WHERE run_id IN (SELECT id FROM old) RETURNING *
+), sums AS (
+    UPDATE removed_progress p SET rows_out = p.rows_out + s.rows_out,
+        rows_told = p.rows_told + s.rows_told,
+        rows_with_lineage = p.rows_with_lineage + s.rows_with_lineage,
+        late_rows = p.late_rows + s.late_rows,
+        dead_lettered = p.dead_lettered + s.dead_lettered,
+        order_violations = p.order_violations + s.order_violations
+    FROM (SELECT coalesce(sum(rows_out), 0) AS rows_out,
+            coalesce(sum(rows_out) FILTER (WHERE rows_with_lineage IS NOT NULL), 0) AS rows_told,
+            coalesce(sum(rows_with_lineage), 0) AS rows_with_lineage,
+            coalesce(sum(late_rows), 0) AS late_rows,
+            coalesce(sum(dead_lettered), 0) AS dead_lettered,
+            coalesce(sum(order_violations), 0) AS order_violations FROM told) s
+    WHERE EXISTS (SELECT FROM told)
 )
 DELETE FROM runs WHERE id IN (SELECT id FROM old)
 """,

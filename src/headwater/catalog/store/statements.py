@@ -245,6 +245,24 @@ ON CONFLICT (run_id, batch, output, dataset_id, partition, first_offset) DO UPDA
     at = least(record_ranges.at, excluded.at)
 """
 
+_COUNTS = (
+    "rows_in",
+    "rows_out",
+    "rows_with_lineage",
+    "late_rows",
+    "dead_lettered",
+    "order_violations",
+)
+PROGRESS = f"""
+INSERT INTO run_progress (run_id, {", ".join(_COUNTS)}, lag, lag_at)
+SELECT run_id, {", ".join(_COUNTS)}, lag, lag_at FROM json_to_recordset(%s)
+    AS x(run_id uuid, {", ".join(f"{name} bigint" for name in _COUNTS)},
+         lag bigint, lag_at timestamptz)
+ON CONFLICT (run_id) DO UPDATE SET
+    {", ".join(f"{n} = greatest(run_progress.{n}, excluded.{n})" for n in _COUNTS)},
+    {_later("run_progress", "lag", "lag_at")}
+"""
+
 # What the runs' outputs and the given versions change: a version counts when it was only seen, or
 # its run completed or streams. What was written goes before what was only seen.
 CURRENT_VERSIONS = """

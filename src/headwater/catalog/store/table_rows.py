@@ -6,6 +6,7 @@ The order is part of the promise: two writers that lock the same rows do so in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -184,6 +185,10 @@ def column_edges(rows: Projection) -> list[Row]:
         for (dataset, digest), listed in _by_key(rows.column_edges)
         for edge in sorted(listed, key=_column)
     ]
+
+
+def progress(rows: Projection) -> list[Row]:
+    return [{"run_id": run, **asdict(told)} for run, told in _by_key(rows.progress)]
 
 
 def _column(edge: ColumnEdge) -> tuple[str, UUID, str]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from headwater.catalog.store.pool import CONFLICTS, Pool
 from headwater.catalog.store.stored import Stored
 from headwater.errors import HeadwaterError, InternalError, TooBusyError, UnavailableError
 from headwater.faultpoints import reach
+from headwater.metrics.measures import Pace
 
 _LOG = logging.getLogger("headwater.catalog")
 
@@ -43,6 +45,9 @@ class Writer:
     """One per service. `start` before use, `close` at the end."""
 
     def __init__(self, pool: Pool, *, most_waiting: int) -> None:
+        self.pace = Pace()
+        # Told what was stored, after the commit; it must not wait.
+        self.on_stored: Callable[[Projection], None] | None = None
         self._pool = pool
         self._most_waiting = most_waiting
         self._waiting: deque[_Waiting] = deque()
@@ -82,7 +87,11 @@ class Writer:
         self._waiting.append((items, done))
         self._count += len(items)
         self._wake.set()
-        return await done
+        began = time.monotonic()
+        new = await done
+        now = time.monotonic()
+        self.pace.note(new, now - began, now)
+        return new
 
     async def _run(self) -> None:
         while True:
@@ -149,6 +158,12 @@ class Writer:
             reach("before_catalog_commit")
         reach("after_catalog_commit")
         self._stored.add(rows)
+        if self.on_stored is not None:
+            try:
+                self.on_stored(rows)
+            except Exception:
+                # What is stored is stored, whatever became of those who wanted to know.
+                _LOG.exception("what was stored could not be told")
         return new
 
     async def _project(self, items: Sequence[Item]) -> Projection:

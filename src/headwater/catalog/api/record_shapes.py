@@ -1,0 +1,104 @@
+"""The shapes of answers about single records and batches, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class RangeOfBatch(BaseModel):
+    namespace: str
+    topic: str
+    partition: int
+    first: int
+    last: int
+
+
+class Batch(BaseModel):
+    batch: int
+    jobVersion: str | None
+    at: str
+    inputs: list[RangeOfBatch]
+    outputs: list[RangeOfBatch]
+
+
+class RunBatches(BaseModel):
+    runId: str
+    batches: list[Batch]
+    truncated: bool | None = None
+
+
+class RecordInKafka(BaseModel):
+    topic: str
+    partition: int
+    offset: int
+    # Text, or `{"base64": …}` where bytes are none.
+    job_name: Any
+    job_version: Any
+    batch_version: int | None
+    run_id: str | None
+    record_id: str | None
+    timestamp: int | None
+    state: str
+    reason: str | None
+    unlisted: int
+    truncated: bool
+    value: Any = None
+
+
+class Ancestry(RecordInKafka):
+    parents: list[Ancestry]
+
+
+class RecordBelow(RecordInKafka):
+    children: list[RecordBelow]
+
+
+class RecordImpact(RecordBelow):
+    counts: dict[str, int]
+    tables: dict[str, int]
+    unread_tables: dict[str, str]
+    lower_bound: bool
+    cut: str | None
+    unlisted_edges: dict[str, int]
+    indexed: dict[str, dict[str, int]]
+    behind: dict[str, dict[str, int]]
+    not_indexed: list[str]
+
+
+class Refusal(BaseModel):
+    message: str
+    hint: str | None
+
+
+class RangeToReplay(BaseModel):
+    partition: int
+    first: int
+    last: int
+
+
+class DryRun(BaseModel):
+    # None where the logic's name, which is part of it, is not known.
+    replayId: str | None
+    topic: str
+    target: str
+    jobVersion: str
+    records: int
+    offsets: list[RangeToReplay]
+    files: int
+    archiveVersion: int
+    behind: dict[str, int]
+    # How many results of these records the target has; None if counting took too long.
+    resultsThere: int | None
+    state: str
+
+
+class ReplayAnswer(BaseModel):
+    command: str | None
+    # Whether the command can be given as it stands, without a name to fill in.
+    complete: bool
+    logic: str | None
+    note: str | None
+    dryRun: DryRun | None
+    refused: Refusal | None

@@ -1,0 +1,124 @@
+"""What the lineage service measures, as plain values."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+RUN_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
+# Upper bounds of the histogram of storing times: a disk's sync takes a few milliseconds.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_RATE_SECONDS = 60
+_LATEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A figure of one job or dataset."""
+
+    namespace: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What one look found. A ratio of nothing is None."""
+
+    at: datetime
+    jobs: int = 0
+    jobs_complete: int = 0
+    jobs_without_lineage: int = 0
+    datasets: int = 0
+    runs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RUN_STATES, 0))
+    recent_ended: int = 0
+    recent_completed: int = 0
+    records: int = 0
+    records_with_lineage: int = 0
+    late: int = 0
+    dead_lettered: int = 0
+    order_violations: int = 0
+    # The first of each, and one figure for all others: their stalest, and the sum of their lag.
+    freshness: tuple[Named, ...] = ()
+    stalest_other: float | None = None
+    lag: tuple[Named, ...] = ()
+    lag_of_others: int | None = None
+    lag_told: bool = False
+
+    @property
+    def success_ratio(self) -> float | None:
+        ended = sum(self.runs.get(state, 0) for state in ("COMPLETED", "ABORTED", "FAILED"))
+        return _ratio(self.runs.get("COMPLETED", 0), ended)
+
+    @property
+    def recent_success_ratio(self) -> float | None:
+        return _ratio(self.recent_completed, self.recent_ended)
+
+    @property
+    def job_coverage(self) -> float | None:
+        return _ratio(self.jobs_complete, self.jobs)
+
+    @property
+    def record_coverage(self) -> float | None:
+        # A run that tells more than it wrote has counted something else.
+        return _ratio(min(self.records_with_lineage, self.records), self.records)
+
+    @property
+    def without_lineage_percentage(self) -> float | None:
+        ratio = _ratio(self.jobs_without_lineage, self.jobs)
+        return None if ratio is None else 100 * ratio
+
+    @property
+    def consumer_lag(self) -> int | None:
+        """Of all jobs together; None as long as no running job has told one."""
+        if not self.lag_told:
+            return None
+        return int(sum(each.value for each in self.lag)) + (self.lag_of_others or 0)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+class Pace:
+    """How fast this service takes events: for rates, quantiles and a histogram.
+
+    Noted for every request, so it does no more than add. The clock is passed in.
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.stores = 0
+        self.seconds_sum = 0.0
+        self.buckets = [0] * len(BUCKETS)
+        self._latest: deque[float] = deque(maxlen=_LATEST)
+        self._per_second: deque[tuple[int, int]] = deque(maxlen=_RATE_SECONDS + 1)
+
+    def note(self, events: int, seconds: float, now: float) -> None:
+        """That a request's events were stored, and how long it waited for it."""
+        self.events += events
+        self.stores += 1
+        self.seconds_sum += seconds
+        self._latest.append(seconds)
+        for i, bound in enumerate(BUCKETS):
+            if seconds <= bound:
+                self.buckets[i] += 1
+                break
+        second = int(now)
+        if self._per_second and self._per_second[-1][0] == second:
+            self._per_second[-1] = (second, self._per_second[-1][1] + events)
+        else:
+            self._per_second.append((second, events))
+
+    def events_per_second(self, now: float) -> float:
+        """Over the last minute."""
+        since = int(now) - _RATE_SECONDS
+        return sum(n for second, n in self._per_second if second > since) / _RATE_SECONDS
+
+    def quantile(self, share: float) -> float | None:
+        """Of the latest storing times."""
+        if not self._latest:
+            return None
+        ordered = sorted(self._latest)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

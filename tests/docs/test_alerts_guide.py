@@ -1,0 +1,46 @@
+"""The guide to alerts says what the code knows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from headwater.alerts.channels import KINDS
+from headwater.alerts.names import NAMES
+from headwater.alerts.rules import parse_rules
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+
+
+def test_the_guide_lists_every_name_with_its_kind_and_meaning_and_no_other() -> None:
+    text = (GUIDES / "alerts.md").read_text()
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (bool|int|double|string) \| (.+) \|$", text, re.M)
+    assert rows == [(each.name, each.kind, each.meaning) for each in NAMES.values()]
+
+
+def test_the_rules_of_the_guide_can_be_used() -> None:
+    text = (GUIDES / "alerts.md").read_text()
+    (example,) = re.findall(r"```yaml\n(alerts:.*?)```", text, re.S)
+    assert [rule.name for rule in parse_rules(example.encode(), "guide")] == [
+        "lineage_job_failure",
+        "missing_lineage_data",
+        "marquez_service_down",
+        "visits_are_stale",
+    ]
+
+
+def test_the_guide_names_every_kind_of_channel() -> None:
+    text = (GUIDES / "alerts.md").read_text().replace("json(s)://", "json:// jsons://")
+    assert [kind for kind in KINDS if f"{kind}://" not in text] == []
+
+
+def test_the_guide_to_metrics_names_every_family() -> None:
+    from tests.docs.test_dashboards import told
+
+    text = (GUIDES / "metrics.md").read_text()
+    named = set(re.findall(r"\bheadwater_[a-z_]+", text)) - {"headwater_progress"}
+    assert named <= told()
+    assert {name for name in named if name.endswith("_ratio")} == {
+        "headwater_job_success_ratio",
+        "headwater_lineage_coverage_ratio",
+    }

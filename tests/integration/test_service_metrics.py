@@ -1,0 +1,206 @@
+"""What the service tells of itself: `/metrics`, the figures of now, and their history."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.alert_support import wait_until
+from tests.catalog_support import (
+    Catalog,
+    bearer,
+    fresh_database,
+    guarded,
+    run_event,
+    run_id,
+    running,
+)
+from tests.support import Headwater
+
+from headwater.catalog.store.keys import create_key
+from headwater.settings import Settings
+
+NAMED_IN_DASHBOARDS = (
+    "headwater_job_success_ratio",
+    "headwater_lineage_coverage_ratio",
+    "headwater_dataset_freshness_seconds",
+    "headwater_datasets",
+    "headwater_runs",
+    "headwater_consumer_lag_records",
+    "headwater_late_records",
+    "headwater_dead_lettered_records",
+    "headwater_out_of_order_records",
+    "headwater_ingest_events",
+    "headwater_ingest_seconds",
+)
+
+
+@pytest.fixture(scope="module")
+def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
+    """A service that tells three names and no more."""
+    few = headwater_settings.catalog.model_copy(update={"most_named": 3})
+    settings = headwater_settings.model_copy(update={"catalog": few})
+    with running(settings, fresh_database(postgres)) as service:
+        yield service
+
+
+def families(catalog: Catalog) -> dict[str, dict[tuple[str, ...], float]]:
+    """Values by family, and by their labels."""
+    text = catalog.call("GET", f"{catalog.url}/metrics").text
+    return {
+        family.name: {tuple(s.labels.values()): s.value for s in family.samples}
+        for family in text_string_to_metric_families(text)
+    }
+
+
+def figures(catalog: Catalog, **known: Any) -> Any:
+    """The figures of now, as soon as they are these: a slow machine takes them less often."""
+
+    def found() -> Any:
+        now = catalog.get("/metrics/now")
+        return now if {name: now[name] for name in known} == known else None
+
+    return wait_until(found, what=f"figures with {known}")
+
+
+def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
+    catalog: Catalog,
+) -> None:
+    found = families(catalog)
+    assert set(NAMED_IN_DASHBOARDS) <= set(found)
+    assert math.isnan(found["headwater_job_success_ratio"][()])
+    assert found["headwater_datasets"] == {(): 0.0}
+    assert set(found["headwater_runs"]) == {
+        ("NEW",),
+        ("RUNNING",),
+        ("COMPLETED",),
+        ("ABORTED",),
+        ("FAILED",),
+    }
+    now = catalog.get("/metrics/now")
+    assert now["jobSuccessRatio"] is None
+    assert now["lineageCoverageRatio"] == {"jobs": None, "records": None}
+    assert now["consumerLag"] is None
+    assert catalog.get("/alerts") == {"alerts": [], "totalCount": 0}
+    assert catalog.get("/alerts/incidents?limit=5") == {"incidents": []}
+
+
+def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) -> None:
+    progress = {"rowsIn": 10, "rowsOut": 8, "rowsWithLineage": 6, "lateRows": 1}
+    more = {"deadLettered": 2, "orderViolations": 3, "lag": 40}
+    earlier = {name: count // 2 for name, count in progress.items()}
+    for n in range(5):
+        job, run = f"job {n}", run_id(f"figures {n}")
+        told = {"headwater_progress": {**progress, **more}}
+        half = {"headwater_progress": {**earlier, "lag": 90}}
+        kind = "FAIL" if n == 0 else "RUNNING" if n > 3 else "COMPLETE"
+        outputs = [f"out {n}"] if n else []
+        catalog.send(
+            # Counts are of the whole run: the later word holds, in whichever order they come.
+            run_event(
+                kind,
+                job=job,
+                run=run,
+                at="2026-01-02T00:00:00Z",
+                inputs=["in"],
+                outputs=outputs,
+                run_facets=told,
+                job_facets={"jobType": {"processingType": "STREAMING"}},
+            ),
+            run_event("START", job=job, run=run, run_facets=half),
+        )
+    catalog.send(run_event("START", job="nothing known", run=run_id("nothing")))
+    now = figures(catalog, jobs=6)
+    assert now["jobSuccessRatio"] == 0.75
+    assert now["lineageCoverageRatio"] == {"jobs": 4 / 6, "records": 30 / 40}
+    assert now["jobsWithoutLineage"] == 1
+    assert (now["datasets"], now["jobs"]) == (5, 6)
+    assert now["consumerLag"] == 40
+    assert (now["lateRecords"], now["deadLettered"], now["orderViolations"]) == (5, 10, 15)
+    assert now["eventsPerSecond"] > 0
+    assert now["ingestSeconds"]["p99"] >= now["ingestSeconds"]["p50"] > 0
+    found = families(catalog)
+    assert found["headwater_lineage_coverage_ratio"] == {("jobs",): 4 / 6, ("records",): 0.75}
+    assert found["headwater_out_of_order_records"] == {(): 15.0}
+    assert found["headwater_ingest_events"] == {(): 11.0}
+    printed = json.loads(headwater("metrics", "--json", MARQUEZ_URL=catalog.url).stdout)
+    assert printed["deadLettered"] == 10
+
+
+def test_names_in_labels_are_bounded_and_all_others_are_one(catalog: Catalog) -> None:
+    catalog.send(run_event(job="long", run=run_id("long"), outputs=["x" * 2000]))
+    freshness = families(catalog)["headwater_dataset_freshness_seconds"]
+    assert len(freshness) == 4
+    assert ("other", "") in freshness or ("", "other") in freshness
+    lag = families(catalog)["headwater_consumer_lag_records"]
+    assert list(lag.values()) == [40.0]
+    text = catalog.call("GET", f"{catalog.url}/metrics").text
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text), "no id is a label"
+    assert max(map(len, text.splitlines())) < 1000
+
+
+def test_wrong_progress_is_refused_with_the_field(catalog: Catalog) -> None:
+    for wrong in ({"rowsOut": -1}, {"lag": "many"}, {"rowsIn": 2**60}, {"lateRows": True}):
+        event = run_event(run_facets={"headwater_progress": {"rowsIn": 1, "rowsOut": 1, **wrong}})
+        answer = catalog.call("POST", "/lineage", json=event)
+        assert answer.status_code == 422
+        assert f"headwater_progress.{next(iter(wrong))} must be" in answer.text
+
+
+def test_totals_do_not_fall_when_retention_removes_runs(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    kept = headwater_settings.catalog.model_copy(update={"retention_days": 1})
+    settings = headwater_settings.model_copy(update={"catalog": kept})
+    told = {"headwater_progress": {"rowsIn": 4, "rowsOut": 4, "rowsWithLineage": 2, "lateRows": 7}}
+    with running(headwater_settings, database) as catalog:
+        for n in range(3):
+            run = run_id(f"removed {n}")
+            at = f"2026-01-01T00:0{n}:00Z"
+            catalog.send(run_event(run=run, at=at, run_facets=told))
+        before = figures(catalog, lateRecords=21)
+    with running(settings, database) as catalog:
+        wait_until(lambda: len(catalog.rows("SELECT FROM runs")) == 1)
+        after = figures(catalog, runsByState={**before["runsByState"], "COMPLETED": 1})
+        assert len(catalog.rows("SELECT FROM run_progress")) == 1
+    assert before["lateRecords"] == after["lateRecords"] == 21
+    assert before["lineageCoverageRatio"]["records"] == 0.5
+    assert after["lineageCoverageRatio"]["records"] == 0.5
+
+
+def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:
+    with psycopg.connect(catalog.database) as connection:
+        connection.execute(
+            "INSERT INTO metric_points (at, events, figures) "
+            "SELECT date_trunc('minute', now()) - make_interval(mins => n), 2, "
+            '\'{"datasets": 3, "lag": 7}\' FROM generate_series(1, 9000) n'
+        )
+    day = catalog.get("/metrics/history?hours=24")["points"]
+    assert 1439 <= len(day) <= 1440
+    assert day[0]["at"] < day[-1]["at"]
+    assert (day[0]["datasets"], day[0]["lag"], day[0]["events"]) == (3, 7, 2)
+    week = catalog.get("/metrics/history?hours=168")["points"]
+    assert 1200 < len(week) <= 1440
+    assert sum(point["events"] for point in week[:-1]) > 2 * 8000
+    assert catalog.call("GET", "/metrics/history?hours=0").status_code == 400
+
+
+def test_who_may_not_read_the_catalog_may_not_read_its_metrics(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    database = fresh_database(postgres)
+    with running(guarded(headwater_settings), database) as catalog:
+        _, reader = create_key(database, "prometheus", "read", None)
+        _, limited = create_key(database, "team", "read", "team")
+        paths = (f"{catalog.url}/metrics", "/metrics/now", "/metrics/history", "/alerts")
+        for path in (*paths, "/alerts/incidents"):
+            assert catalog.call("GET", path).status_code == 401
+            assert catalog.call("GET", path, headers=bearer(limited)).status_code == 403
+            assert catalog.call("GET", path, headers=bearer(reader)).status_code == 200

@@ -1,0 +1,103 @@
+/**
+ * Many nodes at once, painted instead of built from elements: a browser moves a thousand painted
+ * cards as easily as one. Colours are those of the theme.
+ */
+import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
+import { type Rect, type Size, type View, meets } from "./view.ts";
+
+/** How a node looks from afar. */
+export interface Look {
+  name: string;
+  /** A colour of the theme, such as `ok`. */
+  tone: string;
+  round: boolean;
+  faded: boolean;
+  chosen: boolean;
+}
+
+/** Lines by how they are drawn, each a single path. */
+export interface Lines {
+  state: string;
+  path: Path2D;
+}
+
+// Smaller words than this would be dust.
+const WORDS_FROM = 0.36;
+const SMALLEST_ON_SCREEN = 11;
+const LARGEST = 22;
+
+export function linesOf(layout: Layout, edgeState: (route: Route) => string | undefined): Lines[] {
+  const found = new Map<string, Path2D>();
+  for (const route of layout.routes) {
+    const state = edgeState(route) ?? "";
+    const path = found.get(state) ?? new Path2D();
+    path.addPath(new Path2D(pathOf(route.points)));
+    found.set(state, path);
+  }
+  return [...found].map(([state, path]) => ({ state, path }));
+}
+
+type Colour = (name: string) => string;
+
+export function colours(element: Element): Colour {
+  const style = getComputedStyle(element);
+  const known = new Map<string, string>();
+  return (name) => {
+    const found = known.get(name) ?? style.getPropertyValue(`--${name}`).trim();
+    known.set(name, found);
+    return found;
+  };
+}
+
+interface Scene {
+  nodes: readonly Placed[];
+  lines: readonly Lines[];
+  look: (id: string) => Look | null;
+  colour: Colour;
+}
+
+export function paint(canvas: HTMLCanvasElement, view: View, screen: Size, shown: Rect, scene: Scene): void {
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  // More than the screen has is not seen, and costs most where there is no graphics card.
+  const density = Math.min(window.devicePixelRatio || 1, 2);
+  const [width, height] = [Math.round(screen.width * density), Math.round(screen.height * density)];
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, width, height);
+  const scale = view.scale * density;
+  context.setTransform(scale, 0, 0, scale, view.x * density, view.y * density);
+  for (const { state, path } of scene.lines) {
+    context.globalAlpha = state === "faded" ? 0.25 : 1;
+    context.strokeStyle = scene.colour(state === "lit" ? "accent" : state === "live" ? "run" : "line-strong");
+    context.lineWidth = Math.max(1.5, 0.7 / view.scale);
+    context.stroke(path);
+  }
+  for (const node of scene.nodes) {
+    if (meets(node, shown)) card(context, node, scene, view.scale);
+  }
+  context.globalAlpha = 1;
+}
+
+function card(context: CanvasRenderingContext2D, node: Placed, { look, colour }: Scene, scale: number): void {
+  const seen = look(node.id);
+  if (!seen) return;
+  const words = scale >= WORDS_FROM;
+  context.globalAlpha = seen.faded ? 0.35 : 1;
+  context.fillStyle = colour(seen.chosen ? "accent-soft" : words ? "surface-1" : `${seen.tone}-soft`) || colour("surface-2");
+  context.fillRect(node.x, node.y, node.width, node.height);
+  context.fillStyle = colour(seen.tone);
+  context.fillRect(node.x, node.y, words ? 5 : Math.max(5, 3 / scale), node.height);
+  context.lineWidth = Math.max(1, 0.6 / scale);
+  context.strokeStyle = colour(seen.chosen ? "accent" : "line-strong");
+  context.strokeRect(node.x, node.y, node.width, node.height);
+  if (!words) return;
+  context.fillStyle = colour("ink");
+  const size = Math.min(LARGEST, Math.max(SMALLEST_ON_SCREEN / scale, 14));
+  context.font = `560 ${size}px ${colour("font")}`;
+  context.textBaseline = "middle";
+  // Not measured: that would cost more than the rest.
+  const most = Math.floor((node.width - 20) / (size * 0.55));
+  const name = seen.name.length > most ? `${seen.name.slice(0, most - 1)}…` : seen.name;
+  context.fillText(name, node.x + 14, node.y + node.height / 2, node.width - 20);
+}

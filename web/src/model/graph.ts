@@ -1,0 +1,199 @@
+/** The graph of jobs and datasets, from the answers of the service. */
+import type { Job, LineageGraph, Run } from "../api/shapes.ts";
+import { nodeId } from "./names.ts";
+
+export type RunState = "NEW" | "RUNNING" | "COMPLETED" | "FAILED" | "ABORTED" | "OTHER";
+export type Direction = "both" | "upstream" | "downstream";
+export const DIRECTIONS: readonly Direction[] = ["both", "upstream", "downstream"];
+
+interface Common {
+  id: string;
+  namespace: string;
+  name: string;
+  createdAt: string | null;
+}
+
+export interface JobNode extends Common {
+  kind: "job";
+  state: RunState | null;
+  streaming: boolean;
+  runId: string | null;
+  /** When its last run ended or, while it runs, last told something. */
+  activeAt: string | null;
+  startedAt: string | null;
+  rows: number | null;
+  lag: number | null;
+}
+
+export interface DatasetNode extends Common {
+  kind: "dataset";
+  /** When something was written to it last, as far as is known. */
+  writtenAt: string | null;
+  /** Columns of its schema, if the answer had them. */
+  fields: string[];
+  /** A running stream writes to it. */
+  live: boolean;
+}
+
+export type GraphNode = JobNode | DatasetNode;
+
+export interface Edge {
+  from: string;
+  to: string;
+}
+
+export interface Graph {
+  nodes: GraphNode[];
+  edges: Edge[];
+  truncated: boolean;
+}
+
+export const EMPTY: Graph = { nodes: [], edges: [], truncated: false };
+
+type Loose = Record<string, unknown>;
+const text = (value: unknown): string | null => (typeof value === "string" ? value : null);
+const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
+
+export function facet(facets: Loose | undefined, name: string): Loose {
+  const found = facets?.[name];
+  return typeof found === "object" && found !== null ? (found as Loose) : {};
+}
+
+/** Rows that a run has written: as it told itself, or by the statistics of its outputs. */
+export function rowsWritten(run: Run): number | null {
+  const told = number(facet(run.facets, "headwater_progress")["rowsOut"]);
+  if (told !== null) return told;
+  const counts = (run.outputDatasetVersions ?? []).map((out) =>
+    number(facet(out.facets, "outputStatistics")["rowCount"]),
+  );
+  const known = counts.filter((value) => value !== null);
+  return known.length ? known.reduce((a, b) => a + b, 0) : null;
+}
+
+function jobNode(data: Loose, id: string): JobNode {
+  const run = (data["latestRun"] ?? null) as Run | null;
+  return {
+    id,
+    kind: "job",
+    namespace: text(data["namespace"]) ?? "",
+    name: text(data["name"]) ?? "",
+    createdAt: text(data["createdAt"]),
+    state: (run?.state as RunState | undefined) ?? null,
+    streaming: data["type"] === "STREAM",
+    runId: run?.id ?? null,
+    activeAt: run ? (run.endedAt ?? run.updatedAt) : null,
+    startedAt: run?.startedAt ?? null,
+    rows: run ? rowsWritten(run) : null,
+    lag: run ? number(facet(run.facets, "headwater_progress")["lag"]) : null,
+  };
+}
+
+/** The answer of `GET /lineage`. */
+export function fromLineage(answer: LineageGraph): Graph {
+  const nodes: GraphNode[] = [];
+  const edges: Edge[] = [];
+  for (const node of answer.graph) {
+    const data = node.data as Loose;
+    if (node.type === "JOB") nodes.push(jobNode(data, node.id));
+    else {
+      const fields = (data["fields"] ?? []) as { name: string }[];
+      nodes.push({
+        id: node.id,
+        kind: "dataset",
+        namespace: text(data["namespace"]) ?? "",
+        name: text(data["name"]) ?? "",
+        createdAt: text(data["createdAt"]),
+        writtenAt: null,
+        fields: fields.map((field) => field.name),
+        live: false,
+      });
+    }
+    for (const edge of node.outEdges) edges.push({ from: edge.origin, to: edge.destination });
+  }
+  return withFreshness({ nodes, edges, truncated: answer.truncated === true });
+}
+
+/** The whole catalogue as a graph: a list of jobs names what each reads and writes. */
+export function fromJobs(jobs: readonly Job[], truncated = false): Graph {
+  const nodes = new Map<string, GraphNode>();
+  const edges: Edge[] = [];
+  const dataset = (namespace: string, name: string): string => {
+    const id = nodeId("dataset", namespace, name);
+    if (!nodes.has(id)) {
+      const node: DatasetNode = {
+        id, kind: "dataset", namespace, name, createdAt: null, writtenAt: null, fields: [], live: false,
+      };
+      nodes.set(id, node);
+    }
+    return id;
+  };
+  for (const job of jobs) {
+    const id = nodeId("job", job.namespace, job.name);
+    nodes.set(id, jobNode(job as unknown as Loose, id));
+    for (const input of job.inputs) edges.push({ from: dataset(input.namespace, input.name), to: id });
+    for (const output of job.outputs) edges.push({ from: id, to: dataset(output.namespace, output.name) });
+  }
+  return withFreshness({ nodes: [...nodes.values()], edges, truncated });
+}
+
+/** A dataset is as fresh as the last run that wrote it; without one nothing is known. */
+function withFreshness(graph: Graph): Graph {
+  const byId = new Map(graph.nodes.map((node) => [node.id, node]));
+  for (const edge of graph.edges) {
+    const [job, dataset] = [byId.get(edge.from), byId.get(edge.to)];
+    if (job?.kind !== "job" || dataset?.kind !== "dataset" || !job.activeAt) continue;
+    if (job.state === "FAILED" || job.state === "NEW" || job.state === "ABORTED") continue;
+    if (!dataset.writtenAt || job.activeAt > dataset.writtenAt) dataset.writtenAt = job.activeAt;
+    if (job.streaming && job.state === "RUNNING") dataset.live = true;
+  }
+  return graph;
+}
+
+/** What lies up to `depth` jobs before and behind a node. */
+export function around(graph: Graph, start: string, direction: Direction, depth = Infinity): Graph {
+  const kinds = new Map(graph.nodes.map((node) => [node.id, node.kind]));
+  const kept = new Set<string>(kinds.has(start) ? [start] : []);
+  const ways: ("from" | "to")[] = [];
+  if (direction !== "upstream") ways.push("from");
+  if (direction !== "downstream") ways.push("to");
+  for (const way of ways) {
+    const next = new Map<string, string[]>();
+    const other = way === "from" ? "to" : "from";
+    for (const edge of graph.edges) next.set(edge[way], [...(next.get(edge[way]) ?? []), edge[other]]);
+    const hops = new Map([[start, 0]]);
+    const waiting = [start];
+    for (let head = 0; head < waiting.length; head++) {
+      const at = waiting[head] ?? "";
+      const done = hops.get(at) ?? 0;
+      for (const following of next.get(at) ?? []) {
+        const hop = done + (kinds.get(following) === "job" ? 1 : 0);
+        if (hop > depth || hops.has(following)) continue;
+        hops.set(following, hop);
+        kept.add(following);
+        waiting.push(following);
+      }
+    }
+  }
+  return only(graph, (node) => kept.has(node.id));
+}
+
+export function only(graph: Graph, keep: (node: GraphNode) => boolean): Graph {
+  const nodes = graph.nodes.filter(keep);
+  const ids = new Set(nodes.map((node) => node.id));
+  return { ...graph, nodes, edges: graph.edges.filter((edge) => ids.has(edge.from) && ids.has(edge.to)) };
+}
+
+export function namespacesOf(graph: Graph): string[] {
+  return [...new Set(graph.nodes.map((node) => node.namespace))].toSorted();
+}
+
+/** The moments at which something of the graph was first seen: the stops of the time slider. */
+export function momentsOf(graph: Graph): number[] {
+  const times = graph.nodes.map((node) => (node.createdAt ? Date.parse(node.createdAt) : Number.NaN));
+  return [...new Set(times.filter((at) => !Number.isNaN(at)))].toSorted((a, b) => a - b);
+}
+
+/** Compares what is drawn, not what is told: a new state must not move the picture. */
+export function shapeOf(graph: Graph): string {
+  return JSON.stringify([graph.nodes.map((node) => node.id), graph.edges.map((edge) => [edge.from, edge.to])]);
+}

@@ -1,0 +1,80 @@
+/** Ancestry and impact of a record, from nested answers to a graph without repetition. */
+import { addressText } from "./address.ts";
+
+export interface RecordJson {
+  topic: string;
+  partition: number;
+  offset: number;
+  job_name: string | { base64: string } | null;
+  job_version: string | { base64: string } | null;
+  batch_version: number | null;
+  run_id: string | null;
+  record_id: string | null;
+  timestamp: number | null;
+  state: string;
+  reason: string | null;
+  unlisted: number;
+  truncated: boolean;
+  value?: string | { base64: string } | null;
+  parents?: RecordJson[];
+  children?: RecordJson[];
+}
+
+export interface RecordNode {
+  id: string;
+  record: RecordJson;
+}
+
+export interface RecordGraph {
+  nodes: RecordNode[];
+  edges: { from: string; to: string }[];
+  /** Records whose parents or children were not followed. */
+  cut: number;
+}
+
+/** Edges point from parent to child, whichever way the question went. */
+export function recordGraph(root: RecordJson, below: "parents" | "children"): RecordGraph {
+  const nodes = new Map<string, RecordNode>();
+  const edges = new Map<string, { from: string; to: string }>();
+  let cut = 0;
+  const waiting: RecordJson[] = [root];
+  for (let head = 0; head < waiting.length; head++) {
+    const record = waiting[head];
+    if (!record) continue;
+    const id = addressText(record);
+    const known = nodes.get(id);
+    const lower = record[below] ?? [];
+    // A circle is told by a second, bare object for the same record: the full one stays.
+    if (!known || (lower.length && !known.record[below]?.length)) nodes.set(id, { id, record });
+    if (!known && (record.truncated || record.unlisted > 0)) cut++;
+    for (const other of lower) {
+      const edge =
+        below === "parents" ? { from: addressText(other), to: id } : { from: id, to: addressText(other) };
+      edges.set(`${edge.from} ${edge.to}`, edge);
+      waiting.push(other);
+    }
+  }
+  return { nodes: [...nodes.values()], edges: [...edges.values()], cut };
+}
+
+/** Bytes that are no text are told as such, with their beginning in hexadecimal. */
+export function valueText(value: RecordJson["value"]): string {
+  if (value === undefined) return "";
+  if (value === null) return "null";
+  return typeof value === "string" ? value : `${byteCount(value.base64)} bytes, base64 ${value.base64}`;
+}
+
+export function plainText(value: string | { base64: string } | null): string {
+  if (value === null) return "";
+  return typeof value === "string" ? value : `base64 ${value.base64}`;
+}
+
+const byteCount = (base64: string): number => Math.floor((base64.replace(/=+$/, "").length * 3) / 4);
+
+/** How a record's state is told to people. */
+export const RECORD_STATES: Record<string, string> = {
+  found: "in Kafka",
+  archived: "from the archive",
+  expired: "gone from Kafka",
+  unverified: "not verified",
+};

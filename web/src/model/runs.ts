@@ -1,0 +1,134 @@
+/** What runs tell: errors, batches, quality over time. */
+import type { DatasetVersion, JobVersion, Run } from "../api/shapes.ts";
+import { facet } from "./graph.ts";
+
+export interface RunError {
+  message: string;
+  language: string | null;
+  stack: string | null;
+}
+
+/** The facet `errorMessage`, if a run has one. */
+export function errorOf(run: Run): RunError | null {
+  const told = facet(run.facets, "errorMessage");
+  if (typeof told["message"] !== "string") return null;
+  const words = (name: string): string | null => (typeof told[name] === "string" ? (told[name] as string) : null);
+  return { message: told["message"], language: words("programmingLanguage"), stack: words("stackTrace") };
+}
+
+export interface Span {
+  run: Run;
+  from: number;
+  to: number;
+}
+
+/** Runs as spans of time, oldest first; one that runs reaches to now. */
+export function spansOf(runs: readonly Run[], now: number): Span[] {
+  const spans = runs.flatMap((run) => {
+    const from = Date.parse(run.startedAt ?? run.createdAt);
+    const to = run.endedAt ? Date.parse(run.endedAt) : run.state === "RUNNING" ? now : Date.parse(run.updatedAt);
+    return Number.isNaN(from) ? [] : [{ run, from, to: Math.max(to, from) }];
+  });
+  return spans.toSorted((a, b) => a.from - b.from);
+}
+
+/** The lowest lane in which a span meets no other: parallel runs stand side by side. */
+export function lanesOf(spans: readonly Span[]): number[] {
+  const ends: number[] = [];
+  return spans.map((span) => {
+    let lane = ends.findIndex((end) => end <= span.from);
+    if (lane < 0) lane = ends.length;
+    ends[lane] = span.to;
+    return lane;
+  });
+}
+
+export interface QualityPoint {
+  at: number;
+  version: string;
+  rowCount: number | null;
+  bytes: number | null;
+  /** By column: how many values were null. */
+  nulls: Record<string, number>;
+  passed: number;
+  failed: { assertion: string; column: string | null }[];
+}
+
+/** Versions of a dataset that tell of their quality, oldest first. */
+export function qualityOf(versions: readonly DatasetVersion[]): QualityPoint[] {
+  const points = versions.flatMap((version): QualityPoint[] => {
+    const metrics = facet(version.facets, "dataQualityMetrics");
+    const told = facet(version.facets, "dataQualityAssertions")["assertions"];
+    const assertions = (Array.isArray(told) ? told : []) as { assertion?: string; success?: boolean; column?: string }[];
+    const written = facet(version.facets, "outputStatistics");
+    const rows = metrics["rowCount"] ?? written["rowCount"];
+    const bytes = metrics["bytes"] ?? written["size"];
+    if (!Object.keys(metrics).length && !assertions.length && rows === undefined) return [];
+    const nulls: Record<string, number> = {};
+    for (const [name, of] of Object.entries(facet(metrics, "columnMetrics"))) {
+      const amount = (of as { nullCount?: unknown } | null)?.nullCount;
+      if (typeof amount === "number") nulls[name] = amount;
+    }
+    const failed = assertions
+      .filter((each) => each.success === false)
+      .map((each) => ({ assertion: String(each.assertion ?? "assertion"), column: each.column ?? null }));
+    return [
+      {
+        at: Date.parse(version.createdAt),
+        version: version.version,
+        rowCount: typeof rows === "number" ? rows : null,
+        bytes: typeof bytes === "number" ? bytes : null,
+        nulls,
+        passed: assertions.filter((each) => each.success === true).length,
+        failed,
+      },
+    ];
+  });
+  return points.toSorted((a, b) => a.at - b.at);
+}
+
+export interface Difference {
+  what: string;
+  left: string;
+  right: string;
+  same: boolean;
+}
+
+/** Two versions of a job, line by line. */
+export function compareVersions(left: JobVersion, right: JobVersion): Difference[] {
+  const names = (of: { namespace: string; name: string }[]): string =>
+    of.map((each) => `${each.namespace} / ${each.name}`).toSorted().join("\n") || "none";
+  const rows: [string, (version: JobVersion) => string][] = [
+    ["first run", (version) => version.createdAt],
+    ["location", (version) => version.location ?? "not told"],
+    ["reads", (version) => names(version.inputs)],
+    ["writes", (version) => names(version.outputs)],
+    ["last run", (version) => version.latestRun?.id ?? "none"],
+    ["its state", (version) => version.latestRun?.state ?? "none"],
+  ];
+  const facets = [...new Set([left, right].flatMap((version) => Object.keys(version.latestRun?.facets ?? {})))];
+  for (const name of facets.toSorted()) {
+    rows.push([
+      name,
+      (version) => {
+        const found = facet(version.latestRun?.facets, name);
+        const told = Object.fromEntries(Object.entries(found).filter(([key]) => !key.startsWith("_")));
+        return Object.keys(told).length ? JSON.stringify(told, null, 2) : "not told";
+      },
+    ]);
+  }
+  return rows.map(([what, of]) => {
+    const [a, b] = [of(left), of(right)];
+    return { what, left: a, right: b, same: a === b };
+  });
+}
+
+/** The columns that came and went between two schemas. */
+export function schemaChange(older: readonly { name: string }[], newer: readonly { name: string }[]): { added: string[]; removed: string[] } {
+  const before = new Set(older.map((field) => field.name));
+  const after = new Set(newer.map((field) => field.name));
+  return {
+    added: [...after].filter((name) => !before.has(name)),
+    removed: [...before].filter((name) => !after.has(name)),
+  };
+}

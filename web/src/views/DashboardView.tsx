@@ -1,0 +1,243 @@
+/** The overview: four figures, what is wrong now, and how it went over the last day. */
+import type { ReactNode } from "react";
+import type { Count, EventCount, Jobs, Runs } from "../api/shapes.ts";
+import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Alerts, MetricsNow, MetricsPoint } from "../api/watch.ts";
+import { nodeId } from "../model/names.ts";
+import { to } from "../model/route.ts";
+import { errorOf } from "../model/runs.ts";
+import { compact } from "../model/scale.ts";
+import { count, duration, percent } from "../model/time.ts";
+import { Chart, type Point, type Series, Spark } from "../ui/Chart.tsx";
+import { Icon } from "../ui/Icon.tsx";
+import { Name } from "../ui/Name.tsx";
+import { StateBadge } from "../ui/StateBadge.tsx";
+import { Notice, ProblemNotice, When } from "../ui/States.tsx";
+import { Panel, Table, Time } from "../ui/parts.tsx";
+import { Link } from "../ui/router.tsx";
+import { AlertList } from "./AlertsView.tsx";
+
+export default function DashboardView(): ReactNode {
+  const jobs = useAnswer<Jobs>("/jobs?limit=1", SLOW);
+  const now = useAnswer<MetricsNow>("/metrics/now");
+  const history = useAnswer<{ points: MetricsPoint[] }>("/metrics/history?hours=24", SLOW);
+  if (jobs.state === "problem") return <ProblemNotice problem={jobs.problem} again={jobs.again} what="overview" />;
+  const empty = jobs.state === "ready" && jobs.data.totalCount === 0;
+  const points = history.state === "ready" ? history.data.points : [];
+  return (
+    <>
+      <div className="bar">
+        <h1>Overview</h1>
+        <p className="quiet push">the last 24 hours</p>
+      </div>
+      {empty && (
+        <Notice icon="graph" title="Nothing has been told yet">
+          <p>
+            Point jobs at this service with <code>MARQUEZ_URL</code>, or run <code>make demo</code>. Everything appears here as its events arrive; nothing has to be loaded again.
+          </p>
+        </Notice>
+      )}
+      {now.state === "ready" ? <Figures now={now.data} points={points} /> : <CountsOnly missing={now.state === "problem"} />}
+      <OpenAlerts />
+      <div className="columns2">
+        <EventRate points={points} />
+        {points.length > 0 && (
+          <Panel title="Behind" aside={now.state === "ready" ? `${count(now.data.consumerLag)} records now` : ""}>
+            <Chart label="Records that wait to be read" series={[{ name: "lag", tone: "warn", points: series(points, (point) => point.lag) }]} />
+          </Panel>
+        )}
+      </div>
+      {points.length > 1 && (
+        <div className="columns2">
+          <Panel title="Success and coverage">
+            <Chart
+              label="Job success and lineage coverage"
+              format={(value) => `${Math.round(value * 100)} %`}
+              low={0}
+              high={1}
+              series={[
+                { name: "job success", tone: "ok", points: series(points, (point) => point.jobSuccessRatio) },
+                { name: "jobs with lineage", tone: "accent", points: series(points, (point) => coverage(point.lineageCoverageRatio)) },
+              ]}
+            />
+          </Panel>
+          <Panel title="Open alerts">
+            <Chart label="Open alerts" series={[{ name: "open", tone: "bad", points: series(points, (point) => point.openAlerts) }]} />
+          </Panel>
+        </div>
+      )}
+      <Failures />
+    </>
+  );
+}
+
+const series = (points: readonly MetricsPoint[], of: (point: MetricsPoint) => number | null): Point[] => points.map((point) => ({ at: Date.parse(point.at), value: of(point) }));
+
+const coverage = (ratio: MetricsPoint["lineageCoverageRatio"]): number | null => (typeof ratio === "object" && ratio !== null ? ratio.jobs : ratio);
+
+interface TileProps {
+  title: string;
+  value: string;
+  about: ReactNode;
+  points?: readonly Point[];
+  tone?: Series["tone"];
+}
+
+function Tile({ title, value, about, points = [], tone = "accent" }: TileProps): ReactNode {
+  return (
+    <div className="tile" role="group" aria-label={title} data-tone={tone}>
+      <h2>{title}</h2>
+      <p className="value">{value}</p>
+      <Spark points={points} tone={tone} label={`${title} over the last day`} />
+      <p className="about">{about}</p>
+    </div>
+  );
+}
+
+function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoint[] }): ReactNode {
+  const ages = now.datasetFreshnessSeconds;
+  const oldest = ages.reduce<(typeof ages)[number] | null>((worst, each) => (!worst || each.seconds > worst.seconds ? each : worst), null);
+  const runs = Object.values(now.runsByState).reduce((a, b) => a + b, 0);
+  const success = now.jobSuccessRatio;
+  return (
+    <div className="tiles">
+      <Tile
+        title="Job success"
+        value={percent(success)}
+        tone={success === null ? "quiet" : success >= 0.95 ? "ok" : success >= 0.8 ? "warn" : "bad"}
+        points={series(points, (point) => point.jobSuccessRatio)}
+        about={`${count(now.runsByState["FAILED"] ?? 0)} failed of ${count(runs)} runs, ${count(now.runsByState["RUNNING"] ?? 0)} running`}
+      />
+      <Tile
+        title="Lineage coverage"
+        value={percent(now.lineageCoverageRatio.jobs)}
+        points={series(points, (point) => coverage(point.lineageCoverageRatio))}
+        about={`of jobs; ${percent(now.lineageCoverageRatio.records)} of records`}
+      />
+      <Tile
+        title="Data freshness"
+        value={oldest ? duration(oldest.seconds * 1000) : "–"}
+        tone="run"
+        about={
+          oldest ? (
+            <>
+              oldest: <Link to={to.dataset(oldest.namespace, oldest.name)}><Name text={oldest.name} cut /></Link>
+            </>
+          ) : (
+            "no dataset was written yet"
+          )
+        }
+      />
+      <Tile title="Datasets" value={count(now.datasets)} points={series(points, (point) => point.datasets)} about={`and ${count(now.jobs)} jobs`} />
+      <Tile title="Behind" value={now.consumerLag === null ? "–" : compact(now.consumerLag)} tone={now.consumerLag ? "warn" : "ok"} points={series(points, (point) => point.lag)} about="records wait to be read" />
+      <Tile
+        title="Events"
+        value={`${compact(now.eventsPerSecond)}/s`}
+        points={series(points, (point) => point.events)}
+        about={now.ingestSeconds.p99 === null ? "none were taken yet" : `stored in ${duration((now.ingestSeconds.p50 ?? 0) * 1000)}, slowest ${duration(now.ingestSeconds.p99 * 1000)}`}
+      />
+      <Tile title="Set aside" value={count(now.deadLettered + now.lateRecords)} tone={now.deadLettered + now.lateRecords ? "warn" : "ok"} about={`${count(now.deadLettered)} dead letters, ${count(now.lateRecords)} late`} />
+      <Tile title="Order violations" value={count(now.orderViolations)} tone={now.orderViolations ? "bad" : "ok"} about="records out of the order of their key" />
+    </div>
+  );
+}
+
+/** What an older service can tell: how many things there are. */
+function CountsOnly({ missing }: { missing: boolean }): ReactNode {
+  const jobs = useAnswer<Count[]>(missing ? "/stats/jobs?period=DAY" : null, SLOW);
+  const datasets = useAnswer<Count[]>(missing ? "/stats/datasets?period=DAY" : null, SLOW);
+  const points = (asked: typeof jobs): Point[] => (asked.state === "ready" ? asked.data.map((each) => ({ at: Date.parse(each.startInterval), value: each.count })) : []);
+  const last = (asked: typeof jobs): string => count(points(asked).at(-1)?.value);
+  return (
+    <div className="tiles">
+      <Tile title="Jobs" value={last(jobs)} points={points(jobs)} about="known by now" />
+      <Tile title="Datasets" value={last(datasets)} points={points(datasets)} about="known by now" />
+    </div>
+  );
+}
+
+function OpenAlerts(): ReactNode {
+  const asked = useAnswer<Alerts>("/alerts");
+  if (asked.state !== "ready") return null;
+  const open = asked.data.alerts.filter((alert) => alert.state !== "ok");
+  return (
+    <Panel title="Alerts" aside={<Link to={to.alerts()}>all {asked.data.totalCount}</Link>}>
+      {open.length ? (
+        <AlertList alerts={open} />
+      ) : (
+        <p className="quiet pad">{asked.data.totalCount ? "All is well: none of the alerts fires." : "No alert is defined."}</p>
+      )}
+    </Panel>
+  );
+}
+
+function EventRate({ points }: { points: readonly MetricsPoint[] }): ReactNode {
+  const asked = useAnswer<EventCount[]>("/stats/lineage-events?period=DAY", SLOW);
+  const hours = asked.state === "ready" ? asked.data : [];
+  const total = hours.reduce((sum, hour) => sum + hour.start + hour.complete + hour.fail + hour.abort, 0);
+  const of = (pick: (hour: EventCount) => number): Point[] => hours.map((hour) => ({ at: Date.parse(hour.startInterval), value: pick(hour) }));
+  return (
+    <Panel title="Events" aside={total ? `${count(total)} in 24 hours` : ""} className={points.length ? "" : "wide"}>
+      <When asked={asked} what="count of events">
+        {() => (
+          <Chart
+            label="Events by hour"
+            kind="bars"
+            series={[
+              { name: "started and completed", tone: "accent", points: of((hour) => hour.start + hour.complete) },
+              { name: "failed or aborted", tone: "bad", points: of((hour) => hour.fail + hour.abort) },
+            ]}
+          />
+        )}
+      </When>
+    </Panel>
+  );
+}
+
+function Failures(): ReactNode {
+  const asked = useAnswer<Runs>("/jobs/runs?state=FAILED&limit=8");
+  if (asked.state !== "ready") return null;
+  const { runs } = asked.data;
+  return (
+    <Panel title="Latest failed runs" aside={<Link to={to.jobs({ state: "FAILED" })}>jobs that fail</Link>}>
+      {runs.length ? (
+        <Table label="Failed runs" head={["Run", "Job", "State", "Ended", "Error", ""]}>
+          {runs.map((run) => (
+            <tr key={run.id}>
+              <th scope="row" className="mono">
+                <Link to={to.run(run.id)}>{run.id.slice(0, 8)}</Link>
+              </th>
+              <td>
+                {run.jobVersion ? (
+                  <Link to={to.job(run.jobVersion.namespace, run.jobVersion.name)}>
+                    <Name text={run.jobVersion.name} cut />
+                  </Link>
+                ) : (
+                  "–"
+                )}
+              </td>
+              <td>
+                <StateBadge state={run.state} />
+              </td>
+              <td>
+                <Time at={run.endedAt} />
+              </td>
+              <td>
+                <Name text={errorOf(run)?.message ?? "no message was sent"} cut />
+              </td>
+              <td>
+                {run.jobVersion && (
+                  <Link to={to.graph({ node: nodeId("job", run.jobVersion.namespace, run.jobVersion.name), direction: "downstream" })} aria-label="What lies downstream">
+                    <Icon name="graph" /> downstream
+                  </Link>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p className="quiet pad">No run has failed.</p>
+      )}
+    </Panel>
+  );
+}

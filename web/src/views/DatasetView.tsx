@@ -1,0 +1,258 @@
+/** A dataset: its schema, its versions, its quality over time, who writes and reads it. */
+import { type ReactNode, useMemo } from "react";
+import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/shapes.ts";
+import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import { type JobNode, fromLineage } from "../model/graph.ts";
+import { isLong, nodeId, shortened } from "../model/names.ts";
+import { to } from "../model/route.ts";
+import { type QualityPoint, qualityOf, schemaChange } from "../model/runs.ts";
+import { compact } from "../model/scale.ts";
+import { count, freshness } from "../model/time.ts";
+import { Chart, type Series } from "../ui/Chart.tsx";
+import { Icon } from "../ui/Icon.tsx";
+import { Name } from "../ui/Name.tsx";
+import { StateBadge } from "../ui/StateBadge.tsx";
+import { When } from "../ui/States.tsx";
+import { useNow } from "../ui/now.ts";
+import { Facets, Panel, Table, Time } from "../ui/parts.tsx";
+import { Link } from "../ui/router.tsx";
+
+export default function DatasetView({ namespace, name }: { namespace: string; name: string }): ReactNode {
+  const base = `/namespaces/${encodeURIComponent(namespace)}/datasets/${encodeURIComponent(name)}`;
+  const asked = useAnswer<Dataset>(base);
+  return (
+    <When asked={asked} what="dataset" rows={8}>
+      {(dataset) => (
+        <>
+          <Users dataset={dataset} />
+          <Schema dataset={dataset} />
+          <History base={base} />
+          <Panel title="Facets">
+            <Facets facets={dataset.facets} />
+          </Panel>
+        </>
+      )}
+    </When>
+  );
+}
+
+function Users({ dataset }: { dataset: Dataset }): ReactNode {
+  const now = useNow();
+  const id = nodeId("dataset", dataset.namespace, dataset.name);
+  const asked = useAnswer<LineageGraph>(`/lineage?nodeId=${encodeURIComponent(id)}&depth=1`);
+  const data = asked.state === "ready" ? asked.data : null;
+  const graph = useMemo(() => (data ? fromLineage(data) : null), [data]);
+  const node = graph?.nodes.find((each) => each.id === id);
+  const jobs = (ids: string[]): JobNode[] => (graph?.nodes ?? []).filter((each): each is JobNode => each.kind === "job" && ids.includes(each.id));
+  const writers = jobs((graph?.edges ?? []).filter((edge) => edge.to === id).map((edge) => edge.from));
+  const readers = jobs((graph?.edges ?? []).filter((edge) => edge.from === id).map((edge) => edge.to));
+  const written = node?.kind === "dataset" ? node : null;
+  return (
+    <>
+      <div className="head">
+        <p className="crumbs">
+          <Icon name="dataset" /> {dataset.type === "STREAM" ? "topic" : "dataset"} in <Name text={dataset.namespace} />
+        </p>
+        <h1 data-long={isLong(dataset.name) ? "" : undefined}>
+          <Name text={dataset.name} />
+        </h1>
+        <div className="line">
+          {written && (
+            <span className="fresh" data-fresh={freshness(written.writtenAt, now)}>
+              <i aria-hidden="true" />
+              {written.live ? "written now, by a stream" : written.writtenAt ? <>written <Time at={written.writtenAt} /></> : "no write seen"}
+            </span>
+          )}
+          {dataset.deleted && <span className="tag">deleted</span>}
+          {dataset.lastLifecycleState && <span className="tag">{dataset.lastLifecycleState.toLowerCase()}</span>}
+          {dataset.tags.map((tag) => (
+            <span key={tag} className="tag">
+              {tag}
+            </span>
+          ))}
+          <span className="row push">
+            <Link className="button" to={to.graph({ node: id, level: "column" })}>
+              Columns
+            </Link>
+            <Link className="button" to={to.graph({ node: id })}>
+              <Icon name="graph" /> Graph
+            </Link>
+          </span>
+        </div>
+        {dataset.description && <Name text={dataset.description} className="block wrap" lines />}
+      </div>
+      <div className="columns2">
+        <JobNames title="Written by" jobs={writers} known={graph !== null} none="No job has told that it writes this: a source." />
+        <JobNames title="Read by" jobs={readers} known={graph !== null} none="No job has told that it reads this." />
+      </div>
+    </>
+  );
+}
+
+function JobNames({ title, jobs, known, none }: { title: string; jobs: readonly JobNode[]; known: boolean; none: string }): ReactNode {
+  return (
+    <Panel title={title} aside={known ? String(jobs.length) : ""}>
+      {jobs.length ? (
+        <ul className="names">
+          {jobs.map((job) => (
+            <li key={job.id}>
+              <Icon name="job" />
+              <Link to={to.job(job.namespace, job.name)}>
+                <Name text={job.name} cut />
+              </Link>
+              <StateBadge state={job.state} streaming={job.streaming} />
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p className="quiet pad">{known ? none : "…"}</p>
+      )}
+    </Panel>
+  );
+}
+
+function Schema({ dataset }: { dataset: Dataset }): ReactNode {
+  const made = new Map((dataset.columnLineage ?? []).map((column) => [column.name, column.inputFields]));
+  return (
+    <Panel title="Schema" aside={`${dataset.fields.length} columns`}>
+      {dataset.fields.length ? (
+        <Table label="Schema" head={["Column", "Type", "Made from", "Tags", "Description"]}>
+          {dataset.fields.map((field) => (
+            <tr key={field.name}>
+              <th scope="row" className="mono">
+                <Link to={to.graph({ node: nodeId("dataset", dataset.namespace, dataset.name), level: "column", column: JSON.stringify([dataset.namespace, dataset.name, field.name]) })}>
+                  <Name text={field.name} cut />
+                </Link>
+              </th>
+              <td className="mono">
+                <Name text={field.type ?? "–"} cut />
+              </td>
+              <td className="mono">
+                {(made.get(field.name) ?? []).map((input) => (
+                  <span key={`${input.dataset} ${input.field}`} className="block">
+                    <Link to={to.dataset(input.namespace, input.dataset)}>
+                      <Name text={shortened(input.dataset, 40)} />
+                    </Link>
+                    .<Name text={shortened(input.field, 40)} />
+                  </span>
+                ))}
+              </td>
+              <td>{field.tags.join(", ")}</td>
+              <td>
+                <Name text={field.description ?? ""} className="wrap" />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p className="quiet pad">No job has told its columns.</p>
+      )}
+    </Panel>
+  );
+}
+
+function History({ base }: { base: string }): ReactNode {
+  const asked = useAnswer<DatasetVersions>(`${base}/versions?limit=100`, SLOW);
+  return (
+    <When asked={asked} what="list of versions">
+      {(data) => (
+        <>
+          <Quality points={qualityOf(data.versions)} />
+          <Panel title="Versions" aside={`${data.versions.length} of ${count(data.totalCount)}`}>
+            {data.versions.length ? (
+              <Table label="Versions" head={["Version", "Since", "Made by run", "Columns", "Change", "Lifecycle"]}>
+                {data.versions.slice(0, 50).map((version, at) => (
+                  <VersionRow key={version.version} version={version} before={data.versions[at + 1]} />
+                ))}
+              </Table>
+            ) : (
+              <p className="quiet pad">No version was told.</p>
+            )}
+          </Panel>
+        </>
+      )}
+    </When>
+  );
+}
+
+function VersionRow({ version, before }: { version: DatasetVersion; before: DatasetVersion | undefined }): ReactNode {
+  const change = before ? schemaChange(before.fields, version.fields) : { added: [], removed: [] };
+  return (
+    <tr>
+      <th scope="row" className="mono">
+        {version.version.slice(0, 8)}
+      </th>
+      <td>
+        <Time at={version.createdAt} relative={false} />
+      </td>
+      <td className="mono">{version.createdByRun ? <Link to={to.run(version.createdByRun.id)}>{version.createdByRun.id.slice(0, 8)}</Link> : "–"}</td>
+      <td className="number">{version.fields.length || "–"}</td>
+      <td className="mono">
+        {change.added.map((name) => (
+          <span key={name} className="added">
+            +<Name text={name} />{" "}
+          </span>
+        ))}
+        {change.removed.map((name) => (
+          <span key={name} className="removed">
+            −<Name text={name} />{" "}
+          </span>
+        ))}
+      </td>
+      <td>{version.lifecycleState?.toLowerCase() ?? "–"}</td>
+    </tr>
+  );
+}
+
+const TONES: Series["tone"][] = ["bad", "warn", "run", "accent", "quiet"];
+
+function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
+  const columns = [...new Set(points.flatMap((point) => Object.keys(point.nulls)))].slice(0, TONES.length);
+  const checked = points.filter((point) => point.passed || point.failed.length);
+  return (
+    <Panel title="Quality over time" aside={points.length ? `${points.length} versions told of it` : ""}>
+      {points.length ? (
+        <>
+          <div className="columns2 flat">
+            <div>
+              <h3 className="pad">Rows</h3>
+              <Chart label="Rows" format={compact} series={[{ name: "rows", tone: "accent", points: points.map((point) => ({ at: point.at, value: point.rowCount })) }]} />
+            </div>
+            <div>
+              <h3 className="pad">Nulls by column</h3>
+              <Chart
+                label="Nulls by column"
+                format={compact}
+                series={columns.map((name, at) => ({ name: shortened(name, 24), tone: TONES[at] ?? "quiet", points: points.map((point) => ({ at: point.at, value: point.nulls[name] ?? null })) }))}
+              />
+            </div>
+          </div>
+          {checked.length > 0 && (
+            <Table label="Assertions" head={["Checked", "Passed", "Failed", "Which"]}>
+              {checked.toReversed().slice(0, 20).map((point) => (
+                <tr key={point.version}>
+                  <th scope="row">
+                    <Time at={point.at} relative={false} />
+                  </th>
+                  <td className="number">{point.passed}</td>
+                  <td className="number">{point.failed.length ? <span className="badge" data-state="FAILED"><i aria-hidden="true" />{point.failed.length}</span> : 0}</td>
+                  <td>
+                    {point.failed.map((each) => (
+                      <span key={`${each.assertion} ${each.column}`} className="block">
+                        <Name text={each.assertion} /> {each.column && <>on <Name text={each.column} /></>}
+                      </span>
+                    ))}
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )}
+        </>
+      ) : (
+        <p className="quiet pad">
+          No version carries the facets <code>dataQualityMetrics</code> or <code>dataQualityAssertions</code>.
+        </p>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+import type { Job, LineageGraph } from "../src/api/shapes.ts";
+import { fit, holds, seen, zoomAt } from "../src/canvas/view.ts";
+import { neighbour } from "../src/canvas/walk.ts";
+import { fromColumnLineage, pathThrough } from "../src/model/columns.ts";
+import { around, fromJobs, fromLineage, momentsOf, only } from "../src/model/graph.ts";
+import { layout } from "../src/model/layout.ts";
+import { recordGraph, valueText } from "../src/model/records.ts";
+
+const job = (name: string, inputs: string[], outputs: string[], more: object = {}): Job =>
+  ({
+    namespace: "n", name, type: "BATCH", createdAt: "2026-01-01T00:00:00Z", latestRun: null,
+    inputs: inputs.map((each) => ({ namespace: "d", name: each })), outputs: outputs.map((each) => ({ namespace: "d", name: each })), ...more,
+  }) as unknown as Job;
+const ids = (graph: { nodes: { id: string }[] }): string[] => graph.nodes.map((node) => node.id).toSorted();
+
+describe("the graph of jobs and datasets", () => {
+  const chain = fromJobs([job("one", ["a"], ["b"]), job("two", ["b"], ["c"]), job("three", ["c"], ["d"]), job("other", ["b"], ["x"])]);
+
+  it("names each dataset once, however many jobs use it", () => {
+    expect(ids(chain).filter((id) => id === "dataset:d:b")).toHaveLength(1);
+    expect(chain.edges).toHaveLength(8);
+  });
+
+  it("follows a direction, and counts depth in jobs", () => {
+    expect(ids(around(chain, "dataset:d:b", "upstream"))).toEqual(["dataset:d:a", "dataset:d:b", "job:n:one"]);
+    expect(ids(around(chain, "dataset:d:b", "downstream", 1))).toEqual(["dataset:d:b", "dataset:d:c", "dataset:d:x", "job:n:other", "job:n:two"]);
+    expect(ids(around(chain, "dataset:d:b", "both"))).toHaveLength(9);
+    expect(around(chain, "job:n:gone", "both").nodes).toEqual([]);
+  });
+
+  it("keeps no line to a node that is left out", () => {
+    const left = only(chain, (node) => node.id !== "job:n:two");
+    expect(left.edges.some((edge) => edge.from === "job:n:two" || edge.to === "job:n:two")).toBe(false);
+  });
+
+  it("is as fresh as the last run that wrote, and a failed run writes nothing", () => {
+    const run = (state: string, endedAt: string | null): object => ({ latestRun: { id: "r", state, endedAt, updatedAt: endedAt ?? "2026-02-02T00:00:00Z", facets: {}, outputDatasetVersions: [] } });
+    const graph = fromJobs([
+      job("good", [], ["t"], run("COMPLETED", "2026-01-02T00:00:00Z")),
+      job("bad", [], ["t"], run("FAILED", "2026-01-03T00:00:00Z")),
+      job("stream", [], ["s"], { type: "STREAM", ...run("RUNNING", null) }),
+    ]);
+    const dataset = (name: string): unknown => graph.nodes.find((node) => node.id === `dataset:d:${name}`);
+    expect(dataset("t")).toMatchObject({ writtenAt: "2026-01-02T00:00:00Z", live: false });
+    expect(dataset("s")).toMatchObject({ writtenAt: "2026-02-02T00:00:00Z", live: true });
+  });
+
+  it("reads the service's answer, and has a stop of the slider for each beginning", () => {
+    const node = (id: string, type: string, createdAt: string, out: string[] = []): object => ({
+      id, type, data: { namespace: "n", name: id, createdAt, fields: [{ name: "f" }] }, inEdges: [], outEdges: out.map((destination) => ({ origin: id, destination })),
+    });
+    const graph = fromLineage({ graph: [node("d", "DATASET", "2026-01-02T00:00:00Z", ["j"]), node("j", "JOB", "2026-01-01T00:00:00Z")], truncated: true } as unknown as LineageGraph);
+    expect(graph.edges).toEqual([{ from: "d", to: "j" }]);
+    expect(graph.truncated).toBe(true);
+    expect(momentsOf(graph)).toEqual([Date.parse("2026-01-01T00:00:00Z"), Date.parse("2026-01-02T00:00:00Z")]);
+  });
+});
+
+describe("columns", () => {
+  const field = (dataset: string, name: string, from: [string, string][] = []): object => ({
+    id: `${dataset}:${name}`, type: "DATASET_FIELD", inEdges: [], outEdges: [],
+    data: { namespace: "n", dataset, field: name, fieldType: "string", inputFields: from.map(([d, f]) => ({ namespace: "n", dataset: d, field: f, transformationType: "IDENTITY", transformationDescription: null })) },
+  });
+  const graph = fromColumnLineage({
+    graph: [field("a", "x"), field("a", "y"), field("b", "x", [["a", "x"]]), field("c", "z", [["b", "x"]]), field("c", "w", [["a", "y"]])],
+  } as unknown as LineageGraph);
+
+  it("lights up all that a column is made from and all that is made from it", () => {
+    const { columns, edges } = pathThrough(graph, JSON.stringify(["n", "b", "x"]));
+    expect([...columns].map((id) => (JSON.parse(id) as string[]).slice(1).join(".")).toSorted()).toEqual(["a.x", "b.x", "c.z"]);
+    expect(edges.size).toBe(2);
+  });
+
+  it("leaves the other columns of the same datasets alone", () => {
+    expect(pathThrough(graph, JSON.stringify(["n", "a", "y"])).columns.has(JSON.stringify(["n", "b", "x"]))).toBe(false);
+  });
+});
+
+describe("records", () => {
+  const record = (offset: number, parents: object[] = [], more: object = {}): never =>
+    ({ topic: "t", partition: 0, offset, unlisted: 0, truncated: false, state: "found", parents, ...more }) as never;
+
+  it("become a graph in which a record that is met twice stands once", () => {
+    const source = record(0);
+    const graph = recordGraph(record(3, [record(1, [source]), record(2, [source])]), "parents");
+    expect(graph.nodes.map((node) => node.id).toSorted()).toEqual(["t/0@0", "t/0@1", "t/0@2", "t/0@3"]);
+    expect(graph.edges).toContainEqual({ from: "t/0@0", to: "t/0@2" });
+    expect(graph.edges).toHaveLength(4);
+  });
+
+  it("count those that have more than is followed", () => {
+    expect(recordGraph(record(3, [record(1, [], { truncated: true }), record(2, [], { unlisted: 9 })]), "parents").cut).toBe(2);
+  });
+
+  it("tell values that are no text as bytes", () => {
+    expect(valueText({ base64: "AAEC" })).toBe("3 bytes, base64 AAEC");
+    expect([valueText(null), valueText("x"), valueText(undefined)]).toEqual(["null", "x", ""]);
+  });
+});
+
+describe("the view", () => {
+  const screen = { width: 800, height: 600 };
+
+  it("fits a drawing, and never larger than life", () => {
+    expect(fit({ width: 100, height: 100 }, screen).scale).toBe(1);
+    const small = fit({ width: 8000, height: 100 }, screen);
+    expect(holds(seen(small, screen, 0), { x: 0, y: 0, width: 8000, height: 100 })).toBe(true);
+  });
+
+  it("keeps what is under the pointer there while it zooms", () => {
+    const before = { x: 10, y: 20, scale: 0.5 };
+    const after = zoomAt(before, 1.6, 300, 200);
+    expect((300 - after.x) / after.scale).toBeCloseTo((300 - before.x) / before.scale);
+    expect(zoomAt(before, 1000, 0, 0).scale).toBe(2);
+  });
+
+  it("leads the arrow keys along lines", () => {
+    const box = (id: string): { id: string; width: number; height: number } => ({ id, width: 50, height: 20 });
+    const drawn = layout(["a", "b", "c"].map(box), [{ from: "a", to: "b" }, { from: "a", to: "c" }]);
+    expect(neighbour(drawn, "b", "ArrowLeft")).toBe("a");
+    expect(["b", "c"]).toContain(neighbour(drawn, "a", "ArrowRight"));
+    expect([neighbour(drawn, "b", "ArrowDown"), neighbour(drawn, "b", "ArrowUp")]).toContain("c");
+    expect(neighbour(drawn, "a", "ArrowLeft")).toBeNull();
+  });
+});

@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import type { DatasetVersion, JobVersion, Run } from "../src/api/shapes.ts";
+import { parseAddress } from "../src/model/address.ts";
+import { pretty, shortened, visible } from "../src/model/names.ts";
+import { readPath, to } from "../src/model/route.ts";
+import { compareVersions, errorOf, lanesOf, qualityOf, schemaChange, spansOf } from "../src/model/runs.ts";
+import { compact, niceTicks } from "../src/model/scale.ts";
+import { ago, count, duration, freshness, percent, shortDuration } from "../src/model/time.ts";
+
+describe("addresses of records", () => {
+  it("are read as the command line reads them", () => {
+    expect(parseAddress(" visits-reduced/1@42 ")).toEqual({ topic: "visits-reduced", partition: "1", offset: "42" });
+    expect(parseAddress("t/0@9223372036854775807")?.offset).toBe("9223372036854775807");
+  });
+
+  it.each(["", "visits", "visits/0", "visits@1", "visits/0@-1", "vis its/0@1", "../0@1", "t/0@9223372036854775808", "t/99999999999@1"])("are refused where they are none: %s", (text) => {
+    expect(parseAddress(text)).toBeNull();
+  });
+});
+
+describe("addresses of views", () => {
+  it.each([
+    [to.job("kafka://a:1/x", "b.c/d?e#f"), { view: "job", namespace: "kafka://a:1/x", name: "b.c/d?e#f" }],
+    [to.dataset("n", "<img>"), { view: "dataset", namespace: "n", name: "<img>" }],
+    [to.run("r-1"), { view: "run", id: "r-1" }],
+    ["/", { view: "dashboard" }],
+    ["/nowhere", { view: "unknown", path: "/nowhere" }],
+  ])("lead back to what they were made of: %s", (path, route) => {
+    expect(readPath(path)).toEqual(route);
+  });
+
+  it("hold the address of a record as people write it", () => {
+    expect(to.record({ topic: "visits", partition: 0, offset: 17 })).toBe("/record/visits/0@17");
+    expect(readPath("/record/visits/0@17")).toMatchObject({ view: "record", address: { topic: "visits", partition: "0", offset: "17" } });
+    expect(readPath("/record/nonsense")).toMatchObject({ view: "record", address: null, text: "nonsense" });
+  });
+
+  it("survive what is no encoding", () => {
+    expect(readPath("/jobs/%zz/x")).toEqual({ view: "job", namespace: "%zz", name: "x" });
+  });
+});
+
+describe("names", () => {
+  it("hide nothing: marks of direction and controls are written out", () => {
+    expect(visible("a\u202eb\u200fc\u0007")).toBe("a\\u202eb\\u200fc\\u0007");
+    expect(visible("line\nline", true)).toBe("line\nline");
+    expect(visible("שלום <b>")).toBe("שלום <b>");
+  });
+
+  it("are cut in the middle", () => {
+    expect(shortened("abcdefghij", 6)).toBe("abc…ij");
+    expect(shortened("abc", 6)).toBe("abc");
+  });
+
+  it("show JSON with lines, and text as it is", () => {
+    expect(pretty('{"a":1}')).toBe('{\n  "a": 1\n}');
+    expect(pretty("{")).toBe("{");
+  });
+});
+
+describe("times and numbers", () => {
+  const now = Date.parse("2026-01-02T00:00:00Z");
+
+  it("are told in at most two units", () => {
+    expect([120, 4200, 61_000, 3_600_000, 93_784_000, null].map((ms) => duration(ms))).toEqual(["120 ms", "4.2 s", "1 min 1 s", "1 h", "1 d 2 h", "–"]);
+    expect([500, 90_000, 150_000, 10_800_000].map(shortDuration)).toEqual(["500 ms", "90 s", "2.5 min", "3 h"]);
+  });
+
+  it("tell how long ago", () => {
+    expect(ago("2026-01-01T23:56:00Z", now)).toBe("4 min ago");
+    expect(ago("2026-01-02T02:00:00Z", now)).toBe("in 2 h");
+    expect(ago(null, now)).toBe("never");
+  });
+
+  it("have three shades of freshness, and say when nothing is known", () => {
+    expect(["2026-01-01T23:30:00Z", "2026-01-01T10:00:00Z", "2025-12-30T00:00:00Z", null].map((at) => freshness(at, now))).toEqual(["fresh", "ageing", "stale", "unknown"]);
+  });
+
+  it("are short on axes", () => {
+    expect([950, 1234, 3_400_000, 0.5].map(compact)).toEqual(["950", "1.23k", "3.4M", "0.5"]);
+    expect(niceTicks(0, 97, 4)).toEqual([0, 50]);
+    expect(niceTicks(3, 3, 4)).toEqual([3]);
+    expect([count(1234567), percent(0.987), percent(1), percent(null)]).toEqual(["1,234,567", "98.7 %", "100 %", "–"]);
+  });
+});
+
+describe("runs", () => {
+  const run = (more: object): Run => ({ id: "r", state: "COMPLETED", createdAt: "2026-01-01T00:00:00Z", updatedAt: "2026-01-01T00:00:00Z", startedAt: null, endedAt: null, facets: {}, ...more }) as unknown as Run;
+
+  it("that overlap stand in lanes of their own, and one that runs reaches to now", () => {
+    const now = Date.parse("2026-01-01T03:00:00Z");
+    const spans = spansOf(
+      [
+        run({ id: "c", startedAt: "2026-01-01T02:00:00Z", state: "RUNNING" }),
+        run({ id: "a", startedAt: "2026-01-01T00:00:00Z", endedAt: "2026-01-01T01:00:00Z" }),
+        run({ id: "b", startedAt: "2026-01-01T00:30:00Z", endedAt: "2026-01-01T02:30:00Z" }),
+      ],
+      now,
+    );
+    expect(spans.map((span) => span.run.id)).toEqual(["a", "b", "c"]);
+    expect(spans.at(-1)?.to).toBe(now);
+    expect(lanesOf(spans)).toEqual([0, 1, 0]);
+  });
+
+  it("tell their error, if what they sent is one", () => {
+    expect(errorOf(run({ facets: { errorMessage: { message: "no", stackTrace: "at x" } } }))).toEqual({ message: "no", language: null, stack: "at x" });
+    expect(errorOf(run({ facets: { errorMessage: { message: 7 } } }))).toBeNull();
+  });
+
+  it("make versions that can be held against each other", () => {
+    const version = (location: string, facets: object): JobVersion =>
+      ({ createdAt: "x", location, inputs: [{ namespace: "n", name: "a" }], outputs: [], latestRun: { id: "r", state: "COMPLETED", facets } }) as unknown as JobVersion;
+    const rows = compareVersions(version("v1", { sql: { _producer: "p", query: "1" } }), version("v2", { sql: { query: "1" } }));
+    expect(rows.filter((row) => !row.same).map((row) => row.what)).toEqual(["location"]);
+    expect(schemaChange([{ name: "a" }, { name: "b" }], [{ name: "b" }, { name: "c" }])).toEqual({ added: ["c"], removed: ["a"] });
+  });
+
+  it("leave quality behind in versions of datasets", () => {
+    const version = (createdAt: string, facets: object): DatasetVersion => ({ createdAt, version: createdAt, facets }) as unknown as DatasetVersion;
+    const points = qualityOf([
+      version("2026-01-02T00:00:00Z", { dataQualityMetrics: { rowCount: 5, columnMetrics: { a: { nullCount: 2 }, b: null } } }),
+      version("2026-01-01T00:00:00Z", { dataQualityAssertions: { assertions: [{ assertion: "not_null", success: false, column: "a" }, { assertion: "x", success: true }] } }),
+      version("2026-01-03T00:00:00Z", {}),
+    ]);
+    expect(points.map((point) => [point.rowCount, point.nulls, point.passed, point.failed])).toEqual([
+      [null, {}, 1, [{ assertion: "not_null", column: "a" }]],
+      [5, { a: 2 }, 0, []],
+    ]);
+  });
+});
