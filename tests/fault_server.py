@@ -89,11 +89,16 @@ def drip(connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
-def endless(connection: socket.socket) -> None:
-    """A gigabyte, if somebody takes it."""
-    connection.sendall(b"HTTP/1.1 500 X\r\nContent-Length: 1073741824\r\n\r\n")
-    for _ in range(1024):
-        connection.sendall(b"x" * 1024 * 1024)
+class Endless:
+    """A gigabyte, if somebody takes it; counts what was taken."""
+
+    megabytes = 0
+
+    def __call__(self, connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 500 X\r\nContent-Length: 1073741824\r\n\r\n")
+        for _ in range(1024):
+            connection.sendall(b"x" * 1024 * 1024)
+            self.megabytes += 1
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ import pytest
 from tests.catalog_support import Catalog, bearer, fresh_database, guarded, running
 from tests.fault_server import (
     Answer,
+    Endless,
     drip,
-    endless,
     garbage,
     hang,
     serving,
@@ -31,7 +31,7 @@ OK = status(201)
 
 
 def settings_for(url: str, home: Path, **lineage: Any) -> Settings:
-    quick = {"most_backoff_seconds": 0.2, "request_seconds": 1.0, "close_seconds": 3.0, **lineage}
+    quick = {"most_backoff_seconds": 0.2, "request_seconds": 20.0, "close_seconds": 20.0, **lineage}
     return load(home=home, catalog={"url": url, "api_key": "hw_secretkey"}, lineage=quick)
 
 
@@ -69,25 +69,37 @@ def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
         [garbage] * 2,
         [hang],
         [drip],
-        [endless],
     ],
-    ids=["500", "503", "429", "redirect", "401-404", "garbage", "hang", "drip", "gigabyte"],
+    ids=["500", "503", "429", "redirect", "401-404", "garbage", "hang", "drip"],
 )
 def test_a_catalog_in_trouble_neither_holds_up_nor_loses(
     trouble: list[Answer], tmp_path: Path
 ) -> None:
     with serving(*trouble, OK) as server:
-        emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=0.7))
+        seconds = 0.7 if trouble[0] in (hang, drip) else 20.0
+        emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=seconds))
         for number in range(3):
             emitter.emit(event(number))
         wait_until(lambda: emitter.counts.sender.delivered == 3)
         assert emitter.close()
-        assert emitter.counts.sender.failed_tries == len(trouble)
+        # On a busy machine a good answer may be late, too.
+        assert emitter.counts.sender.failed_tries >= len(trouble)
     told = numbers(server.events)
     # What was tried again came more than once; the order is the same.
     assert list(dict.fromkeys(told)) == [0, 1, 2]
     assert all("Authorization: Bearer hw_secretkey" in head for head in server.heads)
     assert not list((tmp_path / "spool").glob("*/*"))
+
+
+def test_of_a_long_answer_only_the_beginning_is_read(tmp_path: Path) -> None:
+    endless = Endless()
+    with serving(endless, OK) as server:
+        emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=20))
+        emitter.emit(event(0))
+        wait_until(lambda: emitter.counts.sender.delivered == 1)
+        assert emitter.close()
+    # Some megabytes fit into the buffers between the two.
+    assert endless.megabytes < 64
 
 
 @pytest.mark.parametrize("code", [400, 413, 422])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -45,7 +47,7 @@ class ArticleFiles:
             "enforceSchema": "false",
         }
         try:
-            read = spark.read.schema(text).options(**options).csv(path)
+            read = spark.read.schema(text).options(**options).csv(_located(path))
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise InputError(
@@ -94,6 +96,12 @@ class ArticleFiles:
         """Of what was read; known once the articles are written."""
         found = self._observation.get
         return Counts(found["read"], found["rejected"])
+
+
+def _located(path: str) -> str:
+    """Files that lie here by their whole path: Java may stand in another folder."""
+    here = str(Path(path).absolute())
+    return f"file://{here}" if "://" not in path and glob.glob(here) else path
 
 
 def _reason() -> Column:

@@ -25,8 +25,22 @@ from headwater.settings import Settings
 # Takes what Spark tells of a micro-batch that is done: the JSON of its progress event.
 OnBatch = Callable[[Mapping[str, Any]], None]
 
+
+class Unhurried:
+    """Takes micro-batches, and need not hear of one in the moment it is done: each look at a query
+    costs a few calls to the JVM."""
+
+    def __init__(self, take: OnBatch) -> None:
+        self._take = take
+
+    def __call__(self, progress: Mapping[str, Any]) -> None:
+        self._take(progress)
+
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _POLL_SECONDS = 0.2
+# Far below what Spark remembers: a hundred micro-batches.
+_UNHURRIED_SECONDS = 1.0
 # What Spark puts around the reason.
 _FRAME = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", re.DOTALL)
 
@@ -86,7 +100,7 @@ def run_until_stopped(
             if stop.requested:
                 _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
             told.look_at(query, now=True)
-            batches.look_at(query)
+            batches.look_at(query, now=True)
         failure = query.exception()
         if failure is not None:
             raise failure
@@ -107,11 +121,16 @@ class Batches:
 
     def __init__(self, hand_on: OnBatch | None) -> None:
         self._hand_on = hand_on
+        self._pause = _UNHURRIED_SECONDS if isinstance(hand_on, Unhurried) else 0.0
+        self._looked_at = 0.0
         self._newest = -1
 
-    def look_at(self, query: StreamingQuery) -> None:
+    def look_at(self, query: StreamingQuery, *, now: bool = False) -> None:
         if self._hand_on is None:
             return
+        if not now and time.monotonic() - self._looked_at < self._pause:
+            return
+        self._looked_at = time.monotonic()
         java: Any = query._jsq  # noqa: SLF001
         last = java.lastProgress()
         if last is None or last.batchId() <= self._newest:

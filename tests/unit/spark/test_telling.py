@@ -102,6 +102,17 @@ def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
     assert progress["lag"] == 5
 
 
+def test_what_was_told_already_is_not_told_again(settings: Settings, tmp_path: Path) -> None:
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}))
+        wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
+
+    *_, running, end = tell(settings, tmp_path, body)
+    assert "headwater_offsets" in running["run"]["facets"]
+    assert "headwater_offsets" not in end["run"]["facets"]
+    assert end["run"]["facets"]["headwater_progress"]["rowsIn"] == 3
+
+
 def test_the_end_is_what_it_was(settings: Settings, tmp_path: Path) -> None:
     def fail(on_batch: Any) -> None:
         raise ValueError("broken")

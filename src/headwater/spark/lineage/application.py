@@ -57,6 +57,8 @@ class ApplicationLineage:
         if "event" not in told:
             self._found[execution] = told
             self._renaming.learn(told)
+            if told["state"] == "START":
+                self._tell_of_begin({}, told)
             return
         found, event = self._found.get(execution, {}), told["event"]
         if event["job"]["facets"].get("jobType", {}).get("jobType") == "APPLICATION":

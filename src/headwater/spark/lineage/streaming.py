@@ -31,7 +31,7 @@ from headwater.openlineage.run import LineageRun
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.quality import Quality
 from headwater.settings import Settings
-from headwater.spark.lifecycle import OnBatch, StopSignal
+from headwater.spark.lifecycle import OnBatch, StopSignal, Unhurried
 from headwater.spark.lineage.description import Description, describe, with_facets
 from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.sources import topic_dataset
@@ -200,7 +200,8 @@ class StreamTeller:
             if on_batch is not None:
                 on_batch(progress)
 
-        return take
+        hurried = on_batch is not None and not isinstance(on_batch, Unhurried)
+        return take if hurried else Unhurried(take)
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """A micro-batch that is done; never raises."""

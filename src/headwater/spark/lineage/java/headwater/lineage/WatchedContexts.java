@@ -29,7 +29,7 @@ final class WatchedContexts extends ContextFactory {
   public Optional<ExecutionContext> createSparkSQLExecutionContext(long execution) {
     return executions.isToBeSpared(execution)
         ? Optional.empty()
-        : super.createSparkSQLExecutionContext(execution);
+        : super.createSparkSQLExecutionContext(execution).map(EndOnly::new);
   }
 
   @Override
@@ -37,6 +37,6 @@ final class WatchedContexts extends ContextFactory {
       SparkListenerSQLExecutionEnd end) {
     return executions.isToBeSpared(end)
         ? Optional.empty()
-        : super.createSparkSQLExecutionContext(end);
+        : super.createSparkSQLExecutionContext(end).map(EndOnly::new);
   }
 }
