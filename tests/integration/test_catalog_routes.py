@@ -31,8 +31,8 @@ from headwater.testing.fixtures import local_settings
 NDJSON = {"Content-Type": "application/x-ndjson"}
 SCHEMA = "headwater/catalog/facets/OffsetRangesRunFacet.json"
 
-# Every curl line of the seed, as it is written there.
-SEED = """
+# As users of Marquez write them.
+LINES = """
 curl http://localhost:5000/api/v1/health
 curl -X PUT http://localhost:5000/api/v1/namespaces/neuronews -H "Content-Type: application/json" \
  -d '{"name": "neuronews", "description": "NeuroNews pipeline"}'
@@ -45,7 +45,7 @@ curl http://localhost:5000/api/v1/jobs/runs
 """
 
 
-@pytest.mark.parametrize("line", [line for line in SEED.splitlines() if line.startswith("curl")])
+@pytest.mark.parametrize("line", [line for line in LINES.splitlines() if line.startswith("curl")])
 def test_every_curl_line_of_the_seed_works_as_written(catalog: Catalog, line: str) -> None:
     identifier = {"namespace": "iceberg", "name": "demo.news.articles_raw", "type": "TABLE"}
     output = dataset("/warehouse/news", symlinks={"identifiers": [identifier]})

@@ -35,7 +35,7 @@ TABLE = "demo.cluster.articles_raw"
 START_SECONDS = 60
 NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
 
-# A job of a user's, with the seed's import line.
+# A job of a user's, with the import line of the examples.
 OWN_JOB = """
 import json
 from jobs.spark.openlineage_config import add_lineage_metadata, create_spark_session_with_lineage

@@ -40,7 +40,7 @@ COLUMNS: Mapping[str, str] = {
     "value_bytes": "binary",
 }
 PARTITIONED_BY = ("year", "month", "day", "hour")
-SEED_COLUMNS = tuple(COLUMNS)[:7]
+SHOWN_COLUMNS = tuple(COLUMNS)[:7]
 
 # The record's value as Kafka holds it, in Spark's SQL.
 VALUE_SQL = "coalesce(value_bytes, cast(value AS binary))"

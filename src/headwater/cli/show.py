@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from headwater.archive.contract import SEED_COLUMNS
+from headwater.archive.contract import SHOWN_COLUMNS
 from headwater.cli.frame import messages, reading_progress, with_settings
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
@@ -56,7 +56,7 @@ def read_table(
         (record.value, record.address.partition, record.address.offset, *hour)
         for record, hour in archive.rows()
     )
-    _print(SEED_COLUMNS, rows, limit, as_json)
+    _print(SHOWN_COLUMNS, rows, limit, as_json)
 
 
 @click.command("read-topic")

@@ -39,7 +39,7 @@ class Target:
     # The output first; rows name the one that they go to.
     topics: tuple[str, ...]
     trigger: Mapping[str, Any]
-    # The order of the stamp's headers; the seed's two jobs differ in it.
+    # The order of the stamp's headers; the two shipped jobs differ in it.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
     # Where records go that Kafka refuses for what they are; without it they stop the job.
     failures_topic: str | None = None

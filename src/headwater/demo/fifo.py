@@ -32,7 +32,7 @@ _SHOWN = 4
 
 
 def tell(story: Story) -> None:
-    """The seed's scenario, on the local broker or the user's own."""
+    """The scenario, on the local broker or the user's own."""
     settings = story.settings
     story.title("FIFO: visits keep their order on the way to Kafka, in three modes")
     start_broker(story)

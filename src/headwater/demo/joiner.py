@@ -93,7 +93,7 @@ class _Telling:
 
 
 def tell(story: Story) -> None:
-    """The seed's scenario, on the local broker or the user's own."""
+    """The scenario, on the local broker or the user's own."""
     story.title("Joiner: visits with the ads of their page, shown within two minutes")
     start_broker(story)
     telling = _Telling(story)

@@ -54,7 +54,7 @@ class _Catalog:
 
 
 def tell(story: Story) -> None:
-    """The seed's six steps, on the local services or the user's own."""
+    """Six steps, on the local services or the user's own."""
     story.title("Lakehouse: Spark jobs write an Iceberg table, and the catalog knows from what")
     _start_services(story)
     catalog = _Catalog(story)

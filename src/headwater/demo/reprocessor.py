@@ -36,7 +36,7 @@ _RANGE = ("--input-topic", _CLICKS, "--output-topic", _CONVERTED)
 
 
 def tell(story: Story) -> None:
-    """The seed's scenario, on the local broker or the user's own."""
+    """The scenario, on the local broker or the user's own."""
     story.title("Reprocessor: archived records go through the same logic again, without duplicates")
     start_broker(story)
     settings = story.settings

@@ -27,7 +27,7 @@ _REDUCED = "visits-reduced"
 
 
 def tell(story: Story) -> None:
-    """The seed's scenario, on the local broker or the user's own."""
+    """The scenario, on the local broker or the user's own."""
     settings = story.settings
     story.title("Tracker: every record says which job, version and micro-batch made it, from what")
     start_broker(story)

@@ -1,4 +1,4 @@
-"""News articles in the shape of seed 003, their text put together from a small word list."""
+"""News articles, their text put together from a small word list."""
 
 from __future__ import annotations
 

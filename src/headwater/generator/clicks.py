@@ -1,7 +1,7 @@
-"""Clicks in the shape of seed 004: one a minute, one visit after the other.
+"""Clicks: one a minute, one visit after the other.
 
-Event times have no zone, as in the seed. Nothing jumps back, so that a late click is one that
-was asked for.
+Event times have no zone, as many trackers send them. Nothing jumps back, so that a late click is
+one that was asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwater.generator.site import PAGES
 
 FIELDS = ("event_id", "visit_id", "event_time", "page")
 
-_START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - the seed's times name no zone
+_START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - times of clicks name no zone
 _FEWEST_CLICKS, _MOST_CLICKS = 3, 12
 # The calendar ends with the year 9999, an endless stream does not: after a century of clicks
 # (52 million of them) time begins anew.

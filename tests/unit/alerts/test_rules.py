@@ -9,7 +9,7 @@ import pytest
 from headwater.alerts.rules import MOST_BYTES, MOST_RULES, parse_duration, parse_rules, read_rules
 from headwater.errors import AlertRulesError
 
-SEED = b"""
+RULES = b"""
 # Example alerting configuration
 alerts:
   - name: lineage_job_failure
@@ -31,7 +31,7 @@ def rules_of(text: str) -> list[str]:
 
 
 def test_the_plainest_file_is_enough() -> None:
-    first, second, third = parse_rules(SEED, "rules.yml")
+    first, second, third = parse_rules(RULES, "rules.yml")
     assert first.name == "lineage_job_failure"
     assert first.condition.text == "job_run.state == 'FAILED'"
     assert first.channels == ("slack_data_team",)
