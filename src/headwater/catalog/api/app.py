@@ -28,8 +28,8 @@ from headwater.catalog.api.guard import Guard, authorise
 from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
-from headwater.catalog.api.version import VERSION
 from headwater.catalog.api.wire import Wire
+from headwater.catalog.version import VERSION
 from headwater.settings import Settings
 
 _ERRORS: dict[int | str, dict[str, Any]] = {

@@ -13,10 +13,10 @@ from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import Limit, NameInPath, Offset
 from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import Service, service_of
-from headwater.catalog.api.version import VERSION
 from headwater.catalog.store import catalogue, edits
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
+from headwater.catalog.version import VERSION
 from headwater.errors import HeadwaterError
 
 router = APIRouter(prefix="/api/v1", tags=["catalog"])

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.catalog.api.service import Service
 from headwater.catalog.api.unchanged import Unchanged
-from headwater.catalog.api.version import VERSION
+from headwater.catalog.version import VERSION
 from headwater.errors import HeadwaterError
 
 _COUNTS = """

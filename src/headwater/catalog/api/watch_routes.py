@@ -10,13 +10,13 @@ from fastapi.responses import Response
 
 from headwater.catalog.api import watch_shapes
 from headwater.catalog.api.answers import list_response
-from headwater.catalog.api.figures import now_json
 from headwater.catalog.api.params import Limit
 from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import incidents, points
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
+from headwater.catalog.watch.figures import now_json
 from headwater.metrics.service import CONTENT_TYPE, exposition
 
 router = APIRouter(prefix="/api/v1", tags=["metrics and alerts"])

@@ -17,16 +17,16 @@ from uuid import UUID
 from headwater.alerts.channels import read_channels, undefined
 from headwater.alerts.names import Scope
 from headwater.alerts.rules import Rule, read_rules
-from headwater.catalog.api.evaluating import Evaluator
-from headwater.catalog.api.figures import Figures
-from headwater.catalog.api.posting import Postman
-from headwater.catalog.api.telling import Teller
-from headwater.catalog.api.touched import Touched
 from headwater.catalog.ingest import Projection
 from headwater.catalog.store import facts, outbox, points
 from headwater.catalog.store.leader import Leadership, tell_leader
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json
+from headwater.catalog.watch.evaluating import Evaluator
+from headwater.catalog.watch.figures import Figures
+from headwater.catalog.watch.posting import Postman
+from headwater.catalog.watch.telling import Teller
+from headwater.catalog.watch.touched import Touched
 from headwater.errors import AlertRulesError, DatabaseUnavailableError, UnavailableError
 from headwater.settings.alerts import AlertsSettings
 

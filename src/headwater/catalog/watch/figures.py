@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from headwater.catalog.api.version import VERSION
 from headwater.catalog.store import incidents, measures, points
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json, instant
+from headwater.catalog.version import VERSION
 from headwater.errors import UnavailableError
 from headwater.metrics.measures import Measures, Pace
 from headwater.metrics.service import ServiceFigures

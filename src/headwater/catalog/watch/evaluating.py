@@ -17,10 +17,10 @@ from headwater.alerts.conditions import Truth, Verdict
 from headwater.alerts.names import Scope
 from headwater.alerts.rules import Rule
 from headwater.alerts.state import Change, State, Tracked
-from headwater.catalog.api.telling import Happening, Teller
 from headwater.catalog.store import facts, incidents
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.values import Json, Row
+from headwater.catalog.watch.telling import Happening, Teller
 
 _LOG = logging.getLogger("headwater.alerts")
 
