@@ -48,13 +48,13 @@ from headwater.spark import (
     run_until_stopped,
 )
 from headwater.spark.lineage.streaming import (
-    StreamQuery,
     counted,
     is_finite,
     table_output,
     tell_of_query,
     topic_outputs,
 )
+from headwater.spark.lineage.teller import StreamQuery
 from headwater.tables.column import Maker
 from headwater.tables.contract import TableFormat
 from headwater.tables.registry import register

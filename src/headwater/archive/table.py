@@ -27,8 +27,9 @@ from headwater.archive.contract import (
     TOPIC_PROPERTY,
 )
 from headwater.deltafiles.intervals import Intervals
-from headwater.deltafiles.writing import configured, location, sql_name
+from headwater.deltafiles.names import location, sql_name
 from headwater.errors import ArchiveError
+from headwater.sparkconf import configured
 
 _WRITING = {
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),

@@ -23,13 +23,13 @@ from pyspark.sql import functions as F
 from headwater.bench.copying import Timing, cpu_seconds, new_topic
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
 from headwater.deadletter import dead_letter_topic
-from headwater.deltafiles.writing import configured
 from headwater.enrichment import JoinRule
 from headwater.enrichment.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.pipeline import LineageJob
 from headwater.services import up
 from headwater.settings import Settings
+from headwater.sparkconf import configured
 from headwater.trace.fate import LATE_SUFFIX
 
 _RECORDS = 200_000

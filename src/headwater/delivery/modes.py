@@ -24,7 +24,8 @@ from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.settings import Settings
 from headwater.spark import OnBatch, StopSignal, run_until_stopped
-from headwater.spark.lineage.streaming import StreamQuery, tell_of_query
+from headwater.spark.lineage.streaming import tell_of_query
+from headwater.spark.lineage.teller import StreamQuery
 
 Say = Callable[[str], None]
 

@@ -1,6 +1,6 @@
 """What the index of edges and the archive have in common: Delta tables whose rows have addresses.
 
-`open_table`, `intervals` and `pruning` are for readers, without a JVM; `writing` is for Spark."""
+`open_table`, `intervals` and `pruning` are for readers, without a JVM; `names` is for Spark."""
 
 from headwater.errors import MissingPartError
 

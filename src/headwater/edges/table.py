@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater import faultpoints
-from headwater.deltafiles.writing import configured, location, sql_name
+from headwater.deltafiles.names import location, sql_name
 from headwater.edges.contract import (
     COLUMNS,
     FORM,
@@ -36,6 +36,7 @@ from headwater.edges.contract import (
 )
 from headwater.edges.ranges import JOINS, as_rows
 from headwater.errors import LineageIndexError
+from headwater.sparkconf import configured
 
 # Commits of a level that are joined into one of the next: a look-up opens at most so many files
 # a level, and ten thousand batches are four levels.

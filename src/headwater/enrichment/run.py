@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.deltafiles.writing import configured
 from headwater.enrichment.idle import Heartbeats
 from headwater.enrichment.join import enrich
 from headwater.enrichment.lateness import RULE_OF_LATENESS, register_functions
@@ -22,6 +21,7 @@ from headwater.kafka import Topic, describe_topic, ensure_topic
 from headwater.metrics import JoinMetrics
 from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
+from headwater.sparkconf import configured
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
 # On disk and off the heap, so that a long wait costs no garbage collection; with a log of changes,

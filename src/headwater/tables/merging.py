@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from headwater.deltafiles.writing import configured
 from headwater.errors import InputError
+from headwater.sparkconf import configured
 
 _SOURCE = "headwater_merge_source"
 _PLACE = "_headwater_place"

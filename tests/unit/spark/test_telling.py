@@ -15,12 +15,8 @@ from headwater.openlineage import facets, lineage_facet
 from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.settings import Settings, load
 from headwater.spark import StopSignal
-from headwater.spark.lineage.streaming import (
-    StreamQuery,
-    StreamTeller,
-    tell_of_query,
-    topic_outputs,
-)
+from headwater.spark.lineage.streaming import tell_of_query, topic_outputs
+from headwater.spark.lineage.teller import StreamQuery, StreamTeller
 
 
 @pytest.fixture

@@ -27,13 +27,8 @@ from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark.lineage.description import Description, describe_plan
 from headwater.spark.lineage.sources import table_of, topic_dataset
-from headwater.spark.lineage.streaming import (
-    SPEAKING,
-    Say,
-    StreamQuery,
-    StreamTeller,
-    emitter_of,
-)
+from headwater.spark.lineage.streaming import SPEAKING, emitter_of
+from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
 
 _FILE_SINK = re.compile(r"FileSink\[(.+)\]")
 # Triggers after which a query that ended has done what it was asked for.

@@ -1,23 +1,11 @@
-"""Writing Delta tables with Spark: names of tables, and settings for the time of a write."""
+"""Settings of a Spark session, for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-
-def location(path: Path) -> str:
-    """A table's folder as Spark takes it."""
-    # With its scheme: a bare path would be one of the cluster's default file system.
-    return f"file://{path}"
-
-
-def sql_name(path: Path) -> str:
-    """A table's folder as SQL takes it."""
-    return f"delta.`{location(path).replace('`', '``')}`"
 
 
 @contextmanager

@@ -1,0 +1,265 @@
+"""What is told of a streaming query, and when: the events of one run.
+
+START comes with inputs, outputs and columns before the first batch; RUNNING at an interval, with
+the records that were read and written since, and at once when there is a new input or output; in
+the end COMPLETE, ABORT (it was stopped) or FAIL. All of it is told from a thread of its own: a
+micro-batch costs only the adding up of what Spark says of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+import pyspark
+from pyspark.sql import DataFrame
+
+from headwater.openlineage import facets
+from headwater.openlineage.emitter import Emitter
+from headwater.openlineage.events import VERSION, Dataset, instant, kafka_topic, name_of
+from headwater.openlineage.open_runs import OpenRun, OpenRunNote
+from headwater.openlineage.progress import Ranges, Roles, StreamProgress
+from headwater.openlineage.run import LineageRun
+from headwater.quality import Quality
+from headwater.settings import Settings
+from headwater.spark.lifecycle import OnBatch, Unhurried
+from headwater.spark.lineage.description import Description, with_facets
+from headwater.spark.lineage.measures import Measures
+
+Say = Callable[[str], None]
+
+# Topic, partition, first and last offset.
+Gap = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True)
+class StreamQuery:
+    """What is told of a query besides its progress."""
+
+    job_name: str
+    job_version: str | None
+    checkpoint: Path | str | None
+    # Rows whose columns are followed to the inputs; None where the plan is known otherwise.
+    rows: DataFrame | None
+    # The first has the columns of the rows.
+    outputs: Sequence[Dataset]
+    roles: Roles = field(default_factory=Roles)
+    # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
+    finite: bool = False
+    # Records that were gone before they could be read; the job adds to them while it runs.
+    gaps: list[Gap] = field(default_factory=list)
+    # Columns that are written. Default: all.
+    columns: Sequence[str] | None = None
+    # Columns whose parts are not told of.
+    whole: Sequence[str] = ()
+    # What measures the rows.
+    quality: Sequence[Quality] = ()
+
+
+P = ParamSpec("P")
+
+
+def _harmless(
+    method: Callable[Concatenate[StreamTeller, P], None],
+) -> Callable[Concatenate[StreamTeller, P], None]:
+    """Whatever goes wrong with lineage, the query does not hear of it."""
+
+    @functools.wraps(method)
+    def call(self: StreamTeller, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:
+            self.say(f"the lineage of this run is not whole: {type(error).__name__}: {error}")
+
+    return call
+
+
+class StreamTeller:
+    """Tells the events of one run of a streaming query."""
+
+    def __init__(
+        self,
+        query: StreamQuery,
+        run_id: str,
+        settings: Settings,
+        emitter: Emitter,
+        found: Description,
+        say: Say = lambda line: None,
+    ) -> None:
+        self.say = say
+        self._query = query
+        self._settings = settings
+        self._emitter = emitter
+        self._found = found
+        self._run = LineageRun.from_settings(
+            settings, emitter.emit, query.job_name, run_id, tell=say
+        )
+        output = name_of(query.outputs[0]) if query.outputs else None
+        self.measures = Measures(self._run, query.quality, output, settings, say)
+        self._progress = StreamProgress(query.roles)
+        self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
+        self._access = threading.Lock()
+        self._over = threading.Event()
+        self._news = threading.Event()
+        self._thread = threading.Thread(target=self._tell_on, name="lineage-run", daemon=True)
+        self._note = (
+            OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
+        )
+
+    @_harmless
+    def start(self) -> None:
+        """Tell of the start, and of the end of a run that was killed."""
+        run, interval = self._run, self._settings.lineage.interval_seconds
+        self._end_killed_run()
+        run.add_job_facet("jobType", facets.job_type("STREAMING", interval=interval))
+        engine = facets.processing_engine("spark", pyspark.__version__, VERSION)
+        run.add_run_facet("processing_engine", engine)
+        run.add_run_facet("headwater_job", self._job_facet())
+        self._add_gaps(self._settings.bootstrap_servers)
+        run.start(self._found.inputs, self._outputs())
+        if self._note is not None:
+            at = instant(datetime.now(UTC))
+            self._note.write(OpenRun(run.run_id, run.job_namespace, run.job_name, at))
+        self._thread.start()
+
+    def behind(self, on_batch: OnBatch | None) -> OnBatch:
+        """Takes every micro-batch first, and hands it on."""
+
+        def take(progress: Mapping[str, Any]) -> None:
+            self.add(progress)
+            if on_batch is not None:
+                on_batch(progress)
+
+        hurried = on_batch is not None and not isinstance(on_batch, Unhurried)
+        return take if hurried else Unhurried(take)
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """A micro-batch that is done; never raises."""
+        try:
+            with self._access:
+                self._progress.add(progress)
+                seen = self._progress.topics_read | self._progress.topics_written
+            self.measures.add(progress)
+            if not seen <= self._topics:
+                self._news.set()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # Another form of progress than this Spark's.
+            return
+
+    @_harmless
+    def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
+        """Tell of the end, deliver what can be delivered, within its bound."""
+        self._over.set()
+        self._news.set()
+        if self._thread.is_alive():
+            self._thread.join(self._settings.lineage.emit_seconds)
+        self.measures.end(error)
+        self._add_progress()
+        if stopped:
+            self._run.abort()
+        elif error is not None:
+            self._run.fail(error)
+        else:
+            self._run.complete()
+        if self._note is not None:
+            self._note.clear()
+        self._emitter.close()
+
+    @_harmless
+    def _tell_on(self) -> None:
+        interval = self._settings.lineage.interval_seconds
+        while not self._over.is_set():
+            self._news.wait(interval)
+            self._news.clear()
+            if not self._over.is_set():
+                self._add_progress()
+                self.measures.tell()
+                self._run.running()
+
+    def _add_progress(self) -> None:
+        """Put what is known of the batches onto the next event."""
+        servers = self._settings.bootstrap_servers
+        self._add_gaps(servers)
+        with self._access:
+            progress = self._progress
+            read, written = progress.take_ranges()
+            counts, batch = progress.counts(), progress.batch
+            rows_in, rows_out = dict(progress.rows_in), dict(progress.rows_out)
+            told = progress.batches > 0
+            self._topics |= rows_in.keys() | rows_out.keys()
+        if not told:
+            return
+        run = self._run
+        run.add_run_facet("headwater_progress", facets.own("ProgressRunFacet", "1-0-0", **counts))
+        if read or written:
+            ranges = facets.offset_ranges(
+                batch,
+                _listed(read, servers),
+                _listed(written, servers),
+                self._query.job_version,
+            )
+            run.add_run_facet("headwater_offsets", ranges, once=True)
+        for topic, rows in rows_in.items():
+            name = kafka_topic(servers, topic)
+            run.add_input_facet(name, "inputStatistics", facets.input_statistics(rows))
+        for topic, rows in rows_out.items():
+            name = kafka_topic(servers, topic)
+            run.add_output_facet(name, "outputStatistics", facets.output_statistics(rows))
+        if not rows_out and self._query.outputs and "rowsOut" in counts:
+            name = name_of(self._query.outputs[0])
+            size = self.measures.bytes_written()
+            statistics = facets.output_statistics(counts["rowsOut"], size)
+            run.add_output_facet(name, "outputStatistics", statistics)
+
+    def _add_gaps(self, servers: str) -> None:
+        if self._query.gaps:
+            lost = [_range(servers, *gap) for gap in sorted(set(self._query.gaps))]
+            facet = facets.own("GapsRunFacet", "1-0-0", lost=lost)
+            self._run.add_run_facet("headwater_gaps", facet)
+
+    def _outputs(self) -> list[Dataset]:
+        outputs = list(self._query.outputs)
+        if outputs:
+            outputs[0] = with_facets(outputs[0], self._found.output_facets)
+        return outputs
+
+    def _job_facet(self) -> facets.Facet:
+        """What a reader needs to know of the job and of this description of it."""
+        return facets.own(
+            "JobRunFacet",
+            "1-0-0",
+            jobVersion=self._query.job_version,
+            opaqueSteps=list(self._found.opaque) or None,
+            withoutColumns=self._found.trouble,
+        )
+
+    def _end_killed_run(self) -> None:
+        before = self._note.read() if self._note is not None else None
+        if before is None or before.run_id == self._run.run_id:
+            return
+        killed = LineageRun(
+            self._emitter.emit, before.job_namespace, before.job_name, before.run_id
+        )
+        killed.abort(f"its process ended without a word; run {self._run.run_id} goes on")
+        previous = facets.own(
+            "PreviousRunFacet", "1-0-0", runId=before.run_id, startedAt=before.started_at
+        )
+        self._run.add_run_facet("headwater_previous_run", previous)
+
+
+def _listed(ranges: Ranges, servers: str) -> list[dict[str, Any]]:
+    return [
+        _range(servers, topic, partition, first, last)
+        for (topic, partition), (first, last) in sorted(ranges.items())
+    ]
+
+
+def _range(servers: str, topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
+    namespace = kafka_topic(servers, topic).namespace
+    place = {"namespace": namespace, "topic": topic, "partition": partition}
+    return {**place, "first": first, "last": last}
