@@ -180,12 +180,13 @@ def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalo
         connection.execute(
             "INSERT INTO metric_points (at, events, figures) "
             "SELECT date_trunc('minute', now()) - make_interval(mins => n), 2, "
-            '\'{"datasets": 3, "lag": 7}\' FROM generate_series(1, 9000) n'
+            '\'{"datasets": 3, "lag": 7, "stalestSeconds": 60}\' FROM generate_series(1, 9000) n'
         )
     day = catalog.get("/metrics/history?hours=24")["points"]
     assert 1439 <= len(day) <= 1440
     assert day[0]["at"] < day[-1]["at"]
-    assert (day[0]["datasets"], day[0]["lag"], day[0]["events"]) == (3, 7, 2)
+    told = ("datasets", "lag", "events", "stalestSeconds")
+    assert [day[0][name] for name in told] == [3, 7, 2, 60]
     week = catalog.get("/metrics/history?hours=168")["points"]
     assert 1200 < len(week) <= 1440
     assert sum(point["events"] for point in week[:-1]) > 2 * 8000

@@ -76,6 +76,14 @@ class Measures:
             return None
         return int(sum(each.value for each in self.lag)) + (self.lag_of_others or 0)
 
+    @property
+    def stalest_seconds(self) -> float | None:
+        """Of all datasets that were written; None as long as none was."""
+        ages = [each.value for each in self.freshness]
+        if self.stalest_other is not None:
+            ages.append(self.stalest_other)
+        return max(ages, default=None)
+
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None

@@ -1592,6 +1592,8 @@ export interface components {
             runsByState: {
                 [key: string]: number;
             } | null;
+            /** Stalestseconds */
+            stalestSeconds: number | null;
         };
         /** Namespace */
         Namespace: {

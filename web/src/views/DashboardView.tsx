@@ -117,6 +117,7 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
         title="Data freshness"
         value={oldest ? duration(oldest.seconds * 1000) : "–"}
         tone="run"
+        points={series(points, (point) => point.stalestSeconds)}
         about={
           oldest ? (
             <>

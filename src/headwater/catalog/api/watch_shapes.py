@@ -54,6 +54,7 @@ class MetricsPoint(BaseModel):
     runsByState: dict[str, int] | None
     openAlerts: int | None
     lag: int | None
+    stalestSeconds: float | None
 
 
 class MetricsHistory(BaseModel):

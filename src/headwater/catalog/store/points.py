@@ -55,6 +55,7 @@ async def keep_point(
         "runsByState": measures.runs,
         "openAlerts": open_alerts,
         "lag": measures.consumer_lag,
+        "stalestSeconds": measures.stalest_seconds,
     }
     await connection.execute(_KEEP, (minute, events, Jsonb(figures)))
     await connection.execute("DELETE FROM metric_points WHERE at < %s", (minute - KEPT,))
@@ -83,6 +84,7 @@ def _point(row: Json) -> Json:
         "runsByState": figures.get("runsByState"),
         "openAlerts": figures.get("openAlerts"),
         "lag": figures.get("lag"),
+        "stalestSeconds": figures.get("stalestSeconds"),
     }
 
 
