@@ -21,15 +21,17 @@ from headwater.settings import Settings
 def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
-    for names in ([], ["reprocessor", "fifo", "tracker"]):
+    # The second time two of them, the quickest that tell again what they find.
+    for names in ([], ["reprocessor", "tracker"]):
         done = headwater("demo", *names, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         assert re.search(r"All \d+ checks passed", done.stdout)
         assert "job_name:visits_reducer" in done.stdout
         assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
-        for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
-            assert re.search(rf"\d+ records in `{output}`", done.stdout)
-        assert len(re.findall(r"CreateTime:\d{13}  Partition:[01]  ", done.stdout)) == 12
+        if not names:
+            for output in ("visits-individual-send", "visits-batched", "visits-idempotent"):
+                assert re.search(rf"\d+ records in `{output}`", done.stdout)
+            assert len(re.findall(r"CreateTime:\d{13}  Partition:[01]  ", done.stdout)) == 12
         assert re.search(
             r"`visits_converter_reprocessing_job \d+ \d+`: 3 records more", done.stdout
         )

@@ -16,12 +16,14 @@ from urllib.parse import quote
 
 from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
+from headwater.errors import HeadwaterError
 from headwater.generator import KINDS, generate
 from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
-from headwater.openlineage.transport import Answer, CatalogClient
+from headwater.openlineage.transport import CatalogClient
 from headwater.services import up
+from headwater.services.asking import ask
 from headwater.spark import create_session
 
 _TOPIC = KINDS["articles"].topic
@@ -38,17 +40,15 @@ class _Catalog:
 
     def get(self, path: str) -> Any:
         """The JSON of a successful answer; an empty object otherwise."""
-        answer = self._ask("GET", path)
-        return json.loads(answer.text) if answer.status == 200 else {}
+        try:
+            return ask(self._settings, f"/api/v1{path}")
+        except HeadwaterError:
+            return {}
 
     def put(self, path: str, body: Mapping[str, Any]) -> int:
-        return self._ask("PUT", path, json.dumps(body).encode()).status
-
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        # Minutes lie between two questions, longer than a service keeps a connection.
         client = CatalogClient.from_settings(self._settings)
         try:
-            return client.request(method, f"/api/v1{path}", body)
+            return client.request("PUT", f"/api/v1{path}", json.dumps(body).encode()).status
         finally:
             client.close()
 
