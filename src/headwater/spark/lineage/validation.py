@@ -77,11 +77,10 @@ def check_write_arrives(settings: Settings) -> str:
         finish_lineage()
     client = CatalogClient.from_settings(settings)
     try:
-        answer = client.request("GET", f"/api/v1/namespaces/{CHECKS_NAMESPACE}/jobs/{_JOB}")
+        answer = client.request("GET", f"/api/v1/jobs/runs/{run_id}")
     finally:
         client.close()
-    latest = json.loads(answer.text).get("latestRun") if answer.status == 200 else None
-    if latest is None or (latest["id"], latest["state"]) != (run_id, "COMPLETED"):
+    if answer.status != 200 or json.loads(answer.text)["state"] != "COMPLETED":
         raise CheckFailedError(
             f"the catalog at {client.url} has no completed run {run_id} of {_JOB}: {answer.status}",
             hint="`headwater lineage spool status` tells what waits, and why",
