@@ -24,6 +24,7 @@ from tests.catalog_support import (
 from tests.support import Headwater
 
 from headwater.catalog.store.keys import create_key
+from headwater.openlineage.validation import CHECKS_NAMESPACE
 from headwater.settings import Settings
 
 NAMED_IN_DASHBOARDS = (
@@ -173,6 +174,18 @@ def test_totals_do_not_fall_when_retention_removes_runs(
     assert before["lateRecords"] == after["lateRecords"] == 21
     assert before["lineageCoverageRatio"]["records"] == 0.5
     assert after["lineageCoverageRatio"]["records"] == 0.5
+
+
+def test_the_job_by_which_the_doctor_sees_events_arrive_is_no_gap(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    with running(headwater_settings, fresh_database(postgres)) as catalog:
+        catalog.send(
+            run_event(job="whole", inputs=["a"], outputs=["b"]),
+            run_event(job="lineage_arrives", namespace=CHECKS_NAMESPACE),
+        )
+        found = figures(catalog, jobs=1)
+    assert found["lineageCoverageRatio"]["jobs"] == 1
 
 
 def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:
