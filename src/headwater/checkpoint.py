@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.errors import CheckpointError
+from headwater.model import moment
 
 NO_BATCH = -1
-_LATEST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 # Where Headwater keeps, beside Spark's own files, the ends of a query's output topics.
 TAIL_FILE = Path("headwater") / "tail.json"
 
@@ -125,8 +125,7 @@ def read_watermark(checkpoint: Path) -> datetime:
             millis = int(json.loads(_lines(file)[1])["batchWatermarkMs"])
         except (ValueError, KeyError, TypeError, IndexError):
             raise CheckpointError(f"{file} has no watermark", file=str(file)) from None
-    # Spark knows later times than Python.
-    return datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
+    return moment(millis)
 
 
 def _lines(file: Path) -> list[str]:

@@ -24,7 +24,7 @@ from tests.catalog_support import (
 from tests.support import Headwater
 
 from headwater.catalog.store.keys import create_key
-from headwater.openlineage.validation import CHECKS_NAMESPACE
+from headwater.model import CHECKS_NAMESPACE
 from headwater.settings import Settings
 
 NAMED_IN_DASHBOARDS = (

@@ -26,11 +26,11 @@ from typing import Any, Self
 from headwater.enrichment.times import HeartbeatTopic, SideTime, Times
 from headwater.errors import HeadwaterError
 from headwater.kafka import RecordProducer, end_offsets
+from headwater.model import moment
 from headwater.settings import Settings
 
 # Each heartbeat is a micro-batch: no more of them than this.
 _LOOK_EVERY_SECONDS = 1.0
-_LATEST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 class _Quiet:
@@ -175,6 +175,4 @@ class Heartbeats:
 
 
 def _text(millis: int) -> str:
-    # Spark knows later times than Python; one such record must not end the job.
-    at = datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment(millis).isoformat(timespec="milliseconds").replace("+00:00", "Z")

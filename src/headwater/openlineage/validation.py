@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from headwater.errors import HeadwaterError
+from headwater.model import CHECKS_NAMESPACE
 from headwater.openlineage.backlog import refused_path, waiting
 from headwater.openlineage.events import instant, run_event
 from headwater.openlineage.transport import Answer, CatalogClient, Delivered
 from headwater.settings import Settings
 
-CHECKS_NAMESPACE = "headwater-checks"
 _JOB = "lineage_arrives"
 _URL_HINT = "`headwater up catalog`, or set MARQUEZ_URL to the service that is to hear of jobs"
 

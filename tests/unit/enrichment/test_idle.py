@@ -14,6 +14,7 @@ from headwater.enrichment.run import starting_offsets_of
 from headwater.enrichment.times import AD_FIELDS, HeartbeatTopic, Times, event_millis
 from headwater.errors import InputError
 from headwater.kafka import Topic
+from headwater.model import moment
 from headwater.settings import load
 
 NINE = 1_704_099_600_000
@@ -160,6 +161,11 @@ def test_a_quiet_topic_is_never_taken_beyond_the_wall_clock(
 def test_only_what_can_be_joined_has_a_time(value: bytes | None, millis: int | None) -> None:
     found = event_millis(value, AD_FIELDS)
     assert found == (None if millis is None else NINE + millis)
+
+
+def test_a_time_that_python_does_not_know_is_told_as_the_last_that_it_does() -> None:
+    assert moment(NINE).isoformat() == "2024-01-01T09:00:00+00:00"
+    assert moment(10**18).year == 9999
 
 
 def test_heartbeats_of_another_checkpoint_have_other_keys() -> None:

@@ -14,6 +14,7 @@ from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.runs import STATE
 from headwater.catalog.store.values import Row
 from headwater.metrics.measures import RUN_STATES, Measures, Named
+from headwater.model import CHECKS_NAMESPACE
 
 # Complete: what goes in and what comes out are both known. A job that only starts others and says
 # nothing of data itself is no gap in the lineage, and neither is the one by which `doctor` sees
@@ -25,7 +26,7 @@ FROM (
     SELECT j.id, coalesce(bool_or(NOT e.output), false) AS reads,
         coalesce(bool_or(e.output), false) AS writes
     FROM jobs j LEFT JOIN edges e ON e.job_id = j.id
-    WHERE NOT j.hidden AND j.namespace <> 'headwater-checks' GROUP BY j.id
+    WHERE NOT j.hidden AND j.namespace <> %s GROUP BY j.id
 ) each
 WHERE reads OR writes OR NOT EXISTS (SELECT FROM jobs child WHERE child.parent_id = each.id)
 """
@@ -73,7 +74,7 @@ ORDER BY created_at, id
 
 async def take(connection: AsyncConnection[Any], most_named: int, now: datetime) -> Measures:
     """Look at everything once; `most_named` jobs and datasets are told by name."""
-    (jobs,) = await fetch(connection, _JOBS)
+    (jobs,) = await fetch(connection, _JOBS, (CHECKS_NAMESPACE,))
     (datasets,) = await fetch(connection, _DATASETS)
     states = {row["state"]: row["n"] for row in await fetch(connection, _RUNS)}
     (recent,) = await fetch(connection, _RECENT)

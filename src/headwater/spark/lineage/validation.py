@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import CheckFailedError
 from headwater.jvm.jars import locked_jars, missing_jars
+from headwater.model import CHECKS_NAMESPACE
 from headwater.openlineage.transport import CatalogClient
-from headwater.openlineage.validation import CHECKS_NAMESPACE
 from headwater.settings import Settings
 from headwater.spark.lineage.configuration import LISTENER
 from headwater.spark.lineage.session import (
