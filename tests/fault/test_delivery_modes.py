@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
 )
+from pyspark.sql import SparkSession
 
 from headwater import LineageJob
 from headwater.delivery import MODE_NAMES
@@ -55,6 +56,14 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     settings = local_settings(tmp_path_factory.mktemp("own-broker"))
     yield OwnBroker(settings)
     down(settings, wipe=True)
+
+
+@pytest.fixture(autouse=True)
+def none_goes_on(spark: SparkSession) -> Iterator[None]:
+    """A copy that a failed test has left would run into all that come behind it."""
+    yield
+    for query in spark.streams.active:
+        query.stop()
 
 
 def copy(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
@@ -99,7 +108,7 @@ def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thr
 
 
 def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise(
-    own_broker: OwnBroker, spark: object, tmp_path: Path
+    own_broker: OwnBroker, tmp_path: Path
 ) -> None:
     process = own_broker.start()
     settings = own_broker.settings
@@ -151,7 +160,7 @@ def fill_with_one_too_large(settings: Settings, source: str, target: str) -> Non
 
 @pytest.mark.parametrize("mode", MODE_NAMES)
 def test_a_record_that_kafka_refuses_stops_the_job_with_its_address(
-    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, mode: str
+    broker: Settings, make_topic: TopicMaker, tmp_path: Path, mode: str
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     fill_with_one_too_large(broker, source, target)
@@ -169,7 +178,7 @@ def test_a_record_that_kafka_refuses_stops_the_job_with_its_address(
 
 @pytest.mark.parametrize("mode", ["individual", "batched", "idempotent"])
 def test_a_record_that_kafka_refuses_can_be_set_aside_instead(
-    broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, mode: str
+    broker: Settings, make_topic: TopicMaker, tmp_path: Path, mode: str
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     fill_with_one_too_large(broker, source, target)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
-from headwater.errors import InputError, UnsafeDeliveryError
+from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings
 from headwater.spark import OnBatch, StopSignal, run_until_stopped
 from headwater.spark.lineage.streaming import tell_of_query
@@ -46,6 +46,15 @@ _IDEMPOTENT = {
 # At once, on one machine: a task that waits for an acknowledgement takes no core.
 _WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
+# A broker that was killed can know less, or more, of a producer than that producer itself: it then
+# ends the transaction, where one without transactions would go on by itself.
+_TRANSACTION_LOST = (
+    "OutOfOrderSequenceException",
+    "UnknownProducerIdException",
+    "InvalidPidMappingException",
+    "TransactionAbortableException",
+)
+_TRANSACTION_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,18 @@ class Strict(Mode):
             # As long as a task may take. Kafka's own limit is 15 minutes.
             "kafka.transaction.timeout.ms": "600000",
         }
+
+    def run(self, run: Run, stop: StopSignal) -> None:
+        """A transaction that Kafka gave up is void, so its batch is run again, a few times."""
+        for tries_left in reversed(range(_TRANSACTION_TRIES)):
+            try:
+                super().run(run, stop)
+                return
+            except QueryFailedError as failed:
+                lost = next((name for name in _TRANSACTION_LOST if name in failed.message), None)
+                if lost is None or not tries_left or stop.requested:
+                    raise
+                run.say(f"Kafka ended a transaction ({lost}); its batch runs again")
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         super().refuse_unsafe(spark, target)
