@@ -117,6 +117,9 @@ def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) 
             run_event("START", job=job, run=run, run_facets=half),
         )
     catalog.send(run_event("START", job="nothing known", run=run_id("nothing")))
+    # Stopped is neither success nor failure.
+    stopped = {"inputs": ["in"], "outputs": ["out 1"]}
+    catalog.send(run_event("ABORT", job="job 1", run=run_id("stopped"), **stopped))
     now = figures(catalog, jobs=6)
     assert now["jobSuccessRatio"] == 0.75
     assert now["lineageCoverageRatio"] == {"jobs": 4 / 6, "records": 30 / 40}
@@ -129,7 +132,7 @@ def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) 
     found = families(catalog)
     assert found["headwater_lineage_coverage_ratio"] == {("jobs",): 4 / 6, ("records",): 0.75}
     assert found["headwater_out_of_order_records"] == {(): 15.0}
-    assert found["headwater_ingest_events"] == {(): 11.0}
+    assert found["headwater_ingest_events"] == {(): 12.0}
     printed = json.loads(headwater("metrics", "--json", MARQUEZ_URL=catalog.url).stdout)
     assert printed["deadLettered"] == 10
 

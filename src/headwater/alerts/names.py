@@ -63,7 +63,7 @@ NAMES: Mapping[str, Name] = {
                 "double",
                 "Its median over the last day.",
             ),
-            ("job_success_ratio", "double", "Completed runs over all runs that ended."),
+            ("job_success_ratio", "double", "Completed runs over those that completed or failed."),
             (
                 "recent_job_success_ratio",
                 "double",

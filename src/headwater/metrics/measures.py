@@ -48,8 +48,9 @@ class Measures:
 
     @property
     def success_ratio(self) -> float | None:
-        ended = sum(self.runs.get(state, 0) for state in ("COMPLETED", "ABORTED", "FAILED"))
-        return _ratio(self.runs.get("COMPLETED", 0), ended)
+        """A run that was stopped is neither: a stream has no other way to end well."""
+        completed = self.runs.get("COMPLETED", 0)
+        return _ratio(completed, completed + self.runs.get("FAILED", 0))
 
     @property
     def recent_success_ratio(self) -> float | None:

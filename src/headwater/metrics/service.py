@@ -58,7 +58,7 @@ class _Families(Collector):
         yield info
         yield GaugeMetricFamily(
             "headwater_job_success_ratio",
-            "Completed runs over all runs that ended and are kept.",
+            "Completed runs over those that completed or failed and are kept.",
             value=_number(measures.success_ratio),
         )
         coverage = GaugeMetricFamily(

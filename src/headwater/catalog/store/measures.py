@@ -38,7 +38,7 @@ _RUNS = f"SELECT {STATE} AS state, count(*) AS n FROM runs r GROUP BY 1"
 _RECENT = """
 SELECT count(*) AS ended, count(*) FILTER (WHERE end_state = 'COMPLETED') AS completed
 FROM (SELECT end_state FROM runs ORDER BY seen_at DESC, id DESC LIMIT 100) latest
-WHERE end_state IS NOT NULL
+WHERE end_state IN ('COMPLETED', 'FAILED')
 """
 
 _PROGRESS = """
