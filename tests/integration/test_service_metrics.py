@@ -118,8 +118,8 @@ def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) 
         )
     catalog.send(run_event("START", job="nothing known", run=run_id("nothing")))
     # Stopped is neither success nor failure.
-    stopped = {"inputs": ["in"], "outputs": ["out 1"]}
-    catalog.send(run_event("ABORT", job="job 1", run=run_id("stopped"), **stopped))
+    stopped = run_id("stopped")
+    catalog.send(run_event("ABORT", job="job 1", run=stopped, inputs=["in"], outputs=["out 1"]))
     now = figures(catalog, jobs=6)
     assert now["jobSuccessRatio"] == 0.75
     assert now["lineageCoverageRatio"] == {"jobs": 4 / 6, "records": 30 / 40}
