@@ -72,15 +72,21 @@ class ApplicationLineage:
     def finish(self, error: BaseException | str | None = None) -> None:
         """Tell how it ended; of an application that wrote nothing and did not fail, nothing."""
         self._tell_of_others()
+        code = error.code if isinstance(error, SystemExit) else None
+        if isinstance(error, SystemExit) and not code:
+            error = None
         if self.run.ended or not (self._started or error):
             return
         self.start()
         self.run.add_run_facet("nominalTime", make.nominal_time(self.began, self._clock()))
-        code = error.code if isinstance(error, SystemExit) else None
-        if error is None or (isinstance(error, SystemExit) and not code):
+        if error is None:
             self.run.complete()
         elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
             self.run.abort("it was stopped")
+        elif isinstance(error, SystemExit):
+            # Python exits with 1 when it is given a text, which it prints.
+            shown = f"exit code {code}" if isinstance(code, int) else f"exit code 1: {code}"
+            self.run.fail(f"the program ended with {shown}")
         else:
             self.run.fail(error)
 

@@ -66,10 +66,11 @@ def add_lineage_metadata(
     if job_type == "streaming":
         # The runs of the application's queries carry it; its writes are theirs.
         describe_job(application.name, given)
-        return
+        application.is_streaming()
     for name, facet in given.items():
         application.run.add_job_facet(name, facet)
-    application.lineage.start()
+    if job_type == "batch":
+        application.lineage.start()
 
 
 def job_facets(

@@ -15,12 +15,13 @@ import logging
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import pyspark
 from pyspark import SparkConf
@@ -41,6 +42,7 @@ from headwater.spark.lineage.configuration import (
 from headwater.spark.lineage.listener import track_streaming
 from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.relay import Relay
+from headwater.spark.lineage.teller import StreamTeller
 from headwater.spark.session import create_session
 
 CONNECTORS = ("kafka", "delta", "iceberg")
@@ -66,7 +68,7 @@ class Application:
             "processing_engine", make.processing_engine("spark", version, "headwater")
         )
         self.lineage = ApplicationLineage(run, datetime.now(UTC))
-        self._relay = Relay(spark, self.lineage.take, _log.warning)
+        self._relay = Relay(spark, self._take, _log.warning)
         self._relay.start()
         self._measures = Measures(run, (), None, settings, _log.warning)
         # What this thread does from now on counts.
@@ -74,17 +76,34 @@ class Application:
         self._counting.enter_context(self._measures.counting(queries=False))
         # Streaming queries are told of, too, each as a run of its own.
         self._streams = track_streaming(spark, settings, say=_log.warning)
+        if self._streams is not None:
+            self._streams.application = name
+        self._streaming = False
+        self._queries_before = StreamTeller.begun
         self._ended = False
 
     @property
     def run(self) -> LineageRun:
         return self.lineage.run
 
+    def is_streaming(self) -> None:
+        """What it does is done by queries, whose runs tell how they ended."""
+        self._streaming = True
+        interval = self.settings.lineage.interval_seconds
+        self.run.add_job_facet("jobType", make.job_type("STREAMING", interval=interval))
+
+    def _take(self, told: Mapping[str, Any]) -> None:
+        if told.get("state") == "END" and "failure" not in told:
+            _forget_failure_before(told["at"])
+        self.lineage.take(told)
+
     def end(self, error: BaseException | str | None) -> None:
         """Tell the end and deliver what can be delivered; both bounded."""
         if self._ended:
             return
         self._ended = True
+        if self._streaming and StreamTeller.begun > self._queries_before:
+            error = None
         with suppress(Exception):  # The JVM may be gone.
             if self._streams is not None and not self.spark.streams.active:
                 self.spark.streams.removeListener(self._streams)
@@ -98,7 +117,9 @@ class Application:
 
 
 _current: Application | None = None
+# What the program ended with, if that is its end, and when that was seen.
 _failure: BaseException | None = None
+_failed_at = 0.0
 _watching = False
 
 
@@ -175,7 +196,9 @@ def _submitted() -> dict[str, str]:
 
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
-    global _current
+    global _current, _failure
+    # Whatever went wrong before is not this run's.
+    _failure = None
     _current = Application(spark, name, settings)
     _end_with(spark)
 
@@ -191,7 +214,11 @@ def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
             conf.set(key, value)
             spark.conf.set(key, value)
     jvm: Any = spark._jvm  # noqa: SLF001
-    jvm.headwater.lineage.Handover.attach(context, conf, configuration.through_spool)
+    try:
+        jvm.headwater.lineage.Handover.attach(context, conf, configuration.through_spool)
+    except Exception as error:
+        # Such as another OpenLineage jar on the class path. A job does not fail for its lineage.
+        _log.warning("no lineage of batch writes: %s", str(error)[:500])
 
 
 def has_listener(spark: SparkSession) -> bool:
@@ -219,16 +246,23 @@ def _end_with(spark: SparkSession) -> None:
 
 
 def _watch_the_program() -> None:
-    """Its last error is the run's; SIGTERM lets it end in order, where nobody else has a say."""
+    """Its last error, or exit code, is the run's; SIGTERM lets it end in order, where nobody else
+    has a say."""
     global _watching
     if _watching:
         return
     _watching = True
-    known = sys.excepthook
+    known, leave = sys.excepthook, sys.exit
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         _note_failure(error)
         known(kind, error, trace)
+
+    def exit_with(status: Any = None, /) -> NoReturn:
+        # Python shows this exception to no hook. In another thread it ends that one only.
+        if threading.current_thread() is threading.main_thread():
+            _note_failure(SystemExit(status))
+        leave(status)
 
     def terminated(number: int, frame: FrameType | None) -> None:
         # Python says nothing of how it was left by this one.
@@ -237,6 +271,7 @@ def _watch_the_program() -> None:
         raise error
 
     sys.excepthook = note
+    sys.exit = exit_with
     atexit.register(lambda: finish_lineage(_failure))
     on_main_thread = threading.current_thread() is threading.main_thread()
     if on_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -244,5 +279,12 @@ def _watch_the_program() -> None:
 
 
 def _note_failure(error: BaseException) -> None:
+    global _failure, _failed_at
+    _failure, _failed_at = error, time.time()
+
+
+def _forget_failure_before(millis: int) -> None:
+    """The program did work afterwards: a person went on behind an error, or it was caught."""
     global _failure
-    _failure = error
+    if _failure is not None and millis > _failed_at * 1000:
+        _failure = None

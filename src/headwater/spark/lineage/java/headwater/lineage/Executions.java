@@ -55,7 +55,7 @@ final class Executions extends SparkListener {
       return query == null
           || (query.analyzed() instanceof Command command
               && !NO_WRITE.matcher(command.getClass().getSimpleName()).matches());
-    } catch (RuntimeException error) {
+    } catch (RuntimeException | LinkageError error) {
       return false;
     }
   }
@@ -83,25 +83,26 @@ final class Executions extends SparkListener {
       if (inBatch || MICRO_BATCH.matcher(start.description()).find()) {
         streaming.add(current);
       } else {
-        tell("START", SQLExecution.getQueryExecution(current), Option.empty());
+        tell("START", start.time(), SQLExecution.getQueryExecution(current), Option.empty());
       }
     } else if (event instanceof SparkListenerSQLExecutionEnd end) {
       current = end.executionId();
       if (!streaming.contains(current)) {
-        tell("END", end.qe(), end.executionFailure());
+        tell("END", end.time(), end.qe(), end.executionFailure());
       }
       // The listener asks after this one whether it belongs to a stream.
       ended = current;
     }
   }
 
-  private void tell(String state, QueryExecution query, Option<Throwable> failure) {
+  private void tell(String state, long at, QueryExecution query, Option<Throwable> failure) {
     if (query == null || !Handover.isOpen()) {
       return;
     }
     Map<String, Object> told = new LinkedHashMap<>();
     told.put("execution", current);
     told.put("state", state);
+    told.put("at", at);
     try {
       PlanTables tables = PlanTables.of(query.analyzed(), state.equals("END"));
       if (tables.written().isEmpty()) {
@@ -109,13 +110,13 @@ final class Executions extends SparkListener {
       }
       told.put("inputs", tables.read());
       told.put("outputs", tables.written());
-    } catch (RuntimeException error) {
-      // Lineage never fails a job. A query that can't be read has no tables to tell of.
-      return;
+      if (failure.isDefined()) {
+        told.put("failure", failure.get().toString());
+      }
+      Handover.put(OpenLineageClientUtils.toJson(told));
+    } catch (RuntimeException | LinkageError error) {
+      // Lineage never fails a job. A query that can't be read has no tables to tell of; with a
+      // second OpenLineage jar on the class path classes may not fit together.
     }
-    if (failure.isDefined()) {
-      told.put("failure", failure.get().toString());
-    }
-    Handover.put(OpenLineageClientUtils.toJson(told));
   }
 }

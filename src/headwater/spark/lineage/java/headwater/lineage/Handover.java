@@ -46,8 +46,9 @@ public final class Handover {
               new CompositeMeterRegistry(),
               config,
               executions));
-    } catch (Exception error) {
-      // A job does not fail for its lineage: a bad address, for one, is told by Python, too.
+    } catch (Exception | LinkageError error) {
+      // A job does not fail for its lineage: a bad address, for one, is told by Python, too; and a
+      // second OpenLineage jar may not fit.
       LoggerFactory.getLogger(Handover.class).error("No lineage of batch writes: {}", error.toString());
     }
     return executions;
