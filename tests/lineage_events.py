@@ -1,8 +1,11 @@
-"""Events as a test finds them: in the catalog, or in the spool of a home without one."""
+"""Events as a test finds them: in the catalog, or in the spool of a home without one; and what
+Spark tells of the batches that they are made from."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.catalog_support import Catalog
@@ -46,3 +49,27 @@ def columns(event: Event) -> dict[str, dict[str, set[str]]]:
         }
         for output, each in fields.items()
     }
+
+
+def batch(
+    number: int, read: Mapping[str, tuple[int, int]], written: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What Spark tells: of each topic the first offset, and the one behind the last."""
+    begin = {topic: {"0": first} for topic, (first, _) in read.items()}
+    end = {topic: {"0": after} for topic, (_, after) in read.items()}
+    latest = {topic: {"0": after + 5} for topic, (_, after) in read.items()}
+    rows = sum(after - first for first, after in read.values())
+    source = {"startOffset": begin, "endOffset": end, "latestOffset": latest, "numInputRows": rows}
+    return {
+        "batchId": number,
+        "sources": [source],
+        "sink": {"numOutputRows": -1, "metrics": dict(written or {})},
+        "durationMs": {"addBatch": 1},
+    }
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

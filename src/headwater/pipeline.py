@@ -258,7 +258,7 @@ class LineageJob:
             tell_of_query(told_as, run_id, self._settings, stop, say=self._say) as on_batch,
         ):
             query = (
-                counted(rows, self._settings)
+                counted(rows, self._settings, self._name)
                 .writeStream.foreachBatch(writer_of(target, maker))
                 .option("checkpointLocation", location_of(self._checkpoint))
                 .queryName(self._name)

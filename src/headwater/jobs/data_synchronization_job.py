@@ -121,7 +121,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
         )
         with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
             query = (
-                counted(rows, settings)
+                counted(rows, settings, options.job_name)
                 .writeStream.foreachBatch(batches.add)
                 .option("checkpointLocation", f"file://{options.local_checkpoint}")
                 .queryName(options.job_name)

@@ -14,7 +14,8 @@ from typing import Any
 # Of a topic's partition: the first and the last offset, both included.
 Ranges = dict[tuple[str, int], tuple[int, int]]
 
-# Rows of a streaming query are counted under this name, where its sink does not count them.
+# Rows of a streaming query are counted under this name, where its sink does not count them: as
+# `rows`, and what was set aside as `dead_letter`.
 OBSERVED = "headwater_rows"
 # Of the sink's metrics: rows that came without parents.
 WITHOUT_PARENTS = "without-parents"
@@ -48,6 +49,7 @@ class StreamProgress:
     lag: int | None = None
     _rows_read: int = 0
     _rows_written: int | None = None
+    _rows_observed: int | None = None
     _read: Ranges = field(default_factory=dict)
     _written: Ranges = field(default_factory=dict)
 
@@ -87,7 +89,9 @@ class StreamProgress:
         aside = {roles.dead_letter, roles.late, roles.parents}
         found = {"rowsIn": self._rows_read}
         written = self._rows_written
-        if out:
+        if self._rows_observed is not None:
+            written = self._rows_observed
+        elif out:
             written = sum(count for topic, count in out.items() if topic not in aside)
         if written is not None:
             found["rowsOut"] = written
@@ -129,10 +133,14 @@ class StreamProgress:
             self.rows_out[topic] += count
             if topic not in self.roles.hidden:
                 _merge(self._written, {(topic, partition): (first, last)})
-        observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-        rows = observed.get("rows") if isinstance(observed, Mapping) else sink.get("numOutputRows")
+        rows = sink.get("numOutputRows")
         if isinstance(rows, int) and rows >= 0:
             self._rows_written = (self._rows_written or 0) + rows
+        observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+        if isinstance(observed, Mapping):
+            self._rows_observed = (self._rows_observed or 0) + int(observed.get("rows") or 0)
+            if self.roles.dead_letter is not None:
+                self.rows_out[self.roles.dead_letter] += int(observed.get("dead_letter") or 0)
 
 
 def _offsets(told: Any) -> dict[tuple[str, int], int]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lineage_events import names, spooled, states
+from pyspark import SparkContext
+from tests.lineage_events import batch, names, spooled, states, wait_until
 
-from headwater.openlineage import facets, lineage_facet
+from headwater.openlineage import LineageRun, facets, lineage_facet
 from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.settings import Settings, load
 from headwater.spark import StopSignal
+from headwater.spark.lineage import description, measures, streaming
+from headwater.spark.lineage.description import describe_plan
+from headwater.spark.lineage.measures import Measures
+from headwater.spark.lineage.sources import topic_dataset
 from headwater.spark.lineage.streaming import tell_of_query, topic_outputs
 from headwater.spark.lineage.teller import StreamQuery, StreamTeller
 
@@ -34,30 +38,6 @@ def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQ
     roles = Roles(dead_letter="out-dead-letter", parents="out-parents", with_lineage=True)
     outputs = topic_outputs(("out", "out-dead-letter"), settings)
     return StreamQuery("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
-
-
-def batch(
-    number: int, read: Mapping[str, tuple[int, int]], written: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """What Spark tells: of each topic the first offset, and the one behind the last."""
-    begin = {topic: {"0": first} for topic, (first, _) in read.items()}
-    end = {topic: {"0": after} for topic, (_, after) in read.items()}
-    latest = {topic: {"0": after + 5} for topic, (_, after) in read.items()}
-    rows = sum(after - first for first, after in read.values())
-    source = {"startOffset": begin, "endOffset": end, "latestOffset": latest, "numInputRows": rows}
-    return {
-        "batchId": number,
-        "sources": [source],
-        "sink": {"numOutputRows": -1, "metrics": dict(written or {})},
-        "durationMs": {"addBatch": 1},
-    }
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def tell(
@@ -141,6 +121,47 @@ def test_a_run_that_was_killed_is_ended_by_the_next(settings: Settings, tmp_path
     assert states(spooled(settings, "job"), run_id)[-1] == "ABORT"
 
 
+def test_a_query_runs_though_its_lineage_can_not_even_begin(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any, **more: Any) -> None:
+        raise KeyError("no such thing")
+
+    said: list[str] = []
+    for name in ("StreamTeller", "emitter_of", "_describe"):
+        with monkeypatch.context() as broken:
+            broken.setattr(streaming, name, fails)
+            told_as = query(settings, tmp_path)
+            with tell_of_query(told_as, "r", settings, StopSignal(), say=said.append) as on_batch:
+                assert on_batch is None
+    assert said == ["no lineage of query 'job': KeyError: 'no such thing'"] * 3
+    monkeypatch.setattr(measures, "CostMeter", fails)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    run = LineageRun(lambda event: None, "n", "job", "r")
+    with Measures(run, (), None, settings, said.append).counting():
+        pass
+    assert said[3:] == ["no cost is told: KeyError('no such thing')"]
+
+
+def test_columns_that_can_not_be_followed_cost_the_columns_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*args: Any) -> None:
+        raise IndexError("a plan of another form")
+
+    class Found:
+        columns = object()
+
+    topic = topic_dataset("b:9092", "visits")
+    monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
+    monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
+    monkeypatch.setattr(description, "_Look", lambda plan, seconds: Found)
+    monkeypatch.setattr(description, "_tell_columns", fails)
+    found = describe_plan(None)
+    assert (found.inputs, found.output_facets) == ([topic], {})
+    assert found.trouble == "IndexError: a plan of another form"
+
+
 @pytest.mark.parametrize("broken", ["start", "add", "_add_progress"])
 def test_a_query_does_not_hear_of_troubles_with_its_lineage(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -160,8 +181,10 @@ def test_a_query_does_not_hear_of_troubles_with_its_lineage(
         on_batch(batch(0, {"visits": (0, 3)}))
         seen.append(1)
 
-    tell(settings, tmp_path, body)
+    events = tell(settings, tmp_path, body)
     assert seen == [1]
+    if broken != "start":
+        assert states(events)[-1] == "COMPLETE"
 
 
 def test_a_facet_of_a_user_that_fails_does_not_hurt(settings: Settings, tmp_path: Path) -> None:

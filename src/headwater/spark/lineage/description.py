@@ -13,7 +13,7 @@ from headwater.openlineage import facets
 from headwater.openlineage.events import Dataset
 from headwater.spark.lineage.columns import Attribute, PlanColumns, plan_columns
 from headwater.spark.lineage.plan import parse_plan
-from headwater.spark.lineage.sources import LeafDatasets, leaf_datasets
+from headwater.spark.lineage.sources import LeafDatasets, kafka_servers, leaf_datasets
 from headwater.spark.lineage.values import Field, Value, Way, everything
 
 # Structs in structs: below that, the whole is told.
@@ -33,6 +33,8 @@ class Description:
     opaque: tuple[str, ...] = ()
     # Why there is no column lineage, if there is none.
     trouble: str | None = None
+    # Of the Kafka sources, if they are all of one cluster: topics may turn up later.
+    bootstrap_servers: str | None = None
 
 
 def describe(
@@ -67,19 +69,22 @@ def describe_plan(
     seconds: float = 2.0,
 ) -> Description:
     """The same for a plan in the JVM."""
+    found = Description()
     try:
         leaves = leaf_datasets(plan, hidden)
+        found.inputs = _distinct(leaves)
+        found.bootstrap_servers = kafka_servers(plan)
+        if seconds <= 0:
+            found.trouble = "lineage.analysis_seconds is 0"
+            return found
+        looked = _Look(plan, seconds)
+        if looked.columns is None:
+            found.trouble = looked.trouble
+        else:
+            _tell_columns(found, looked.columns, leaves, columns, frozenset(whole))
     except Exception as error:
-        return Description(trouble=f"{type(error).__name__}: {error}")
-    found = Description(_distinct(leaves))
-    if seconds <= 0:
-        found.trouble = "lineage.analysis_seconds is 0"
-        return found
-    looked = _Look(plan, seconds)
-    if looked.columns is None:
-        found.trouble = looked.trouble
-        return found
-    _tell_columns(found, looked.columns, leaves, columns, frozenset(whole))
+        # Of a plan that looks otherwise than those that are known, what was found so far is told.
+        found.trouble = f"{type(error).__name__}: {error}"
     return found
 
 

@@ -22,10 +22,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
+from headwater.openlineage.described import described
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark.lineage.description import Description, describe_plan
+from headwater.spark.lineage.schemas import schemas_in
 from headwater.spark.lineage.sources import table_of, topic_dataset
 from headwater.spark.lineage.streaming import SPEAKING, emitter_of
 from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
@@ -45,7 +47,8 @@ def track_streaming(
     """Tell the catalog of all streaming queries that this session starts from now on.
 
     Queries of a `LineageJob` and of the shipped jobs tell of themselves and are left out. Nothing
-    happens if lineage is switched off; None is returned then.
+    happens if lineage is switched off; None is returned then. A session has one tracker: a further
+    call gives it further outputs, and these settings for the queries to come.
 
     Args:
         outputs: what queries write, by query name, where Spark does not know it.
@@ -53,10 +56,30 @@ def track_streaming(
     settings = settings or load()
     if not settings.lineage.enabled:
         return None
+    tracker = _tracker_of(spark)
+    if tracker is not None:
+        tracker.retune(settings, outputs or {}, say)
+        return tracker
     tracker = StreamTracker(spark, settings, outputs or {}, say)
     spark.streams.addListener(tracker)
+    _trackers.append(tracker)
     atexit.register(tracker.stop)
     return tracker
+
+
+# Those that were added to a session, and may have been removed from it by the user.
+_trackers: list[StreamTracker] = []
+
+
+def _tracker_of(spark: SparkSession) -> StreamTracker | None:
+    """The one that this session tells of its queries."""
+    listening = spark.streams._jsqm.listListeners()  # noqa: SLF001
+    for tracker in list(_trackers):
+        if tracker.belongs_to(spark):
+            if any(tracker.is_told_by(each) for each in listening):
+                return tracker
+            _trackers.remove(tracker)
+    return None
 
 
 class StreamTracker(StreamingQueryListener):
@@ -75,6 +98,25 @@ class StreamTracker(StreamingQueryListener):
         self._say = say
         self._access = threading.Lock()
         self._tellers: dict[str, tuple[StreamTeller, Any]] = {}
+        # The application that the queries belong to, where it has another name than the context.
+        self.application = str(spark.sparkContext.appName)
+
+    def retune(
+        self, settings: Settings, outputs: Mapping[str, Sequence[Dataset]], say: Say
+    ) -> None:
+        """For queries that start from now on."""
+        self._settings, self._say = settings, say
+        self._outputs = {**self._outputs, **outputs}
+
+    def belongs_to(self, spark: SparkSession) -> bool:
+        mine = self._session
+        return mine.sparkContext is spark.sparkContext and bool(
+            mine._jsparkSession == spark._jsparkSession  # noqa: SLF001
+        )
+
+    def is_told_by(self, listener: Any) -> bool:
+        """Whether this is how the JVM knows the tracker."""
+        return bool(self._jlistener == listener)
 
     def onQueryStarted(self, event: Any) -> None:
         try:
@@ -118,8 +160,8 @@ class StreamTracker(StreamingQueryListener):
         sink = query.sink()
         if str(sink.getClass().getName()).startswith("headwater."):
             return
-        name = event.name or str(self._session.sparkContext.appName)
-        if name in SPEAKING:
+        name = event.name or self.application
+        if name in SPEAKING or not self._settings.tells_of(name):
             return
         emitter = emitter_of(self._settings, self._say)
         if emitter is None:
@@ -132,13 +174,15 @@ class StreamTracker(StreamingQueryListener):
             _checkpoint(query),
             None,
             list(self._outputs.get(name, ())) or _sink_datasets(query, sink),
+            job_facets=described(self.application),
         )
         self._begin(str(event.runId), told_as, emitter, found, java)
 
     def _begin(
         self, run_id: str, told_as: StreamQuery, emitter: Any, found: Description, query: Any
     ) -> None:
-        teller = StreamTeller(told_as, run_id, self._settings, emitter, found, self._say)
+        schema_of = schemas_in(self._session)
+        teller = StreamTeller(told_as, run_id, self._settings, emitter, found, self._say, schema_of)
         teller.start()
         with self._access:
             self._tellers[run_id] = teller, query

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pyspark import SparkContext
@@ -43,18 +43,23 @@ class Measures:
         context = SparkContext._active_spark_context  # noqa: SLF001
         try:
             return CostMeter(context, self._run.run_id, settings) if context is not None else None
-        except HeadwaterError as error:
-            self._say(f"no cost is told: {error.message}")
+        except Exception as error:
+            reason = error.message if isinstance(error, HeadwaterError) else repr(error)
+            self._say(f"no cost is told: {reason}")
             return None
 
     @contextmanager
     def counting(self, *, queries: bool = True) -> Iterator[None]:
         """What the body starts in this thread is counted; streaming queries only if asked for."""
-        if self._meter is None:
+        marked = ExitStack()
+        if self._meter is not None:
+            with self._safely():
+                marked.enter_context(self._meter.counting(queries=queries))
+        try:
             yield
-            return
-        with self._meter.counting(queries=queries):
-            yield
+        finally:
+            with self._safely():
+                marked.close()
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """A micro-batch that is done."""
@@ -84,9 +89,10 @@ class Measures:
     def end(self, error: BaseException | str | None) -> None:
         """The same for the last event."""
         if error is not None:
-            for quality in self._quality:
-                # Notes the expectation that ended the query, if one did.
-                quality.failure(error)
+            with self._safely():
+                for quality in self._quality:
+                    # Notes the expectation that ended the query, if one did.
+                    quality.failure(error)
         self.tell(settled=True)
 
     @contextmanager

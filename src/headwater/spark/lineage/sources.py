@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from headwater.openlineage import facets
-from headwater.openlineage.events import Dataset, file_location, kafka_topic
+from headwater.openlineage.events import (
+    Dataset,
+    file_location,
+    kafka_namespace,
+    kafka_topic,
+)
 from headwater.openlineage.tables import delta_table, iceberg_table
 
 # A leaf may stand for several datasets (topics, folders), or for none that has a name.
@@ -24,6 +29,19 @@ def leaf_datasets(plan: Any, hidden: Iterable[str] = ()) -> LeafDatasets:
     leaves = plan.collectLeaves()
     ignored = frozenset(hidden)
     return [_datasets(leaves.apply(number), ignored) for number in range(leaves.size())]
+
+
+def kafka_servers(plan: Any) -> str | None:
+    """The brokers of a plan's Kafka sources; None if there are none, or several clusters."""
+    leaves = plan.collectLeaves()
+    found = {}
+    for number in range(leaves.size()):
+        leaf = leaves.apply(number)
+        if str(leaf.getClass().getSimpleName()) == "StreamingRelationV2":
+            servers = _java_options(leaf.extraOptions()).get("kafka.bootstrap.servers")
+            if servers:
+                found[kafka_namespace(servers)] = servers
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:

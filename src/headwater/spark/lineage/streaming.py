@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import SettingError
@@ -17,6 +17,7 @@ from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, StopSignal
 from headwater.spark.lineage.description import Description, describe
+from headwater.spark.lineage.schemas import schemas_in
 from headwater.spark.lineage.sources import topic_dataset
 from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
 
@@ -38,12 +39,10 @@ def tell_of_query(
     With lineage switched off nothing happens here, and `on_batch` is handed back as it is.
     """
     told = query is not None and settings.tells_of(query.job_name)
-    emitter = emitter_of(settings, say) if told else None
-    if query is None or emitter is None:
+    teller = _teller_of(query, run_id, settings, say) if query is not None and told else None
+    if query is None or teller is None:
         yield on_batch
         return
-    found = _describe(query, settings)
-    teller = StreamTeller(query, run_id, settings, emitter, found, say)
     teller.start()
     SPEAKING.add(query.job_name)
     try:
@@ -56,6 +55,27 @@ def tell_of_query(
         teller.end(None, stopped=stop.requested or not query.finite)
     finally:
         SPEAKING.discard(query.job_name)
+
+
+def _teller_of(
+    query: StreamQuery, run_id: str, settings: Settings, say: Say
+) -> StreamTeller | None:
+    """None if lineage is off, or if something went wrong: the query does not hear of it."""
+    emitter = None
+    try:
+        emitter = emitter_of(settings, say)
+        if emitter is None:
+            return None
+        rows = query.rows
+        spark = SparkSession.getActiveSession() if rows is None else rows.sparkSession
+        schema_of = schemas_in(spark) if spark is not None else None
+        found = _describe(query, settings)
+        return StreamTeller(query, run_id, settings, emitter, found, say, schema_of)
+    except Exception as error:
+        say(f"no lineage of query {query.job_name!r}: {type(error).__name__}: {error}")
+        if emitter is not None:
+            emitter.close()
+        return None
 
 
 def emitter_of(settings: Settings, say: Say) -> Emitter | None:
@@ -95,8 +115,8 @@ def table_output(name: str, location: str, table_format: str) -> Dataset:
     return iceberg_table(name, location) if table_format == "iceberg" else delta_table(location)
 
 
-def counted(rows: DataFrame, settings: Settings) -> DataFrame:
+def counted(rows: DataFrame, settings: Settings, job_name: str) -> DataFrame:
     """Rows that Spark counts as they pass, for sinks that do not; nothing if lineage is off."""
-    if not settings.lineage.enabled:
+    if not settings.tells_of(job_name):
         return rows
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))

@@ -1,35 +1,45 @@
 """What is told of a streaming query, and when: the events of one run.
 
 START comes with inputs, outputs and columns before the first batch; RUNNING at an interval, with
-the records that were read and written since, and at once when there is a new input or output; in
-the end COMPLETE, ABORT (it was stopped) or FAIL. All of it is told from a thread of its own: a
-micro-batch costs only the adding up of what Spark says of it.
+the records that were read and written since, and at once when there is a new input or output or
+when a table that is written has another schema; in the end COMPLETE, ABORT (it was stopped) or
+FAIL. All of it is told from a thread of its own: a micro-batch costs only the adding up of what
+Spark says of it.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 import pyspark
 from pyspark.sql import DataFrame
 
 from headwater.openlineage import facets
+from headwater.openlineage.described import described
 from headwater.openlineage.emitter import Emitter
-from headwater.openlineage.events import VERSION, Dataset, instant, kafka_topic, name_of
+from headwater.openlineage.events import (
+    VERSION,
+    Dataset,
+    instant,
+    name_of,
+)
 from headwater.openlineage.open_runs import OpenRun, OpenRunNote
-from headwater.openlineage.progress import Ranges, Roles, StreamProgress
+from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.openlineage.run import LineageRun
 from headwater.quality import Quality
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, Unhurried
 from headwater.spark.lineage.description import Description, with_facets
 from headwater.spark.lineage.measures import Measures
+from headwater.spark.lineage.schemas import OutputSchemas, SchemaOf
+from headwater.spark.lineage.topics import TopicNames
 
 Say = Callable[[str], None]
 
@@ -59,6 +69,8 @@ class StreamQuery:
     whole: Sequence[str] = ()
     # What measures the rows.
     quality: Sequence[Quality] = ()
+    # What was said of the application that the query belongs to; what was said of the job wins.
+    job_facets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 P = ParamSpec("P")
@@ -82,6 +94,9 @@ def _harmless(
 class StreamTeller:
     """Tells the events of one run of a streaming query."""
 
+    # How many runs this process has begun to tell of.
+    begun: ClassVar[int] = 0
+
     def __init__(
         self,
         query: StreamQuery,
@@ -90,6 +105,7 @@ class StreamTeller:
         emitter: Emitter,
         found: Description,
         say: Say = lambda line: None,
+        schema_of: SchemaOf | None = None,
     ) -> None:
         self.say = say
         self._query = query
@@ -99,13 +115,20 @@ class StreamTeller:
         self._run = LineageRun.from_settings(
             settings, emitter.emit, query.job_name, run_id, tell=say
         )
+        for name, facet in {**query.job_facets, **described(query.job_name)}.items():
+            self._run.add_job_facet(name, facet)
         output = name_of(query.outputs[0]) if query.outputs else None
         self.measures = Measures(self._run, query.quality, output, settings, say)
         self._progress = StreamProgress(query.roles)
+        servers = settings.bootstrap_servers
+        self._inputs = TopicNames(found.inputs, found.bootstrap_servers or servers)
+        self._outputs_by_topic = TopicNames(query.outputs, servers)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
+        self._schemas = OutputSchemas(self._outputs(), schema_of, query.whole)
         self._access = threading.Lock()
         self._over = threading.Event()
-        self._news = threading.Event()
+        self._news = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._tell_on, name="lineage-run", daemon=True)
         self._note = (
             OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
@@ -114,13 +137,14 @@ class StreamTeller:
     @_harmless
     def start(self) -> None:
         """Tell of the start, and of the end of a run that was killed."""
+        StreamTeller.begun += 1
         run, interval = self._run, self._settings.lineage.interval_seconds
         self._end_killed_run()
         run.add_job_facet("jobType", facets.job_type("STREAMING", interval=interval))
         engine = facets.processing_engine("spark", pyspark.__version__, VERSION)
         run.add_run_facet("processing_engine", engine)
         run.add_run_facet("headwater_job", self._job_facet())
-        self._add_gaps(self._settings.bootstrap_servers)
+        self._add_gaps()
         run.start(self._found.inputs, self._outputs())
         if self._note is not None:
             at = instant(datetime.now(UTC))
@@ -146,7 +170,10 @@ class StreamTeller:
                 seen = self._progress.topics_read | self._progress.topics_written
             self.measures.add(progress)
             if not seen <= self._topics:
-                self._news.set()
+                self._news = True
+                self._woken.set()
+            elif self._schemas.due():
+                self._woken.set()
         except (KeyError, TypeError, ValueError, AttributeError):
             # Another form of progress than this Spark's.
             return
@@ -155,11 +182,10 @@ class StreamTeller:
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
         self._over.set()
-        self._news.set()
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join(self._settings.lineage.emit_seconds)
-        self.measures.end(error)
-        self._add_progress()
+        self._add_last(error)
         if stopped:
             self._run.abort()
         elif error is not None:
@@ -171,20 +197,40 @@ class StreamTeller:
         self._emitter.close()
 
     @_harmless
+    def _add_last(self, error: BaseException | str | None) -> None:
+        """Put all that is known onto the last event, which is told however this goes."""
+        self.measures.end(error)
+        if error is None:
+            self._add_schemas()
+        self._add_progress()
+
+    @_harmless
     def _tell_on(self) -> None:
         interval = self._settings.lineage.interval_seconds
+        due = time.monotonic() + interval
         while not self._over.is_set():
-            self._news.wait(interval)
-            self._news.clear()
-            if not self._over.is_set():
+            self._woken.wait(max(0.0, due - time.monotonic()))
+            self._woken.clear()
+            if self._over.is_set():
+                return
+            news, self._news = self._news, False
+            changed = self._add_schemas()
+            if news or changed or time.monotonic() >= due:
                 self._add_progress()
                 self.measures.tell()
                 self._run.running()
+                due = time.monotonic() + interval
+
+    def _add_schemas(self) -> bool:
+        """Put what has changed in the tables onto the next event; whether there is something."""
+        changed = self._schemas.changed()
+        for name, schema in changed.items():
+            self._run.add_dataset_facet(name, "schema", schema)
+        return bool(changed)
 
     def _add_progress(self) -> None:
         """Put what is known of the batches onto the next event."""
-        servers = self._settings.bootstrap_servers
-        self._add_gaps(servers)
+        self._add_gaps()
         with self._access:
             progress = self._progress
             read, written = progress.take_ranges()
@@ -194,31 +240,28 @@ class StreamTeller:
             self._topics |= rows_in.keys() | rows_out.keys()
         if not told:
             return
-        run = self._run
+        run, inputs, outputs = self._run, self._inputs, self._outputs_by_topic
         run.add_run_facet("headwater_progress", facets.own("ProgressRunFacet", "1-0-0", **counts))
         if read or written:
             ranges = facets.offset_ranges(
-                batch,
-                _listed(read, servers),
-                _listed(written, servers),
-                self._query.job_version,
+                batch, inputs.listed(read), outputs.listed(written), self._query.job_version
             )
             run.add_run_facet("headwater_offsets", ranges, once=True)
         for topic, rows in rows_in.items():
-            name = kafka_topic(servers, topic)
-            run.add_input_facet(name, "inputStatistics", facets.input_statistics(rows))
+            run.add_input_facet(inputs[topic], "inputStatistics", facets.input_statistics(rows))
         for topic, rows in rows_out.items():
-            name = kafka_topic(servers, topic)
-            run.add_output_facet(name, "outputStatistics", facets.output_statistics(rows))
-        if not rows_out and self._query.outputs and "rowsOut" in counts:
-            name = name_of(self._query.outputs[0])
-            size = self.measures.bytes_written()
-            statistics = facets.output_statistics(counts["rowsOut"], size)
-            run.add_output_facet(name, "outputStatistics", statistics)
+            statistics = facets.output_statistics(rows)
+            run.add_output_facet(outputs[topic], "outputStatistics", statistics)
+        if self._query.outputs and "rowsOut" in counts:
+            first = name_of(self._query.outputs[0])
+            if not first.namespace.startswith("kafka:") or not rows_out:
+                size = self.measures.bytes_written()
+                statistics = facets.output_statistics(counts["rowsOut"], size)
+                run.add_output_facet(first, "outputStatistics", statistics)
 
-    def _add_gaps(self, servers: str) -> None:
+    def _add_gaps(self) -> None:
         if self._query.gaps:
-            lost = [_range(servers, *gap) for gap in sorted(set(self._query.gaps))]
+            lost = [self._inputs.range(*gap) for gap in sorted(set(self._query.gaps))]
             facet = facets.own("GapsRunFacet", "1-0-0", lost=lost)
             self._run.add_run_facet("headwater_gaps", facet)
 
@@ -250,16 +293,3 @@ class StreamTeller:
             "PreviousRunFacet", "1-0-0", runId=before.run_id, startedAt=before.started_at
         )
         self._run.add_run_facet("headwater_previous_run", previous)
-
-
-def _listed(ranges: Ranges, servers: str) -> list[dict[str, Any]]:
-    return [
-        _range(servers, topic, partition, first, last)
-        for (topic, partition), (first, last) in sorted(ranges.items())
-    ]
-
-
-def _range(servers: str, topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
-    namespace = kafka_topic(servers, topic).namespace
-    place = {"namespace": namespace, "topic": topic, "partition": partition}
-    return {**place, "first": first, "last": last}
