@@ -1,19 +1,22 @@
 """Writes news articles from a topic to an Iceberg table, and tells the catalog.
 
 Articles are merged by `id`; of several in a micro-batch the highest offset wins. A tombstone
-deletes its article. What is no article goes to `<topic>-dead-letter`.
+deletes its article. What is no article, or has no id, goes to `<topic>-dead-letter`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.deadletter import dead_letter_topic
+from headwater.deadletter.letter import MISSING_FIELD
 from headwater.delivery import delivery_mode
 from headwater.delivery.dead_letter import ERROR_COLUMN, parse_json
 from headwater.delivery.lease import lease_if_local
@@ -31,12 +34,21 @@ from headwater.jobs.articles import (
 )
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic
-from headwater.openlineage.described import describe_job
+from headwater.openlineage.described import describe_job, described
+from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.settings import Settings
-from headwater.spark import StopSignal, create_session, read_topic_stream, run_until_stopped
+from headwater.spark import (
+    OnBatch,
+    StopSignal,
+    create_session,
+    read_topic_stream,
+    run_until_stopped,
+)
+from headwater.spark.lifecycle import Unhurried
 from headwater.spark.lineage.metadata import job_facets
-from headwater.spark.lineage.streaming import counted, table_output, tell_of_query
+from headwater.spark.lineage.streaming import table_output, tell_of_query, topic_outputs
+from headwater.spark.lineage.teller import StreamQuery
 from headwater.tables.column import Maker
 from headwater.tables.registry import KnownTable, register
 from headwater.tables.writer import Table, check_columns, stored, table_of, writer_of
@@ -80,13 +92,12 @@ def main(settings: Settings, options: StreamOptions) -> None:
         starting_offsets=options.starting_offsets,
         maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
     )
-    parsed = parse_json(with_lineage(records), FIELDS, required=REQUIRED)
+    parsed = named(parse_json(with_lineage(records), FIELDS, required=REQUIRED))
     table = table_of(spark, name, "iceberg")
     rows = articles_of(parsed, maker).drop(DELETED)
     known = _prepare(table, rows, maker, settings)
     _describe(options, settings)
-    output = table_output(known.name, known.location, "iceberg")
-    told_as = replace(options.told_as(rows, [output]), whole=(LINEAGE_COLUMN,))
+    told_as = _told_as(options, rows, known, settings)
     run_id = str(maker.run_id)
     stop = StopSignal()
     with (
@@ -96,14 +107,28 @@ def main(settings: Settings, options: StreamOptions) -> None:
         ArticleBatches(spark, table, maker, options, settings) as batches,
     ):
         query = (
-            counted(parsed, settings)
-            .writeStream.foreachBatch(batches.write)
+            parsed.writeStream.foreachBatch(batches.write)
             .option("checkpointLocation", location_of(options.checkpoint))
             .queryName(options.job_name)
             .trigger(**options.trigger_arguments())
             .start()
         )
-        run_until_stopped(query, stop, settings, options.say, on_batch)
+        run_until_stopped(query, stop, settings, options.say, batches.counted(on_batch))
+
+
+def _told_as(
+    options: StreamOptions, rows: DataFrame, known: KnownTable, settings: Settings
+) -> StreamQuery:
+    letters = dead_letter_topic(options.input_topic)
+    outputs = [
+        table_output(known.name, known.location, "iceberg"),
+        *topic_outputs([letters], settings),
+    ]
+    return replace(
+        options.told_as(rows, outputs),
+        roles=Roles(dead_letter=letters, with_lineage=True),
+        whole=(LINEAGE_COLUMN,),
+    )
 
 
 def _prepare(table: Table, rows: DataFrame, maker: Maker, settings: Settings) -> KnownTable:
@@ -123,7 +148,8 @@ def _describe(options: StreamOptions, settings: Settings) -> None:
         description="News articles from a topic, merged by id",
         location=Path(__file__),
     )
-    describe_job(options.job_name, facets)
+    # What the user has said of it wins.
+    describe_job(options.job_name, {**facets, **described(options.job_name)})
 
 
 def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
@@ -136,12 +162,23 @@ def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
     return replace(options, input_topic=topic, checkpoint=place)
 
 
+def named(parsed: DataFrame) -> DataFrame:
+    """With an error where no article is named: an empty id, or a tombstone without a key."""
+    tombstone = F.col("value").isNull()
+    name = F.when(tombstone, F.col("key").cast("string")).otherwise(F.col("data")["id"])
+    message = F.when(tombstone, F.lit("a tombstone without a key deletes nothing")).otherwise(
+        F.lit("field 'id' is missing or empty")
+    )
+    error = F.struct(F.lit(MISSING_FIELD).alias("kind"), message.alias("message"))
+    nameless = F.coalesce(F.length(name) == 0, F.lit(True))
+    found = F.coalesce(F.col(ERROR_COLUMN), F.when(nameless, error))
+    return parsed.withColumn(ERROR_COLUMN, found)
+
+
 def articles_of(parsed: DataFrame, maker: Maker, *, told: bool = True) -> DataFrame:
     """Rows of the table, and of tombstones the id that is to be deleted."""
     tombstone = F.col("value").isNull()
-    good = parsed.where(
-        F.col(ERROR_COLUMN).isNull() & (F.col("value").isNotNull() | F.col("key").isNotNull())
-    )
+    good = parsed.where(F.col(ERROR_COLUMN).isNull())
     article = {name: F.col("data")[name] for name in FIELDS}
     article["id"] = F.when(tombstone, F.col("key").cast("string")).otherwise(article["id"])
     return article_rows(
@@ -175,7 +212,10 @@ class ArticleBatches:
         self._maker = maker
         self._run_id = str(maker.run_id)
         self._settings = settings
-        self._merge = writer_of(table, maker, MERGE_FROM_TOPIC)
+        # By batch: rows that were merged, and records that were set aside.
+        self._merged: dict[int, int] = {}
+        self._aside: dict[int, int] = {}
+        self._merge = writer_of(table, maker, MERGE_FROM_TOPIC, self._merged.__setitem__)
         self._letters = Target(
             options.job_name,
             options.job_version,
@@ -190,6 +230,20 @@ class ArticleBatches:
     def __exit__(self, *raised: object) -> None:
         close_producers_of(self._spark, self._run_id)
 
+    def counted(self, on_batch: OnBatch | None) -> OnBatch | None:
+        """Adds to what Spark tells of a batch how many rows were merged and set aside."""
+        if on_batch is None:
+            return None
+
+        def take(progress: Mapping[str, Any]) -> None:
+            batch = progress["batchId"]
+            rows, letters = self._merged.pop(batch, 0), self._aside.pop(batch, 0)
+            observed = dict(progress.get("observedMetrics") or {})
+            observed[OBSERVED] = {"rows": rows, "dead_letter": letters}
+            on_batch({**progress, "observedMetrics": observed})
+
+        return Unhurried(take)
+
     def write(self, rows: DataFrame, batch: int) -> None:
         """For `foreachBatch`."""
         # Read once from Kafka, looked at twice.
@@ -202,7 +256,8 @@ class ArticleBatches:
             rows.unpersist()
 
     def _set_aside(self, bad: DataFrame, batch: int) -> None:
-        if bad.isEmpty():
+        self._aside[batch] = bad.count()
+        if not self._aside[batch]:
             return
         limit = self._settings.jobs.max_value_bytes
         send_batch(

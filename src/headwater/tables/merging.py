@@ -1,24 +1,36 @@
 """Merges rows into an Iceberg table by a key: one row for each, whoever wrote it before.
 
 A merge reads its source twice, first for the files to rewrite, then for the rows. So the source
-is kept while it runs: two readings of a changing source would not fit together.
+is kept while it runs: two readings of a changing source would not fit together. Of two merges at
+once Iceberg refuses the later one; as a merge by a key may be done twice, it is tried again.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from headwater.errors import InputError
+from headwater.errors import InputError, LineageTableError
 from headwater.sparkconf import configured
 
 _SOURCE = "headwater_merge_source"
 _PLACE = "_headwater_place"
+# Of a snapshot: how many rows were merged in it.
+ROWS = "headwater.rows"
 _SNAPSHOT = "spark.sql.iceberg.snapshot-property."
 _TASKS, _DEFAULT_TASKS, _LEAST_TASKS = "spark.sql.shuffle.partitions", "200", 16
+# A merge beside another one that never ends would else wait for ever.
+_TRIES = 8
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+# What Iceberg says when somebody else has committed meanwhile; nothing is written then.
+_CONFLICTS = (
+    "org.apache.iceberg.exceptions.ValidationException",
+    "org.apache.iceberg.exceptions.CommitFailedException",
+)
 
 
 @dataclass(frozen=True)
@@ -43,16 +55,21 @@ class MergeRule:
             if not name.isidentifier():
                 raise InputError(f"not the name of a column to merge by: {name!r}")
 
-    def clauses(self) -> str:
-        """What happens to rows that are there, and to new ones."""
+    def clauses(self, columns: Sequence[str]) -> str:
+        """What happens to rows that are there, and to new ones. Other columns than these, which
+        somebody has added to the table, stay as they are, and are null in new rows."""
+        given = [f"`{name}`" for name in columns if name != self.deleted]
+        update = f"UPDATE SET {', '.join(f't.{name} = s.{name}' for name in given)}"
+        values = ", ".join(f"s.{name}" for name in given)
+        insert = f"INSERT ({', '.join(given)}) VALUES ({values})"  # noqa: S608 - columns of ours
         # A comparison with null is not true.
         old = f" AND NOT coalesce({self.unless}, false)" if self.unless else ""
         if self.deleted is None:
-            return f"WHEN MATCHED{old} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            return f"WHEN MATCHED{old} THEN {update} WHEN NOT MATCHED THEN {insert}"
         return (
             f"WHEN MATCHED{old} AND s.{self.deleted} THEN DELETE "
-            f"WHEN MATCHED{old} THEN UPDATE SET * "
-            f"WHEN NOT MATCHED AND NOT s.{self.deleted} THEN INSERT *"
+            f"WHEN MATCHED{old} THEN {update} "
+            f"WHEN NOT MATCHED AND NOT s.{self.deleted} THEN {insert}"
         )
 
     def one_per_key(self, rows: DataFrame) -> DataFrame:
@@ -62,24 +79,66 @@ class MergeRule:
         return rows.withColumn(_PLACE, place).where(F.col(_PLACE) == 1).drop(_PLACE)
 
 
-def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]) -> None:
-    """Merge in one commit, whose snapshot carries the marks."""
+def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]) -> int:
+    """Merge in one commit, whose snapshot carries the marks; gives how many rows, one for each key
+    that is not deleted.
+
+    Raises:
+        LineageTableError: others commit to the table all the time.
+    """
     session = rows.sparkSession
     newest = rule.one_per_key(rows).persist()
-    # A statement has no options of its own; the session is the micro-batch's, or one job's.
-    chosen = {f"{_SNAPSHOT}{name}": value for name, value in marks.items()}
-    with configured(session, {**chosen, **_few_tasks(session)}):
+    with configured(session, _few_tasks(session)):
         try:
             # Both readings of the merge begin at once: without this each would make the rows.
-            newest.count()
+            kept = _count(newest, rule)
             newest.createOrReplaceTempView(_SOURCE)
-            session.sql(
+            statement = (
                 f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
-                + rule.clauses()
+                + rule.clauses(newest.columns)
             )
+            # A statement has no options of its own; the session is the micro-batch's, or one job's.
+            told = {**marks, ROWS: str(kept)}
+            with configured(session, {f"{_SNAPSHOT}{name}": told[name] for name in told}):
+                _until_it_fits(session, table, statement)
         finally:
             session.catalog.dropTempView(_SOURCE)
             newest.unpersist()
+    return kept
+
+
+def _count(newest: DataFrame, rule: MergeRule) -> int:
+    stays = F.lit(True) if rule.deleted is None else ~F.col(rule.deleted)
+    found = newest.agg(F.count_if(stays)).head()
+    return int(found[0]) if found else 0
+
+
+def _until_it_fits(session: SparkSession, table: str, statement: str) -> None:
+    pause = _FIRST_PAUSE_SECONDS
+    for left in reversed(range(_TRIES)):
+        try:
+            _run(session, statement)
+            return
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            if not left:
+                raise LineageTableError(
+                    f"table {table}: {_TRIES} merges in a row met commits of others: {error}",
+                    hint="let fewer jobs write it at once, or make their commits rarer, such as "
+                    "by a longer --trigger",
+                    table=table,
+                ) from error
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _run(session: SparkSession, statement: str) -> None:
+    session.sql(statement)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    return any(name in f"{error}" for name in _CONFLICTS)
 
 
 def _few_tasks(session: SparkSession) -> dict[str, str]:

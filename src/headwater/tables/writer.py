@@ -18,7 +18,7 @@ from headwater import faultpoints
 from headwater.errors import InputError, LineageTableError
 from headwater.tables.column import Maker, stored_lineage
 from headwater.tables.contract import COLUMN, TYPE, TableFormat
-from headwater.tables.merging import MergeRule, merge
+from headwater.tables.merging import ROWS, MergeRule, merge
 from headwater.tables.registry import KnownTable
 
 ORDINAL_COLUMN = "ordinal"
@@ -49,8 +49,8 @@ class Table(ABC):
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
         """Write a batch in one commit, unless it is there."""
 
-    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> None:
-        """Merge a batch in one commit, unless it is there.
+    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
+        """Merge a batch in one commit, unless it is there; gives how many rows that were.
 
         Raises:
             InputError: this format has no merge here.
@@ -98,15 +98,17 @@ class IcebergTable(Table):
     def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         namespace = self.name.rpartition(".")[0]
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        if not self.spark.catalog.tableExists(self.name):
-            by = f" PARTITIONED BY ({', '.join(partitioned_by)})" if partitioned_by else ""
-            self.spark.sql(f"CREATE TABLE {self.name} ({schema.toDDL()}) USING iceberg{by}")
+        # Two jobs may start at once on a new table.
+        by = f" PARTITIONED BY ({', '.join(partitioned_by)})" if partitioned_by else ""
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.name} ({schema.toDDL()}) USING iceberg{by}"
+        )
 
     def columns(self) -> StructType:
         return self.spark.table(self.name).schema
 
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
-        if self._has(query_id, batch):
+        if self._rows_there(query_id, batch) is not None:
             return
         (
             rows.writeTo(self.name)
@@ -115,16 +117,26 @@ class IcebergTable(Table):
             .append()
         )
 
-    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> None:
-        if not self._has(query_id, batch):
-            merge(self.name, rows, rule, {_QUERY_ID: query_id, _BATCH_ID: str(batch)})
+    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
+        there = self._rows_there(query_id, batch)
+        if there is not None:
+            return there
+        return merge(self.name, rows, rule, {_QUERY_ID: query_id, _BATCH_ID: str(batch)})
 
-    def _has(self, query_id: str, batch: int) -> bool:
-        snapshots = self.spark.table(f"{self.name}.snapshots")
-        mine = F.col("summary")[_QUERY_ID] == query_id
-        return not snapshots.where(
-            mine & (F.col("summary")[_BATCH_ID].cast("bigint") >= batch)
-        ).isEmpty()
+    def _rows_there(self, query_id: str, batch: int) -> int | None:
+        """How many rows the batch's own commit brought; None if there is none."""
+        summary = F.col("summary")
+        number = summary[_BATCH_ID].cast("bigint")
+        found = (
+            self.spark.table(f"{self.name}.snapshots")
+            .where((summary[_QUERY_ID] == query_id) & (number >= batch))
+            .orderBy(number)
+            .select(number, summary[ROWS].cast("bigint"))
+            .head()
+        )
+        if found is None:
+            return None
+        return int(found[1] or 0) if found[0] == batch else 0
 
 
 def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) -> Table:
@@ -147,9 +159,16 @@ def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) 
 
 
 def writer_of(
-    table: Table, maker: Maker, rule: MergeRule | None = None
+    table: Table,
+    maker: Maker,
+    rule: MergeRule | None = None,
+    note: Callable[[int, int], None] = lambda batch, rows: None,
 ) -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: gives the rows their lineage, and appends or merges them."""
+    """For `foreachBatch`: gives the rows their lineage, and appends or merges them.
+
+    Args:
+        note: gets the number of each batch that was merged, and of its rows.
+    """
 
     def write(rows: DataFrame, batch: int) -> None:
         query_id = _query_id(rows)
@@ -158,7 +177,7 @@ def writer_of(
         if rule is None:
             table.append(kept, query_id, batch)
         else:
-            table.merge(kept, rule, query_id, batch)
+            note(batch, table.merge(kept, rule, query_id, batch))
         faultpoints.reach("after_table_commit")
 
     return write
@@ -172,12 +191,21 @@ def stored(rows: DataFrame, maker: Maker, batch: int) -> DataFrame:
 
 
 def check_columns(table: Table, rows: DataFrame) -> None:
-    """The table must have the rows' columns, or a batch would fail in the middle of a stream.
+    """The table must have the rows' columns, or a batch would fail in the middle of a stream; and
+    none beyond them that has to be filled.
 
     Raises:
         LineageTableError: names the column.
     """
-    there = {field.name: field.dataType for field in table.columns()}
+    columns = table.columns()
+    there = {field.name: field.dataType for field in columns}
+    for field in columns:
+        if not field.nullable and field.name not in rows.columns:
+            raise LineageTableError(
+                f"table {table.name}: column `{field.name}` must not be null, but is not written",
+                hint=f"ALTER TABLE … ALTER COLUMN {field.name} DROP NOT NULL",
+                table=table.name,
+            )
     for field in rows.schema:
         kind = there.get(field.name)
         if kind is None or kind.simpleString() != field.dataType.simpleString():
