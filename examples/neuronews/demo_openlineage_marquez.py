@@ -5,7 +5,7 @@ python demo_openlineage_marquez.py
 
 from __future__ import annotations
 
-from headwater.cli.app import headwater
+from headwater.cli import main
 
 if __name__ == "__main__":
-    headwater(["demo", "lakehouse"])
+    main(["demo", "lakehouse"])

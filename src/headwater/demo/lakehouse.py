@@ -87,6 +87,7 @@ def _make_namespace(story: Story, catalog: _Catalog) -> None:
 
 def _run_batch_job(story: Story, catalog: _Catalog) -> None:
     file = _write_csv(story.settings.home_dir / "demo" / "scraped" / "articles.csv")
+    before = _latest_run(story, catalog, batch_write_raw_with_lineage.NAME)
     with story.step("Run `batch_write_raw_with_lineage`") as step:
         batch_write_raw_with_lineage.main.main(
             ["--files", str(file), "--quiet"],
@@ -95,7 +96,7 @@ def _run_batch_job(story: Story, catalog: _Catalog) -> None:
         )
         step.result = f"{_ARTICLES} articles of {file.name} in `{story.settings.articles.table}`"
     _check_rows(story, "scraped-%", "each article of the file is in the table, once")
-    job = _check_job(story, catalog, batch_write_raw_with_lineage.NAME, "BATCH")
+    job = _check_job(story, catalog, batch_write_raw_with_lineage.NAME, "BATCH", before)
     names = [each["name"] for each in job.get("inputs", ())]
     story.check("its input is the file", str(file) in names, str(names))
 
@@ -103,13 +104,14 @@ def _run_batch_job(story: Story, catalog: _Catalog) -> None:
 def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
     settings = story.settings
     ensure_topic(_TOPIC, KINDS["articles"].partitions, settings)
-    before = sum(end_offsets(_TOPIC, settings).values())
+    records = sum(end_offsets(_TOPIC, settings).values())
     with story.step(f"Generate articles into `{_TOPIC}`") as step:
         with RecordProducer(settings) as producer:
-            for key, value in generate("articles", _ARTICLES, seed=before):
+            for key, value in generate("articles", _ARTICLES, seed=records):
                 producer.send(_TOPIC, value, key)
             producer.send(_TOPIC, b"{........", b"no article")
         step.result = f"{producer.delivered} records, one of them malformed"
+    before = _latest_run(story, catalog, stream_write_raw_with_lineage.NAME)
     with story.step("Run `stream_write_raw_with_lineage` until it has caught up"):
         stream_write_raw_with_lineage.main.main(
             ["--input-topic", _TOPIC, "--available-now", "--quiet"],
@@ -117,7 +119,7 @@ def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
             obj=settings,
         )
     _check_rows(story, "article-%", "each article of the topic is in the table, once")
-    job = _check_job(story, catalog, stream_write_raw_with_lineage.NAME, "STREAM")
+    job = _check_job(story, catalog, stream_write_raw_with_lineage.NAME, "STREAM", before)
     inputs = [each["name"] for each in job.get("inputs", ())]
     story.check("its input is the topic", inputs == [_TOPIC], str(inputs))
     run = (job.get("latestRun") or {}).get("facets", {})
@@ -125,16 +127,31 @@ def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
     story.check("its run says which offsets it read", _TOPIC in read, str(run.keys()))
 
 
-def _check_job(story: Story, catalog: _Catalog, name: str, kind: str) -> dict[str, Any]:
-    table = story.settings.articles.table
+def _job(story: Story, catalog: _Catalog, name: str) -> dict[str, Any]:
     namespace = quote(story.settings.lineage.namespace)
     job: dict[str, Any] = catalog.get(f"/namespaces/{namespace}/jobs/{name}")
+    return job
+
+
+def _latest_run(story: Story, catalog: _Catalog, name: str) -> str | None:
+    """The run that the catalog knows before the story's: another telling's, perhaps."""
+    return (_job(story, catalog, name).get("latestRun") or {}).get("id")
+
+
+def _check_job(
+    story: Story, catalog: _Catalog, name: str, kind: str, before: str | None
+) -> dict[str, Any]:
+    table = story.settings.articles.table
+    namespace = quote(story.settings.lineage.namespace)
+    job = _job(story, catalog, name)
     run = job.get("latestRun") or {}
     story.show(f"GET /api/v1/namespaces/{namespace}/jobs/{name}", dim=True)
     story.check(
-        f"the catalog has the job `{name}` of type {kind}, with a completed run",
-        job.get("type") == kind and run.get("state") == "COMPLETED",
-        f"type {job.get('type')}, state {run.get('state')}",
+        f"the catalog has the job `{name}` of type {kind}, with this run, completed",
+        job.get("type") == kind
+        and run.get("state") == "COMPLETED"
+        and run.get("id") not in (None, before),
+        f"type {job.get('type')}, state {run.get('state')}, run {run.get('id')} behind {before}",
     )
     outputs = [each["name"] for each in job.get("outputs", ())]
     story.check(f"its output is `{table}`", table in outputs, str(outputs))
