@@ -15,7 +15,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog, fresh_database
+from tests.lineage_events import states, told, wait_until
 from tests.support import environment
 
 from headwater.errors import InputError
@@ -223,6 +225,35 @@ def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
     assert [(each["dataset"], each["field"]) for each in columns["n"]] == [
         ("lake.numbers.source", "twice")
     ]
+
+
+def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_once(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    spark.range(3).selectExpr("cast(id AS string) AS value").write.text(str(lines))
+
+    def start(name: str, **trigger: Any) -> StreamingQuery:
+        writer = spark.readStream.text(str(lines)).writeStream.queryName(name)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
+        return writer.trigger(**trigger).format("parquet").start(str(tmp_path / name))
+
+    create_spark_session_with_lineage("Streams", settings=settings)
+    running = start("runs_on", processingTime="1 hour")
+    # A query is active: its session keeps the tracker that it has.
+    create_spark_session_with_lineage("MoreStreams", settings=settings)
+    add_lineage_metadata(spark, job_type="streaming", team="numbers", description="Copies lines")
+    start("copies_lines", availableNow=True).awaitTermination(60)
+    running.stop()
+    finish_lineage()
+    wait_until(lambda: "COMPLETE" in states(told(catalog, "copies_lines")))
+    events = told(catalog, "copies_lines")
+    assert (states(events).count("START"), states(events).count("COMPLETE")) == (1, 1)
+    job = catalog.get("/namespaces/neuronews/jobs/copies_lines")
+    assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
+    assert (job["description"], job["type"]) == ("Copies lines", "STREAM")
+    # What the application does is done by its queries.
+    assert catalog.call("GET", "/namespaces/neuronews/jobs/MoreStreams").status_code == 404
 
 
 def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from tests.lineage_events import columns, names, spooled
 from tests.stamped import delete_before, stamped, write
 from tests.support import Headwater
 
@@ -103,8 +104,14 @@ def chain(settings: Settings, make_topic: TopicMaker) -> list[str]:
 def test_impact_gives_exactly_the_records_whose_headers_lead_back(
     spark: SparkSession, settings: Settings, chain: list[str], tmp_path: Path
 ) -> None:
-    run_job(settings, chain, tmp_path)
+    spool = settings.lineage.model_copy(update={"spool": tmp_path / "spool"})
+    run_job(settings := settings.model_copy(update={"lineage": spool}), chain, tmp_path)
     source, copied, joined = chain
+    # The catalog hears from the start on what the index is made from.
+    told = spooled(settings, "lineage_index")[0]
+    assert (told["eventType"], names(told, "inputs")) == ("START", chain)
+    assert {f"{topic}:headers" for topic in chain} <= columns(told)["parent_topic"].keys()
+    assert told["job"]["facets"]["documentation"]["description"].startswith("Which records came")
     edges = edges_in(chain, settings)
     index = LineageIndex(index_path(settings))
     with RecordReader(settings) as reader:

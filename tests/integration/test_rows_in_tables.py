@@ -147,6 +147,24 @@ def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
     assert rows_of(spark, target) == list(range(RECORDS))
 
 
+def test_a_column_that_somebody_added_does_not_stop_the_job(
+    spark: SparkSession,
+    settings: Settings,
+    numbers: str,
+    target: tuple[TableFormat, str | Path],
+    tmp_path: Path,
+) -> None:
+    run(settings, numbers, target[1], tmp_path, table_format=target[0])
+    spark.sql(f"ALTER TABLE {sql_name(target)} ADD COLUMNS (note string)")
+    with RecordProducer(settings) as producer:
+        producer.send(numbers, json.dumps({"n": RECORDS}).encode(), partition=0)
+    run(settings, numbers, target[1], tmp_path, table_format=target[0])
+    assert rows_of(spark, target) == list(range(RECORDS + 1))
+    # The catalog hears of the column, though no plan has it.
+    schema = spooled(settings, "to_table")[-1]["outputs"][0]["facets"]["schema"]
+    assert [field["name"] for field in schema["fields"]] == ["n", "lineage", "note"]
+
+
 def rows_of(spark: SparkSession, target: tuple[TableFormat, str | Path]) -> list[int]:
     rows = spark.sql(f"SELECT n FROM {sql_name(target)}").collect()
     return sorted(row["n"] for row in rows)

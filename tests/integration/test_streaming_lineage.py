@@ -36,7 +36,12 @@ GOOD = json.dumps(VISIT).encode()
 @pytest.fixture
 def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
     """Settings whose jobs tell the catalog of this module, more often than is usual."""
-    lineage = {"spool": tmp_path / "spool", "namespace": "tests", "interval_seconds": 0.3}
+    lineage = {
+        "spool": tmp_path / "spool",
+        "namespace": "tests",
+        "interval_seconds": 0.3,
+        "off_for": ["quiet_*"],
+    }
     return broker.model_copy(
         update={
             "catalog": broker.catalog.model_copy(update={"url": catalog.url}),
@@ -153,6 +158,8 @@ def tracker(spark: SparkSession, settings: Settings, tmp_path: Path) -> Iterator
     outputs = {"into_batches": [delta_table(str(tmp_path / "table"))]}
     found = track_streaming(spark, settings, outputs=outputs)
     assert found is not None
+    # A session has one: a second call for it adds none that would tell all twice.
+    assert track_streaming(spark, settings) is found
     yield found
     spark.streams.removeListener(found)
     found.stop()
@@ -170,8 +177,13 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     output = make_topic("out", partitions=1)
     send(source, settings, b'{"page": "a"}', b'{"page": "b"}')
 
+    # As the user writes it; the settings have another word for the same broker.
+    named = settings.bootstrap_servers
+    host, port = named.rsplit(":", 1)
+    own = f"{'127.0.0.1' if host == 'localhost' else 'localhost'}:{port}"
+    brokers = {"kafka.bootstrap.servers": own}
+
     def stream(topic: str) -> DataFrame:
-        brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
         reader = spark.readStream.format("kafka").options(**brokers, subscribe=topic)
         return reader.option("startingOffsets", "earliest").load()
 
@@ -187,8 +199,7 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
 
     page = F.get_json_object(F.col("value").cast("string"), "$.page")
     both = stream(source).select(page.alias("value")).union(stream(ads).select(page.alias("value")))
-    servers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
-    sink: dict[str, Any] = {"format": "kafka", "topic": output, **servers}
+    sink: dict[str, Any] = {"format": "kafka", "topic": output, **brokers}
     running = start(both.where("value IS NOT NULL"), "to_kafka", **sink)
 
     # While it runs: RUNNING with what was read since the event before.
@@ -213,11 +224,18 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     start(
         counting, "into_batches", finite=True, batches=lambda rows, batch: None
     ).awaitTermination()
+    start(counting, "quiet_copy", finite=True, batches=lambda rows, batch: None).awaitTermination()
     tracker.stop()
 
     events = told(catalog, "to_kafka")
     assert states(events)[0] == "START"
     assert states(events)[-1] == "ABORT"
+    assert (states(events).count("START"), states(events).count("ABORT")) == (1, 1)
+    # No second, phantom dataset under the settings' name of the broker.
+    for event in events:
+        offsets = event["run"]["facets"].get("headwater_offsets", {"inputs": (), "outputs": ()})
+        places = [*event["inputs"], *event["outputs"], *offsets["inputs"], *offsets["outputs"]]
+        assert {each["namespace"] for each in places} == {f"kafka://{own}"}
     assert (names(events[0], "inputs"), names(events[0], "outputs")) == ([source, ads], [output])
     assert columns(events[0])["value"] == {
         f"{source}:value.page": {"IDENTITY"},
@@ -234,6 +252,7 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     # Delta's sink does not count: what is not known is not told.
     progress = facet(delta[-1], "headwater_progress")
     assert (progress["rowsIn"], "rowsOut" in progress) == (3, False)
+    assert told(catalog, "quiet_copy") == []
     batches = told(catalog, "into_batches")
     assert states(batches)[-1] == "COMPLETE"
     assert names(batches[-1], "outputs") == [str(tmp_path / "table")]
