@@ -19,9 +19,9 @@ import scala.Option;
 
 /** Tells of each write which tables it reads and writes, where the listener may not know. */
 final class Executions extends SparkListener {
-  /** How Spark describes a micro-batch. */
+  /** How Spark describes a micro-batch; until 4.0 in HTML. */
   private static final Pattern MICRO_BATCH =
-      Pattern.compile("id = [0-9a-f-]{36}<br/>runId = [0-9a-f-]{36}<br/>batch = ");
+      Pattern.compile("id = [0-9a-f-]{36}(<br/>|\\s)runId = [0-9a-f-]{36}(<br/>|\\s)batch = ");
 
   /** Commands that write no rows; whatever else is a command is looked at. */
   private static final Pattern NO_WRITE =

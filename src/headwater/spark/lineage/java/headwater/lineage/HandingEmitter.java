@@ -25,6 +25,10 @@ final class HandingEmitter extends EventEmitter {
     // Both listeners are called by one thread, one after the other, for the same execution.
     told.put("execution", executions.current());
     told.put("event", event);
-    Handover.put(OpenLineageClientUtils.toJson(told));
+    try {
+      Handover.put(OpenLineageClientUtils.toJson(told));
+    } catch (RuntimeException | LinkageError error) {
+      // Lineage never fails a job, whatever jars it has.
+    }
   }
 }
