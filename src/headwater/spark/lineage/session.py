@@ -104,10 +104,12 @@ class Application:
         self._ended = True
         if self._streaming and StreamTeller.begun > self._queries_before:
             error = None
+        self._relay.stop(self.settings.lineage.close_seconds)
         with suppress(Exception):  # The JVM may be gone.
             if self._streams is not None and not self.spark.streams.active:
+                # Spark tells of the end of a query some time after it: that was waited for.
                 self.spark.streams.removeListener(self._streams)
-        self._relay.stop(self.settings.lineage.close_seconds)
+                self._streams.stop()
         self._measures.end(error)
         self.lineage.finish(error)
         with suppress(Exception):
@@ -206,13 +208,13 @@ def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
 def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
     """A running session's configuration is fixed: its listener is added to the bus itself."""
     context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
-    if has_listener(spark):
-        return
     conf = context.getConf()
     for key, value in configuration.spark.items():
         if key.startswith("spark.openlineage."):
             conf.set(key, value)
             spark.conf.set(key, value)
+    if has_listener(spark):
+        return
     jvm: Any = spark._jvm  # noqa: SLF001
     try:
         jvm.headwater.lineage.Handover.attach(context, conf, configuration.through_spool)
