@@ -127,6 +127,7 @@ class StreamTeller:
         self._schemas = OutputSchemas(self._outputs(), schema_of, query.whole)
         self._access = threading.Lock()
         self._over = threading.Event()
+        self._failed = False
         self._news = False
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._tell_on, name="lineage-run", daemon=True)
@@ -181,6 +182,7 @@ class StreamTeller:
     @_harmless
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
+        self._failed = error is not None
         self._over.set()
         self._woken.set()
         if self._thread.is_alive():
@@ -200,8 +202,6 @@ class StreamTeller:
     def _add_last(self, error: BaseException | str | None) -> None:
         """Put all that is known onto the last event, which is told however this goes."""
         self.measures.end(error)
-        if error is None:
-            self._add_schemas()
         self._add_progress()
 
     @_harmless
@@ -211,10 +211,11 @@ class StreamTeller:
         while not self._over.is_set():
             self._woken.wait(max(0.0, due - time.monotonic()))
             self._woken.clear()
+            # A last look is taken here, too: the end does not wait for a table without a bound.
+            news, self._news = self._news, False
+            changed = not self._failed and self._add_schemas()
             if self._over.is_set():
                 return
-            news, self._news = self._news, False
-            changed = self._add_schemas()
             if news or changed or time.monotonic() >= due:
                 self._add_progress()
                 self.measures.tell()
