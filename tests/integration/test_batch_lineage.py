@@ -246,14 +246,14 @@ def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_o
     add_lineage_metadata(spark, job_type="streaming", team="numbers", description="Copies lines")
     start("copies_lines", availableNow=True).awaitTermination(60)
     running.stop()
-    finish_lineage()
+    finish_lineage("the program broke")
     wait_until(lambda: "COMPLETE" in states(told(catalog, "copies_lines")))
     events = told(catalog, "copies_lines")
     assert (states(events).count("START"), states(events).count("COMPLETE")) == (1, 1)
     job = catalog.get("/namespaces/neuronews/jobs/copies_lines")
     assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
     assert (job["description"], job["type"]) == ("Copies lines", "STREAM")
-    # What the application does is done by its queries.
+    # What the application does is done by its queries: they tell how it went.
     assert catalog.call("GET", "/namespaces/neuronews/jobs/MoreStreams").status_code == 404
 
 

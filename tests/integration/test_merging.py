@@ -133,8 +133,11 @@ def test_a_merge_that_never_fits_ends_with_an_error_that_says_what_to_do(
         merge(table, rows, RULE, {})
 
 
-def test_two_first_starts_make_the_table_once(spark: SparkSession, table: str) -> None:
-    there = table_of(spark, table, "iceberg")
-    # The other start made it between the look and the making.
-    there.ensure(spark.table(table).schema)
+def test_two_first_starts_make_the_table_once(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, schema = table_of(spark, table, "iceberg"), spark.table(table).schema
+    # The other start makes it between a look and the making.
+    monkeypatch.setattr(type(spark.catalog), "tableExists", lambda catalog, name: False)
+    there.ensure(schema)
     assert set(rows_of(spark, table)) == {"a", "b", "c"}

@@ -20,7 +20,7 @@ from headwater.spark import StopSignal
 from headwater.spark.lineage.description import Description
 from headwater.spark.lineage.schemas import OutputSchemas
 from headwater.spark.lineage.sources import topic_dataset
-from headwater.spark.lineage.streaming import tell_of_query, topic_outputs
+from headwater.spark.lineage.streaming import counted, tell_of_query, topic_outputs
 from headwater.spark.lineage.teller import StreamQuery, StreamTeller
 
 
@@ -172,3 +172,12 @@ def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
     assert [progress[name] for name in ("rowsIn", "rowsOut", "deadLettered")] == [9, 3, 2]
     written = [each["outputFacets"]["outputStatistics"]["rowCount"] for each in last["outputs"]]
     assert written == [3, 2]
+
+
+def test_rows_of_a_job_that_is_switched_off_by_its_name_are_not_counted(settings: Settings) -> None:
+    off = settings.lineage.model_copy(update={"off_for": ["quiet_*"]})
+    rows: Any = object()
+    # Rows that were counted would be asked for it here, and have no such method.
+    assert counted(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows
+    with pytest.raises(AttributeError):
+        counted(rows, settings, "loud_copy")

@@ -102,14 +102,16 @@ class Application:
         if self._ended:
             return
         self._ended = True
-        if self._streaming and StreamTeller.begun > self._queries_before:
-            error = None
         self._relay.stop(self.settings.lineage.close_seconds)
         with suppress(Exception):  # The JVM may be gone.
             if self._streams is not None and not self.spark.streams.active:
                 # Spark tells of the end of a query some time after it: that was waited for.
                 self.spark.streams.removeListener(self._streams)
                 self._streams.stop()
+        queries = StreamTeller.begun > self._queries_before
+        if self._streaming and queries and not self.lineage.started:
+            # Their runs have told it.
+            error = None
         self._measures.end(error)
         self.lineage.finish(error)
         with suppress(Exception):
