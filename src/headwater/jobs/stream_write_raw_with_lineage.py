@@ -57,6 +57,8 @@ NAME = "StreamWriteRawWithLineage"
 _PARTITIONS = 2
 # The first start may meet years of articles; a merge holds a batch in memory and on disk.
 _RECORDS_PER_BATCH = 100_000
+# As many as Spark does: figures of a batch that is never told of must not stay for ever.
+_REMEMBERED_BATCHES = 100
 
 _OWN = (
     click.Option(["--input-topic"], help="Default: the setting articles.topic."),
@@ -212,7 +214,7 @@ class ArticleBatches:
         self._maker = maker
         self._run_id = str(maker.run_id)
         self._settings = settings
-        # By batch: rows that were merged, and records that were set aside.
+        # By batch, until it is told of: rows that were merged, and records that were set aside.
         self._merged: dict[int, int] = {}
         self._aside: dict[int, int] = {}
         self._merge = writer_of(table, maker, MERGE_FROM_TOPIC, self._merged.__setitem__)
@@ -254,6 +256,8 @@ class ArticleBatches:
             self._merge(articles_of(rows, self._maker, told=told), batch)
         finally:
             rows.unpersist()
+            for figures in (self._merged, self._aside):
+                figures.pop(batch - _REMEMBERED_BATCHES, None)
 
     def _set_aside(self, bad: DataFrame, batch: int) -> None:
         self._aside[batch] = bad.count()

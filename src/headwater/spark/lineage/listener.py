@@ -182,7 +182,13 @@ class StreamTracker(StreamingQueryListener):
         self, run_id: str, told_as: StreamQuery, emitter: Any, found: Description, query: Any
     ) -> None:
         schema_of = schemas_in(self._session)
-        teller = StreamTeller(told_as, run_id, self._settings, emitter, found, self._say, schema_of)
+        try:
+            teller = StreamTeller(
+                told_as, run_id, self._settings, emitter, found, self._say, schema_of
+            )
+        except Exception:
+            emitter.close()
+            raise
         teller.start()
         with self._access:
             self._tellers[run_id] = teller, query
