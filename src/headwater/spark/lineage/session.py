@@ -41,6 +41,7 @@ from headwater.spark.lineage.configuration import (
 from headwater.spark.lineage.listener import track_streaming
 from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.relay import Relay
+from headwater.spark.lineage.streaming import emitter_of
 from headwater.spark.session import create_session
 
 CONNECTORS = ("kafka", "delta", "iceberg")
@@ -51,12 +52,13 @@ _log = logging.getLogger("headwater.lineage")
 class Application:
     """One run of an application, from its session to its end."""
 
-    def __init__(self, spark: SparkSession, name: str, settings: Settings) -> None:
+    def __init__(
+        self, spark: SparkSession, name: str, settings: Settings, emitter: Emitter
+    ) -> None:
         self.spark = spark
         self.name = name
         self.settings = settings
-        self._emitter = Emitter.from_settings(settings, _log.warning)
-        assert self._emitter is not None  # noqa: S101 - the caller has asked
+        self._emitter = emitter
         run = LineageRun.from_settings(
             settings, self._emitter.emit, name, str(uuid.uuid4()), tell=_log.warning
         )
@@ -93,8 +95,7 @@ class Application:
         self.lineage.finish(error)
         with suppress(Exception):
             self._counting.close()
-        if self._emitter is not None:
-            self._emitter.close()
+        self._emitter.close()
 
 
 _current: Application | None = None
@@ -176,7 +177,10 @@ def _submitted() -> dict[str, str]:
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
     global _current
-    _current = Application(spark, name, settings)
+    emitter = emitter_of(settings, _log.warning)
+    if emitter is None:
+        return
+    _current = Application(spark, name, settings, emitter)
     _end_with(spark)
 
 
