@@ -87,6 +87,7 @@ def test_the_sender_goes_on_when_its_disk_can_be_read_again(
         wait_until(lambda: len(told) == 2)
         broken.append(True)
         assert emitter.close() is False, "it can't know, and says so without raising"
+        assert [each.alive for each in waiting(tmp_path)] == [False], "the next one may take it"
     assert told[0].startswith(f"lineage waits in {tmp_path}: the spool can't be read: Input/output")
     assert told[1] == "lineage is delivered again"
 

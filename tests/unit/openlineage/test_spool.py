@@ -305,7 +305,10 @@ def test_losses_are_told_when_their_process_has_ended(tmp_path: Path) -> None:
         spool.append({"fill": "x" * 60_000})
         spool.losses.add(2, "the disk of the spool is too slow")
         assert spool.append({"n": 2})
+        noted = read_lost(tmp_path)
         spool.close()
+        # Before the end, too, which may be a kill.
+        assert noted == read_lost(tmp_path)
     lost = read_lost(tmp_path)
     assert lost is not None
     assert (lost.events, lost.reason) == (6, "the disk of the spool is too slow")
