@@ -203,8 +203,12 @@ class Spool:
         # Under its name only when it is held: a lock that is free stands for a dead process.
         unheld = self.folder / f"{LOCK_FILE}.new"
         file = os.open(unheld, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unheld.rename(self.folder / LOCK_FILE)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unheld.rename(self.folder / LOCK_FILE)
+        except OSError:
+            os.close(file)
+            raise
         self._lock_file = file
         _sync_folder(self.root)
         # The root itself may be new; its parent may be one that can't be opened.

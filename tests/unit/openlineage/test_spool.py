@@ -356,3 +356,22 @@ def test_what_can_not_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
     assert (found[False].events, found[True].events) == (0, 3)
     assert str(found[False].trouble).startswith("Is a directory")
     other.close()
+
+
+def test_a_spool_that_is_new_is_on_disk_with_the_entry_in_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[tuple[int, int]] = set()
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        found = os.fstat(file)
+        synced.add((found.st_dev, found.st_ino))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    spool = filled(tmp_path / "spool", 1)
+    spool.close()
+    (segment,) = segments_of(tmp_path / "spool")
+    for path in (segment, spool.folder, spool.root, tmp_path):
+        assert (path.stat().st_dev, path.stat().st_ino) in synced, path
