@@ -26,6 +26,7 @@ setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
 .PHONY: test
 test: lint types arrows page-test ## Lint, types, arrows and all tests: exactly what CI runs
 	@$(BIN)/headwater jars fetch  # once, not by each worker
+	@$(BIN)/headwater jars archive || true  # a hundred Sparks start in the tests; without it they take longer
 	@# In the order of their names: the long ones, fault and integration, come before the many short ones.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 

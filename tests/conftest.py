@@ -13,13 +13,14 @@ from hypothesis import settings as hypothesis_settings
 from tests.catalog_support import Catalog, fresh_database, running
 from tests.support import Headwater, environment
 
+from headwater.jvm.java import SHORT_LIVED
 from headwater.services.postgres import PostgresServer
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
 
-# Sparks of tests live for seconds: the compiler that optimises more costs them more than it gives.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Sparks of tests live for seconds.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 # The same examples in every run, so that a change and not chance turns it red;
 # `--hypothesis-profile=default` looks for new ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
@@ -13,6 +13,8 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
+from headwater.jvm.class_archive import archive_path
+from headwater.jvm.java import find_java
 from headwater.jvm.own_jar import session_jars
 from headwater.settings import Settings
 from headwater.spark import create_session
@@ -33,6 +35,19 @@ def test_delta_and_iceberg_tables_are_written_and_read_in_one_session(
     assert spark.read.format("delta").load(str(tmp_path / "delta")).count() == 10
     assert spark.table("demo.news.numbers").where("part = 0").count() == 4
     assert (tmp_path / "delta" / "_delta_log").is_dir()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_an_archive_of_sparks_classes_is_used_where_there_is_one(
+    spark: SparkSession, headwater_settings: Settings
+) -> None:
+    archive = archive_path(find_java(headwater_settings), headwater_settings)
+    if not archive.is_file():
+        pytest.skip("`headwater jars archive` makes one")
+    jvm: Any = spark._jvm
+    driver = jvm.java.lang.ProcessHandle.current().pid()
+    # Java takes it away again when it was made by another Java or from other jars.
+    assert str(archive) in Path(f"/proc/{driver}/maps").read_text()
 
 
 def test_times_are_in_utc(spark: SparkSession) -> None:

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from headwater.cli.frame import download_progress, with_settings
 from headwater.demo import STORIES, Story
+from headwater.jvm.java import SHORT_LIVED
 from headwater.services.processes import noted
 from headwater.settings import Settings
 
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SEE_MORE = {
     "tracker": (
         "headwater consume visits-reduced --from-beginning --headers",
@@ -44,8 +44,7 @@ _SEE_MORE = {
 @with_settings
 def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None:
     """Run stories on the real stack, step by step, and check them; without a name: all."""
-    # Its Spark lives for a minute or two: the compiler that optimises more would cost it a third.
-    spark = {"log_level": "ERROR", "java_options": settings.spark.java_options or _SHORT_LIVED}
+    spark = {"log_level": "ERROR", "java_options": settings.spark.java_options or SHORT_LIVED}
     quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
     began = time.monotonic()

@@ -22,6 +22,9 @@ from headwater.settings import Settings
 _VERSION = re.compile(r'(?:version |JAVA_VERSION=)"(?:1\.)?(\d+)')
 _SYSTEM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
 
+# For a Java that lives for a minute: the compiler that optimises more would cost it a third.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # Spark asks for a module that a trimmed Java lacks and that only its linear algebra uses.
 # Without the flag Java also keeps quiet about incubator modules on every start.
 _WRAPPER = """\

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -254,6 +254,12 @@ def bare_environment() -> dict[str, str]:
         found["REQUESTS_CA_BUNDLE"] = found["SSL_CERT_FILE"]
     # Passwords that lie in the user's home are not for targets of alerts.
     return {**found, "NETRC": os.devnull, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def class_path_of_spark(jars: Iterable[str]) -> str:
+    """These behind what the user has put behind Spark's own jars."""
+    given = os.environ.get("SPARK_DIST_CLASSPATH")
+    return os.pathsep.join([*([given] if given else []), *jars])
 
 
 @contextmanager

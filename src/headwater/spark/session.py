@@ -15,14 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import MissingPartError
+from headwater.jvm import class_archive
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import check_spark_version
-from headwater.settings import Settings, exported, running_under_spark_submit
+from headwater.settings import (
+    Settings,
+    class_path_of_spark,
+    exported,
+    running_under_spark_submit,
+)
 from headwater.spark.connectors import (
     CONNECTORS,
     LOCAL_CONFIGURATION,
@@ -30,6 +37,8 @@ from headwater.spark.connectors import (
     session_configuration,
 )
 
+# The environment that a start hands to Java belongs to the whole process.
+_one_at_a_time = threading.Lock()
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -60,18 +69,27 @@ def create_session(
         **session_configuration(names, settings),
         **(additional_configs or {}),
     }
-    existing = SparkSession.getActiveSession()
-    if existing is not None:
-        spark = existing
-        for key, value in configuration.items():
-            if spark.conf.isModifiable(key):
-                spark.conf.set(key, value)
-    elif running_under_spark_submit():
-        spark = _builder(app_name, configuration).getOrCreate()
-    else:
-        spark = _start(app_name, settings, names, configuration, watch)
+    with _one_at_a_time:
+        existing = _active_session()
+        if existing is not None:
+            spark = existing
+            for key, value in configuration.items():
+                if spark.conf.isModifiable(key):
+                    spark.conf.set(key, value)
+        elif running_under_spark_submit():
+            spark = _builder(app_name, configuration).getOrCreate()
+        else:
+            spark = _start(app_name, settings, names, configuration, watch)
     _check_connectors(spark, names)
     return spark
+
+
+def _active_session() -> SparkSession | None:
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001
+        # Spark remembers it for the thread that made it; in others this finds the same one.
+        return SparkSession.builder.getOrCreate()
+    return active
 
 
 def _start(
@@ -82,23 +100,33 @@ def _start(
     watch: Watcher,
 ) -> SparkSession:
     jars = [str(path) for path in session_jars(connectors, settings, watch)]
-    java_home = java_home_for_spark(find_java(settings), settings)
+    java = find_java(settings)
+    options = (
+        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
+        class_archive.use_options(java, settings),
+        settings.spark.java_options,
+    )
     # local-cluster[…] has executors of its own, as a real cluster has.
     local = settings.spark.master.partition("[")[0] == "local"
     given = {
         "spark.master": settings.spark.master,
         "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.extraClassPath": ":".join(jars),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"-Dheadwater.log.level={settings.spark.log_level.lower()} {settings.spark.java_options}",
+        "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Executors on other machines get the jars from the driver.
         **({**_local(), **LOCAL_CONFIGURATION} if local else {"spark.jars": ",".join(jars)}),
         **configuration,
     }
+    environment = {
+        "JAVA_HOME": str(java_home_for_spark(java, settings)),
+        "PYSPARK_PYTHON": sys.executable,
+        # In front of Spark's own jars, no archive of its classes would fit.
+        "SPARK_DIST_CLASSPATH": class_path_of_spark(jars),
+    }
     with (
-        exported(JAVA_HOME=str(java_home), PYSPARK_PYTHON=sys.executable),
+        exported(**environment),
         _signals_kept_from_the_jvm(),
     ):
         return _builder(app_name, given).getOrCreate()
