@@ -39,6 +39,7 @@ NAMED_IN_DASHBOARDS = (
     "headwater_out_of_order_records",
     "headwater_ingest_events",
     "headwater_ingest_seconds",
+    "headwater_alerts_evaluated_timestamp_seconds",
 )
 
 
@@ -88,7 +89,8 @@ def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
     assert now["jobSuccessRatio"] is None
     assert now["lineageCoverageRatio"] == {"jobs": None, "records": None}
     assert now["consumerLag"] is None
-    assert catalog.get("/alerts") == {"alerts": [], "totalCount": 0}
+    none = dict.fromkeys(("firing", "pending", "error", "no data", "ok"), 0)
+    assert catalog.get("/alerts") == {"alerts": [], "totalCount": 0, "states": none}
     assert catalog.get("/alerts/incidents?limit=5") == {"incidents": []}
 
 
@@ -179,16 +181,18 @@ def test_totals_do_not_fall_when_retention_removes_runs(
     assert after["lineageCoverageRatio"]["records"] == 0.5
 
 
-def test_the_job_by_which_the_doctor_sees_events_arrive_is_no_gap(
+def test_the_job_by_which_the_doctor_sees_events_arrive_is_in_no_figure(
     headwater_settings: Settings, postgres: str
 ) -> None:
     with running(headwater_settings, fresh_database(postgres)) as catalog:
         catalog.send(
             run_event(job="whole", inputs=["a"], outputs=["b"]),
-            run_event(job="lineage_arrives", namespace=CHECKS_NAMESPACE),
+            run_event("FAIL", job="lineage_arrives", namespace=CHECKS_NAMESPACE),
         )
         found = figures(catalog, jobs=1)
     assert found["lineageCoverageRatio"]["jobs"] == 1
+    assert found["jobSuccessRatio"] == found["recentJobSuccessRatio"] == 1
+    assert sum(found["runsByState"].values()) == 1
 
 
 def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:

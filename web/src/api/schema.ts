@@ -13,7 +13,8 @@ export interface paths {
         };
         /**
          * List Alerts
-         * @description Each alert of the rules file, and each job or dataset for which one is not ok.
+         * @description Each alert of the rules file, and each job or dataset for which one is not ok; the worst
+         *     first, and how many stand how.
          */
         get: operations["list_alerts_api_v1_alerts_get"];
         put?: never;
@@ -1042,6 +1043,8 @@ export interface components {
             downstream: string[];
             /** Downstreamcount */
             downstreamCount: number;
+            /** Heldback */
+            heldBack: number;
             /** Name */
             name: string;
             /** Problem */
@@ -1063,11 +1066,17 @@ export interface components {
             summary: string | null;
             /** Value */
             value: string | null;
+            /** Withoutdata */
+            withoutData: number;
         };
         /** Alerts */
         Alerts: {
             /** Alerts */
             alerts: components["schemas"]["Alert"][];
+            /** States */
+            states: {
+                [key: string]: number;
+            };
             /** Totalcount */
             totalCount: number;
             /** Truncated */

@@ -44,6 +44,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         questions: who answers about single records; without, these routes answer 404.
     """
     service = Service(settings, url)
+    records = RecordDesk(questions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -51,6 +52,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         try:
             yield
         finally:
+            records.close()
             await service.close()
 
     api = FastAPI(
@@ -68,7 +70,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     )
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
-    api.state.records = RecordDesk(questions)
+    api.state.records = records
     # The busiest first: routes are tried in their order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
