@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -149,6 +150,27 @@ def test_names_in_labels_are_bounded_and_all_others_are_one(catalog: Catalog) ->
     text = catalog.call("GET", f"{catalog.url}/metrics").text
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text), "no id is a label"
     assert max(map(len, text.splitlines())) < 1000
+
+
+def test_the_stalest_dataset_counts_also_where_it_is_not_told_by_name(
+    catalog: Catalog, headwater: Headwater
+) -> None:
+    for number in range(3):
+        catalog.send(run_event(job=f"new {number}", outputs=[f"new {number}"]))
+    old = run_event(job="old", at="2020-01-01T00:00:00Z", outputs=["stale"])
+    # By name are told those that came first, and this one did not.
+    catalog.send(old)
+    with psycopg.connect(catalog.database) as connection:
+        connection.execute("UPDATE datasets SET created_at = now() WHERE name = 'stale'")
+    days = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).days
+    least = 86_400 * days
+    wait_until(
+        lambda: (catalog.get("/metrics/now")["stalestOtherSeconds"] or 0) >= least,
+        what="the figure of all others",
+    )
+    told = headwater("metrics", MARQUEZ_URL=catalog.url).stdout
+    assert re.search(rf"longest without a write +({days}|{days + 1}) d", told)
+    assert f"and others, the oldest {days} d ago" in told or f"oldest {days + 1} d ago" in told
 
 
 def test_wrong_progress_is_refused_with_the_field(catalog: Catalog) -> None:

@@ -25,6 +25,7 @@ from headwater.catalog.api import (
     watch_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
+from headwater.catalog.api.packed import Packed
 from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
@@ -105,7 +106,7 @@ def behind_guards(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return Wire(app, settings.catalog, keys_required=api.state.guard.required)
+    return Wire(Packed(app), settings.catalog, keys_required=api.state.guard.required)
 
 
 def _document_route(api: FastAPI) -> APIRouter:

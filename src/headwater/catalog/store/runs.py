@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -76,18 +76,27 @@ async def of_other_namespaces(
 
 
 async def latest_of_jobs(
-    connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int, *, job_facets: bool = False
+    connection: AsyncConnection[Any],
+    jobs: Sequence[UUID],
+    each: int,
+    *,
+    job_facets: bool = False,
+    at: datetime | None = None,
 ) -> dict[UUID, list[Row]]:
-    """The latest runs of every job, newest first; with what they said of the job, if asked for."""
+    """The latest runs of every job, newest first; with what they said of the job, if asked for.
+
+    Args:
+        at: only runs that were seen by then.
+    """
     also = ", r.job_facets" if job_facets else ""
     return await fetch_by(
         "job_id",
         connection,
         f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
         "JOIN jobs j ON j.id = wanted.id "
-        "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
+        "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id AND seen_at <= %s "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
-        (list(jobs), each),
+        (list(jobs), at or "infinity", each),
     )
 
 
