@@ -140,6 +140,14 @@ def states(catalog: Catalog) -> dict[str, str]:
     }
 
 
+def evaluated(catalog: Catalog) -> float:
+    """When all rules were last evaluated."""
+    text = catalog.call("GET", f"{catalog.url}/metrics").text
+    name = "headwater_alerts_evaluated_timestamp_seconds "
+    (line,) = [each for each in text.splitlines() if each.startswith(name)]
+    return float(line.removeprefix(name))
+
+
 def wait_until(holds: Callable[[], Any], seconds: float = 40.0, what: str = "it") -> Any:
     """Returns what `holds` gives as soon as it is true."""
     deadline = time.monotonic() + seconds

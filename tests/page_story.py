@@ -121,24 +121,22 @@ def odd_names(send: Send, now: datetime) -> None:
         )
 
 
-def tell_many(send: Send, now: datetime, jobs: int) -> None:
-    """A tree of jobs, three datasets to each two of them, all connected."""
-    for number in range(jobs):
-        above = (number - 1) // 3
-        state = "FAIL" if number % 17 == 5 else "COMPLETE"
-        send(
-            run_event(
-                state,
-                job=f"step_{number:04d}",
-                namespace="many",
-                at=_text(now - timedelta(minutes=number)),
-                inputs=[
-                    _many(above if number else "root"),
-                    *([_many(number - 2)] * (number % 9 == 4)),
-                ],
-                outputs=[_many(number)],
-            )
+def many_events(now: datetime, jobs: int) -> list[Json]:
+    """A tree of jobs that are all connected, each with a table of its own, and one root."""
+    return [
+        run_event(
+            "FAIL" if number % 17 == 5 else "COMPLETE",
+            job=f"step_{number:04d}",
+            namespace="many",
+            at=_text(now - timedelta(minutes=number)),
+            inputs=[
+                _many((number - 1) // 3 if number else "root"),
+                *([_many(number - 2)] * (number % 9 == 4)),
+            ],
+            outputs=[_many(number)],
         )
+        for number in range(jobs)
+    ]
 
 
 def _many(number: object) -> Json:

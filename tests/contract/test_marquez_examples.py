@@ -102,11 +102,13 @@ ALIAS = "a dataset is listed once, not under each of its names"
 NO_TYPE = "an event without eventType is refused, and creates nothing"
 CHANGED = "a list shows a job as it is shown alone"
 TYPES = "column lineage tells the kinds of transformation, and the types of inputs"
+WRITTEN = "a dataset also tells when it was last written, beside what Marquez tells"
 UNITS = "intervals end now, and counts are not those of another day"
 DIFFERENT: list[tuple[str, str, str]] = [
     ("010", r"\.graph.*", GRAPH),
     ("094|097|100|106|274", r".*\.data\.(currentRunUuid|latestRun\..*)", GRAPH),
     (".*", r".*\.(startedAt|durationMs)", LATE),
+    (".*", r".*\.lastWrittenAt", WRITTEN),
     ("037|046|058|061|115|295", r".*\.(state|updatedAt)", LATE),
     ("031", "status", NO_TYPE),
     ("046", r"\.jobs\[\d\]\.(createdAt|latestRuns?.*\.(createdAt))", NO_TYPE),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -212,10 +216,9 @@ def test_a_check_tells_what_keeps_lineage_from_arriving(
 ) -> None:
     checks = {each.name: each for each in validate(settings_for(catalog.url, tmp_path))}
     assert [each.ok for each in checks.values()] == [True] * 4
-    needed = validate(settings_for(catalog.url, tmp_path), send=False, namespace_needed=True)
-    assert {each.name: each.ok for each in needed}["namespace"] is False
+    assert "is not there yet" in checks["namespace"].text
     # Asked twice, it leaves one job with one run.
-    validate(settings_for(catalog.url, tmp_path))
+    assert all(each.ok for each in validate(settings_for(catalog.url, tmp_path)))
     assert catalog.get("/namespaces/headwater-checks/jobs")["totalCount"] == 1
     assert catalog.get("/namespaces/headwater-checks/jobs/lineage_arrives/runs")["totalCount"] == 1
 
@@ -225,9 +228,91 @@ def test_a_check_tells_what_keeps_lineage_from_arriving(
         closed.headers = bearer("nothing")
         (refused, _) = validate(settings_for(closed.url, tmp_path))
         assert (refused.ok, refused.hint) == (False, "look at MARQUEZ_API_KEY")
-    assert validate(settings_for(catalog.url, tmp_path, enabled=False))[0].ok
+    (off,) = validate(settings_for(catalog.url, tmp_path, enabled=False))
+    assert (off.ok, off.text) == (True, "switched off (lineage.enabled)")
     (unusable,) = validate(settings_for("host:5000", tmp_path))
     assert not unusable.ok
+
+
+_ENDING = """
+import atexit, sys, threading, uuid
+from headwater.openlineage import Emitter, LineageRun
+from headwater.settings import load
+
+url, home, begun = sys.argv[1:]
+emitter = Emitter.from_settings(load(home=home, catalog={"url": url}))
+run = LineageRun(emitter.emit, "tests", "job", str(uuid.uuid4()))
+
+def refuse(thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+def end():
+    # What Python 3.12 does while the interpreter ends.
+    threading.Thread.start = refuse
+    run.complete()
+    print(emitter.close(20))
+
+atexit.register(end)
+if begun == "begun":
+    run.start()
+"""
+
+
+@pytest.mark.parametrize("begun", ["begun", "not begun"])
+def test_the_end_of_a_run_is_delivered_while_no_thread_can_be_started(
+    begun: str, tmp_path: Path
+) -> None:
+    with serving(OK) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", _ENDING, server.url, str(tmp_path), begun],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert server.events[-1]["eventType"] == "COMPLETE"
+    assert [each["eventType"] for each in server.events].count("START") == (begun == "begun")
+
+
+def test_without_threads_a_catalog_that_hangs_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    # Takes connections, and nobody answers.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        emitter = emitter_of(settings_for(url, tmp_path, request_seconds=120))
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        began = time.monotonic()
+        emitter.emit(event(0))
+        assert not emitter.close(0.3)
+        assert time.monotonic() - began < 60
+    assert sum(each.events for each in waiting(tmp_path / "spool")) == 1
+
+
+def test_an_arrival_is_of_the_event_that_was_sent(tmp_path: Path) -> None:
+    """A run that is there since the last check proves nothing."""
+    old = json.dumps({"state": "COMPLETED", "endedAt": "2026-01-01T00:00:00Z"})
+    with serving(status(200, "{}"), status(404), OK, status(200, old)) as server:
+        checks = {each.name: each for each in validate(settings_for(server.url, tmp_path))}
+    assert (checks["namespace"].ok, checks["events"].ok) == (True, False)
+    assert "another end: 2026-01-01T00:00:00Z" in checks["events"].text
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [(status(500), "answers 500 to"), (status(401), "answers 401"), (hang, "")]
+)
+def test_only_a_namespace_that_is_not_there_is_no_fault(
+    answer: Answer, told: str, tmp_path: Path
+) -> None:
+    with serving(status(200, "{}"), answer) as server:
+        settings = settings_for(server.url, tmp_path, request_seconds=0.3)
+        checks = {each.name: each for each in validate(settings, send=False)}
+    assert not checks["namespace"].ok
+    assert told in checks["namespace"].text
 
 
 def test_a_run_goes_on_when_its_facets_can_not_be_written(tmp_path: Path) -> None:

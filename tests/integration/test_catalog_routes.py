@@ -302,3 +302,26 @@ def test_serve_without_a_database_says_what_to_do(headwater: Headwater, tmp_path
     refused = headwater("serve", settings=local_settings(tmp_path / "nothing"))
     assert refused.returncode == 2
     assert "headwater up catalog" in refused.stderr
+
+
+def test_runs_in_a_state_are_listed_and_counted_whatever_part_is_asked_for(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    kinds = {"COMPLETE": 4, "FAIL": 3, "ABORT": 1, "START": 2}
+    with running(headwater_settings, fresh_database(postgres)) as own:
+        for kind, number in kinds.items():
+            for n in range(number):
+                at = f"2026-01-01T00:00:{n:02}Z"
+                own.send(run_event(kind, job=kind, run=run_id(f"{kind} {n}"), at=at))
+        made = own.call("POST", "/namespaces/tests/jobs/START/runs", json={})
+        assert made.status_code == 201
+        expected = {"COMPLETED": 4, "FAILED": 3, "ABORTED": 1, "RUNNING": 2, "NEW": 1}
+        expected |= {"FAILED&state=ABORTED": 4, "NEW&state=RUNNING&state=FAILED": 6}
+        for state, total in expected.items():
+            for limit, offset in ((2, 0), (100, 0), (1, total - 1), (5, total + 3), (0, 0)):
+                found = own.get(f"/jobs/runs?state={state}&limit={limit}&offset={offset}")
+                assert found["totalCount"] == total, (state, limit, offset)
+                assert len(found["runs"]) == max(0, min(limit, total - offset))
+                assert {run["state"] for run in found["runs"]} <= set(state.split("&state="))
+        assert own.get("/jobs/runs?limit=3")["totalCount"] == 11
+        assert own.get("/namespaces/tests/jobs/FAIL/runs?limit=1")["totalCount"] == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from tests.integration.test_batch_lineage import articles, write_csv
 from tests.integration.test_stream_write_raw import article, send
 from tests.support import environment
 
+import headwater
 from headwater.jobs import stream_write_raw_with_lineage
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
@@ -94,7 +96,8 @@ def cluster(
         SPARK_DAEMON_MEMORY="256m",
         SPARK_WORKER_DIR=str(folder / "work"),
         HEADWATER_LINEAGE__SPOOL=str(folder / "spool"),
-        PYTHONPATH=str(NEURONEWS),
+        # The jobs run the code that is tested, whichever checkout is installed.
+        PYTHONPATH=os.pathsep.join((str(NEURONEWS), str(Path(headwater.__file__).parents[1]))),
         SCRAPED_DATA_PATH=f"{folder}/scraped/*.csv",
         ICEBERG_TABLE=TABLE,
     )

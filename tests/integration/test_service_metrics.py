@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -39,6 +40,7 @@ NAMED_IN_DASHBOARDS = (
     "headwater_out_of_order_records",
     "headwater_ingest_events",
     "headwater_ingest_seconds",
+    "headwater_alerts_evaluated_timestamp_seconds",
 )
 
 
@@ -88,7 +90,8 @@ def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
     assert now["jobSuccessRatio"] is None
     assert now["lineageCoverageRatio"] == {"jobs": None, "records": None}
     assert now["consumerLag"] is None
-    assert catalog.get("/alerts") == {"alerts": [], "totalCount": 0}
+    none = dict.fromkeys(("firing", "pending", "error", "no data", "ok"), 0)
+    assert catalog.get("/alerts") == {"alerts": [], "totalCount": 0, "states": none}
     assert catalog.get("/alerts/incidents?limit=5") == {"incidents": []}
 
 
@@ -149,6 +152,27 @@ def test_names_in_labels_are_bounded_and_all_others_are_one(catalog: Catalog) ->
     assert max(map(len, text.splitlines())) < 1000
 
 
+def test_the_stalest_dataset_counts_also_where_it_is_not_told_by_name(
+    catalog: Catalog, headwater: Headwater
+) -> None:
+    for number in range(3):
+        catalog.send(run_event(job=f"new {number}", outputs=[f"new {number}"]))
+    old = run_event(job="old", at="2020-01-01T00:00:00Z", outputs=["stale"])
+    # By name are told those that came first, and this one did not.
+    catalog.send(old)
+    with psycopg.connect(catalog.database) as connection:
+        connection.execute("UPDATE datasets SET created_at = now() WHERE name = 'stale'")
+    days = (datetime.now(UTC) - datetime(2020, 1, 1, tzinfo=UTC)).days
+    least = 86_400 * days
+    wait_until(
+        lambda: (catalog.get("/metrics/now")["stalestOtherSeconds"] or 0) >= least,
+        what="the figure of all others",
+    )
+    told = headwater("metrics", MARQUEZ_URL=catalog.url).stdout
+    assert re.search(rf"longest without a write +({days}|{days + 1}) d", told)
+    assert f"and others, the oldest {days} d ago" in told or f"oldest {days + 1} d ago" in told
+
+
 def test_wrong_progress_is_refused_with_the_field(catalog: Catalog) -> None:
     for wrong in ({"rowsOut": -1}, {"lag": "many"}, {"rowsIn": 2**60}, {"lateRows": True}):
         event = run_event(run_facets={"headwater_progress": {"rowsIn": 1, "rowsOut": 1, **wrong}})
@@ -179,16 +203,18 @@ def test_totals_do_not_fall_when_retention_removes_runs(
     assert after["lineageCoverageRatio"]["records"] == 0.5
 
 
-def test_the_job_by_which_the_doctor_sees_events_arrive_is_no_gap(
+def test_the_job_by_which_the_doctor_sees_events_arrive_is_in_no_figure(
     headwater_settings: Settings, postgres: str
 ) -> None:
     with running(headwater_settings, fresh_database(postgres)) as catalog:
         catalog.send(
             run_event(job="whole", inputs=["a"], outputs=["b"]),
-            run_event(job="lineage_arrives", namespace=CHECKS_NAMESPACE),
+            run_event("FAIL", job="lineage_arrives", namespace=CHECKS_NAMESPACE),
         )
         found = figures(catalog, jobs=1)
     assert found["lineageCoverageRatio"]["jobs"] == 1
+    assert found["jobSuccessRatio"] == found["recentJobSuccessRatio"] == 1
+    assert sum(found["runsByState"].values()) == 1
 
 
 def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:

@@ -2,6 +2,8 @@
 import { Component, type ReactNode, Suspense, lazy, useEffect } from "react";
 import { useAnswer } from "./api/useAnswer.ts";
 import type { Alerts } from "./api/shapes.ts";
+import { countOf } from "./model/alerts.ts";
+import { visible } from "./model/names.ts";
 import { type Route, to } from "./model/route.ts";
 import { Icon, type IconName } from "./ui/Icon.tsx";
 import { Search } from "./ui/Search.tsx";
@@ -41,7 +43,7 @@ function view(route: Route): ReactNode {
       return (
         <Notice icon="search" title="There is no such view">
           <p>
-            Nothing lies at <code>{route.path}</code>. <Link to={to.dashboard()}>To the overview</Link>
+            Nothing lies at <code>{visible(route.path)}</code>. <Link to={to.dashboard()}>To the overview</Link>
           </p>
         </Notice>
       );
@@ -65,8 +67,8 @@ const PLACES: readonly { to: string; icon: IconName; words: string; views: Route
 export function App(): ReactNode {
   const { route, path } = useAddress();
   const alerts = useAnswer<Alerts>("/alerts");
-  const firing = alerts.state === "ready" ? alerts.data.alerts.filter((alert) => alert.state === "firing").length : 0;
-  const title = titleOf(route);
+  const firing = alerts.state === "ready" ? countOf(alerts.data, "firing") : 0;
+  const title = visible(titleOf(route));
   useEffect(() => {
     document.title = `${firing ? `(${firing}) ` : ""}${title} · Headwater`;
   }, [title, firing]);
@@ -134,7 +136,7 @@ class Catch extends Component<{ children: ReactNode }, { failed: Error | null }>
     if (!this.state.failed) return this.props.children;
     return (
       <Notice icon="alert" title="This view can't be shown" tone="bad">
-        <p>{this.state.failed.message}</p>
+        <p>{visible(this.state.failed.message)}</p>
         <button type="button" className="button" onClick={() => location.reload()}>
           Load it again
         </button>

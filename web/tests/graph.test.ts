@@ -1,21 +1,43 @@
 import { describe, expect, it } from "vitest";
-import type { Job, LineageGraph } from "../src/api/shapes.ts";
-import { fit, holds, seen, zoomAt } from "../src/canvas/view.ts";
+import type { LineageGraph } from "../src/api/shapes.ts";
+import { fit, holds, seen, sources, zoomAt } from "../src/canvas/view.ts";
 import { neighbour } from "../src/canvas/walk.ts";
 import { fromColumnLineage, pathThrough } from "../src/model/columns.ts";
-import { around, fromJobs, fromLineage, momentsOf, only } from "../src/model/graph.ts";
+import { around, fromLineage, momentsOf, only, type Graph } from "../src/model/graph.ts";
 import { layout } from "../src/model/layout.ts";
 import { recordGraph, valueText } from "../src/model/records.ts";
 
-const job = (name: string, inputs: string[], outputs: string[], more: object = {}): Job =>
-  ({
-    namespace: "n", name, type: "BATCH", createdAt: "2026-01-01T00:00:00Z", latestRun: null,
-    inputs: inputs.map((each) => ({ namespace: "d", name: each })), outputs: outputs.map((each) => ({ namespace: "d", name: each })), ...more,
-  }) as unknown as Job;
+interface Told {
+  name: string;
+  inputs: string[];
+  outputs: string[];
+  more?: object;
+}
+
+const job = (name: string, inputs: string[], outputs: string[], more: object = {}): Told => ({ name, inputs, outputs, more });
+
+/** An answer of the service: jobs of the namespace `n`, datasets of `d` with when they were written. */
+function graphOf(jobs: Told[], written: Record<string, string> = {}): Graph {
+  const edge = (origin: string, destination: string): object => ({ origin, destination });
+  const datasets = [...new Set(jobs.flatMap((each) => [...each.inputs, ...each.outputs]))];
+  const at = "2026-01-01T00:00:00Z";
+  const nodes = [
+    ...jobs.map((each) => ({
+      id: `job:n:${each.name}`, type: "JOB", inEdges: [], outEdges: each.outputs.map((name) => edge(`job:n:${each.name}`, `dataset:d:${name}`)),
+      data: { namespace: "n", name: each.name, type: "BATCH", createdAt: at, latestRun: null, ...each.more },
+    })),
+    ...datasets.map((name) => ({
+      id: `dataset:d:${name}`, type: "DATASET", inEdges: [], outEdges: jobs.filter((each) => each.inputs.includes(name)).map((each) => edge(`dataset:d:${name}`, `job:n:${each.name}`)),
+      data: { namespace: "d", name, createdAt: at, fields: [], lastWrittenAt: written[name] ?? null },
+    })),
+  ];
+  return fromLineage({ graph: nodes } as unknown as LineageGraph);
+}
+
 const ids = (graph: { nodes: { id: string }[] }): string[] => graph.nodes.map((node) => node.id).toSorted();
 
 describe("the graph of jobs and datasets", () => {
-  const chain = fromJobs([job("one", ["a"], ["b"]), job("two", ["b"], ["c"]), job("three", ["c"], ["d"]), job("other", ["b"], ["x"])]);
+  const chain = graphOf([job("one", ["a"], ["b"]), job("two", ["b"], ["c"]), job("three", ["c"], ["d"]), job("other", ["b"], ["x"])]);
 
   it("names each dataset once, however many jobs use it", () => {
     expect(ids(chain).filter((id) => id === "dataset:d:b")).toHaveLength(1);
@@ -34,16 +56,28 @@ describe("the graph of jobs and datasets", () => {
     expect(left.edges.some((edge) => edge.from === "job:n:two" || edge.to === "job:n:two")).toBe(false);
   });
 
-  it("is as fresh as the last run that wrote, and a failed run writes nothing", () => {
-    const run = (state: string, endedAt: string | null): object => ({ latestRun: { id: "r", state, endedAt, updatedAt: endedAt ?? "2026-02-02T00:00:00Z", facets: {}, outputDatasetVersions: [] } });
-    const graph = fromJobs([
-      job("good", [], ["t"], run("COMPLETED", "2026-01-02T00:00:00Z")),
-      job("bad", [], ["t"], run("FAILED", "2026-01-03T00:00:00Z")),
-      job("stream", [], ["s"], { type: "STREAM", ...run("RUNNING", null) }),
-    ]);
-    const dataset = (name: string): unknown => graph.nodes.find((node) => node.id === `dataset:d:${name}`);
-    expect(dataset("t")).toMatchObject({ writtenAt: "2026-01-02T00:00:00Z", live: false });
-    expect(dataset("s")).toMatchObject({ writtenAt: "2026-02-02T00:00:00Z", live: true });
+  const run = (state: string, endedAt: string | null): object => ({ latestRun: { id: "r", state, startedAt: "2026-01-02T00:00:00Z", endedAt, updatedAt: endedAt ?? "2026-02-02T00:00:00Z", facets: {}, outputDatasetVersions: [] } });
+
+  it.each(["FAILED", "ABORTED", "NEW", "COMPLETED"])("is as fresh as the service knows it, whatever the writer's last run has come to: %s", (state) => {
+    const graph = graphOf([job("stream", [], ["t"], { type: "STREAM", ...run(state, "2026-01-03T00:00:00Z") })], { t: "2026-01-02T00:00:00Z" });
+    expect(graph.nodes.find((node) => node.id === "dataset:d:t")).toMatchObject({ writtenAt: "2026-01-02T00:00:00Z", live: false });
+  });
+
+  it("is live where a running stream writes, and nowhere else", () => {
+    const graph = graphOf([job("stream", ["in"], ["s"], { type: "STREAM", ...run("RUNNING", null) }), job("batch", [], ["b"], run("RUNNING", null))]);
+    const live = graph.nodes.filter((node) => node.kind === "dataset" && node.live).map((node) => node.id);
+    expect(live).toEqual(["dataset:d:s"]);
+  });
+
+  it("has a stop of the slider where a run began or ended, too", () => {
+    const graph = graphOf([job("one", [], ["t"], run("FAILED", "2026-01-03T00:00:00Z"))], { t: "2026-01-01T12:00:00Z" });
+    expect(momentsOf(graph).map((at) => new Date(at).toISOString().slice(0, 13))).toEqual(["2026-01-01T00", "2026-01-01T12", "2026-01-02T00", "2026-01-03T00"]);
+  });
+
+  it("stops at or after the time of what it shows, where the browser knows no microseconds", () => {
+    const graph = graphOf([job("one", [], [], { createdAt: "2026-01-01T00:00:00.123456Z" }), job("two", [], [], { createdAt: "2026-01-01T00:00:00.5Z" })]);
+    const base = Date.parse("2026-01-01T00:00:00Z");
+    expect(momentsOf(graph)).toEqual([base + 124, base + 500]);
   });
 
   it("reads the service's answer, and has a stop of the slider for each beginning", () => {
@@ -106,6 +140,12 @@ describe("the view", () => {
     expect(fit({ width: 100, height: 100 }, screen).scale).toBe(1);
     const small = fit({ width: 8000, height: 100 }, screen);
     expect(holds(seen(small, screen, 0), { x: 0, y: 0, width: 8000, height: 100 })).toBe(true);
+  });
+
+  it("begins at the sources where a drawing has no room", () => {
+    const view = sources({ width: 2000, height: 3000 }, { width: 390, height: 500 });
+    expect(holds(seen(view, { width: 390, height: 500 }, 0), { x: 0, y: 0, width: 300, height: 74 })).toBe(true);
+    expect(view.scale).toBeGreaterThan(0.5);
   });
 
   it("keeps what is under the pointer there while it zooms", () => {

@@ -1,11 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { DatasetVersion, JobVersion, Run } from "../src/api/shapes.ts";
+import type { Alerts, DatasetVersion, JobVersion, Run } from "../src/api/shapes.ts";
 import { parseAddress } from "../src/model/address.ts";
-import { pretty, shortened, visible } from "../src/model/names.ts";
+import { NARROWEST, WIDEST, cardWidth, onCard } from "../src/model/cards.ts";
+import { countOf, openCount, shownOf, stateWords } from "../src/model/alerts.ts";
+import { stalestOf } from "../src/model/freshness.ts";
+import { nameOfNode, pretty, shortened, visible } from "../src/model/names.ts";
 import { readPath, to } from "../src/model/route.ts";
 import { compareVersions, errorOf, lanesOf, qualityOf, schemaChange, spansOf } from "../src/model/runs.ts";
 import { compact, niceTicks } from "../src/model/scale.ts";
-import { ago, count, duration, freshness, percent, shortDuration } from "../src/model/time.ts";
+import { ago, before, count, duration, freshness, percent, shortDuration } from "../src/model/time.ts";
 
 describe("addresses of records", () => {
   it("are read as the command line reads them", () => {
@@ -41,6 +44,8 @@ describe("addresses of views", () => {
 });
 
 describe("names", () => {
+  const measure = (text: string): number => 7.7 * text.length;
+
   it("hide nothing: marks of direction and controls are written out", () => {
     expect(visible("a\u202eb\u200fc\u0007")).toBe("a\\u202eb\\u200fc\\u0007");
     expect(visible("line\nline", true)).toBe("line\nline");
@@ -50,6 +55,30 @@ describe("names", () => {
   it("are cut in the middle", () => {
     expect(shortened("abcdefghij", 6)).toBe("abc…ij");
     expect(shortened("abc", 6)).toBe("abc");
+  });
+
+  it("of nodes are found where namespace and name both hold colons", () => {
+    const spaces = ["etl", "etl:eu", "kafka://localhost:9092"];
+    expect(nameOfNode("job:etl:load:daily", spaces)).toBe("load:daily");
+    expect(nameOfNode("job:etl:eu:load:daily", spaces)).toBe("load:daily");
+    expect(nameOfNode("dataset:kafka://localhost:9092:visits", spaces)).toBe("visits");
+    expect(nameOfNode("dataset:kafka://elsewhere:9092:visits", spaces)).toBe("visits");
+  });
+
+  it("make cards as wide as the longest of them needs, within bounds", () => {
+    expect(cardWidth(["visits"], measure)).toBe(NARROWEST);
+    const some = "data_synchronization_job_v2";
+    expect(cardWidth(["visits", some], measure)).toBeGreaterThan(NARROWEST);
+    expect(cardWidth(["visits", some], measure)).toBeLessThan(WIDEST);
+    expect(onCard(some, cardWidth([some], measure), measure)).toBe(some);
+    expect(cardWidth(["x".repeat(2000)], measure)).toBe(WIDEST);
+  });
+
+  it("keep both ends on a card that has no room for them", () => {
+    const [one, other] = ["warehouse.sales.customers_by_country_of_order_eu", "warehouse.sales.customers_by_country_of_order_us"].map((name) => onCard(name, WIDEST, measure));
+    expect(one).not.toBe(other);
+    expect(one).toMatch(/^warehouse\.sales.*….*_eu$/);
+    expect(onCard("a\u202eb", WIDEST, measure)).toBe("a\\u202eb");
   });
 
   it("show JSON with lines, and text as it is", () => {
@@ -70,6 +99,11 @@ describe("times and numbers", () => {
     expect(ago("2026-01-01T23:56:00Z", now)).toBe("4 min ago");
     expect(ago("2026-01-02T02:00:00Z", now)).toBe("in 2 h");
     expect(ago(null, now)).toBe("never");
+  });
+
+  it("of the past are told from there", () => {
+    expect(before("2026-01-01T23:56:00Z", now)).toBe("4 min before");
+    expect(before("2026-01-02T00:00:00Z", now)).toBe("just then");
   });
 
   it("have three shades of freshness, and say when nothing is known", () => {
@@ -126,5 +160,35 @@ describe("runs", () => {
       [null, {}, 1, [{ assertion: "not_null", column: "a" }]],
       [5, { a: 2 }, 0, []],
     ]);
+  });
+});
+
+describe("alerts", () => {
+  const answer = (states: Record<string, number> | undefined, ...listed: string[]): Alerts => ({ alerts: listed.map((state) => ({ state })), totalCount: 250, states }) as unknown as Alerts;
+
+  it("are counted by the service, which knows also those that are not listed", () => {
+    const cut = answer({ firing: 120, pending: 3, ok: 127 }, "firing", "firing");
+    expect([countOf(cut, "firing"), countOf(cut, "error"), openCount(cut)]).toEqual([120, 0, 123]);
+    expect(stateWords(cut)).toBe("120 firing, 3 pending");
+  });
+
+  it("are counted by the list where the service does not", () => {
+    const listed = answer(undefined, "firing", "no data", "ok");
+    expect([countOf(listed, "firing"), openCount(listed), stateWords(listed)]).toEqual([1, 2, "1 firing, 1 no data"]);
+  });
+
+  it("say how many of them are shown", () => {
+    expect([shownOf(100, 2000), shownOf(7, 7)]).toEqual(["100 of 2,000", "7"]);
+  });
+});
+
+describe("the stalest dataset", () => {
+  const named = [{ namespace: "n", name: "a", seconds: 60 }, { namespace: "n", name: "b", seconds: 90 }];
+
+  it("may be one that is not told by name", () => {
+    expect(stalestOf({ datasetFreshnessSeconds: named, stalestOtherSeconds: 3600 })).toEqual({ seconds: 3600, of: null });
+    expect(stalestOf({ datasetFreshnessSeconds: named, stalestOtherSeconds: 10 })).toEqual({ seconds: 90, of: named[1] });
+    expect(stalestOf({ datasetFreshnessSeconds: [], stalestOtherSeconds: 5 })).toEqual({ seconds: 5, of: null });
+    expect(stalestOf({ datasetFreshnessSeconds: [], stalestOtherSeconds: null })).toBeNull();
   });
 });

@@ -34,7 +34,16 @@ _KINDS = {
     "string": cel.Type.STRING,
 }
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-_STRINGS = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
+# What names don't stand in: comments and texts, of which raw ones know no escapes. What begins
+# first holds, so that neither an apostrophe in a comment nor `//` in a text begins anything.
+_QUOTES = ('"""', "'''", '"', "'")
+_TEXTS = "|".join(
+    [
+        *(f"[bB]?[rR]{quote}.*?{quote}" for quote in _QUOTES),
+        *(rf"[bB]?{quote}(?:\\.|[^\\])*?{quote}" for quote in _QUOTES),
+    ]
+)
+_NOT_NAMES = re.compile(rf"//[^\r\n]*|{_TEXTS}", re.DOTALL)
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\s*\.\s*[A-Za-z_][A-Za-z0-9_]*)?")
 # What CEL says of a variable without a value; anything else is a mistake of the condition.
 _NO_VALUE = "No value with name"
@@ -73,7 +82,8 @@ class Condition:
         shown = _shown(self.names, told)
         try:
             found = self._program.eval(data=told)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            # Also a value that CEL can't hold, such as a text that is no UTF-8.
             return Verdict(Truth.ERROR, shown, _first_line(str(error)))
         value = found.value()
         if found.type() == cel.Type.BOOL:
@@ -191,11 +201,12 @@ def _bad(text: str) -> BadConditionError:
 def _first_line(text: str) -> str:
     # `INTERNAL: Iteration budget exceeded [INTERNAL]`: the code says nothing to a person.
     line = text.splitlines()[0] if text else "unknown"
+    line = "".join(mark if mark.isprintable() else " " for mark in line)
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", line)[:300]
 
 
 def _names_in(text: str) -> tuple[str, ...]:
-    words = (re.sub(r"\s", "", word) for word in _WORDS.findall(_STRINGS.sub("''", text)))
+    words = (re.sub(r"\s", "", word) for word in _WORDS.findall(_NOT_NAMES.sub(" ", text)))
     return tuple(dict.fromkeys(word for word in words if word in NAMES))
 
 
@@ -207,4 +218,7 @@ def _shown(names: Iterable[str], values: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    # Texts come from events: a database takes neither a NUL nor half a character.
+    return "".join(mark if mark.isprintable() else " " for mark in str(value))

@@ -21,6 +21,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # IPv6 networks whose addresses hold an IPv4 address that is reached in their stead.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
+# For examples in texts (RFC 9637); not every Python knows that yet.
+_EXAMPLES = ipaddress.ip_network("3fff::/20")
 # What would leave this process, or send without connecting.
 _REFUSED = (
     "os.exec",
@@ -92,7 +94,7 @@ def is_public(address: Address) -> bool:
         return False
     if isinstance(address, ipaddress.IPv6Address) and (address.is_site_local or address.teredo):
         return False
-    return address.is_global
+    return address.is_global and address not in _EXAMPLES
 
 
 def resolve(host: str, port: int) -> list[str]:

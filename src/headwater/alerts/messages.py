@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headwater.alerts.state import Change
 
 MOST_DOWNSTREAM = 20
+_SUBJECT = re.compile(
+    r"(?P<kind>\w+):(?P<namespace>\w+://[^:]*(?::\d+(?:,[^:]*(?::\d+)?)*)?|[^:]*):(?P<name>.*)",
+    re.DOTALL,
+)
 _MARKS = {"info": "INFO", "warning": "WARNING", "critical": "CRITICAL"}
 
 
@@ -21,6 +26,9 @@ class Message:
     severity: str
     at: str
     subject: str | None = None
+    # Of the subject, where it is known: both may hold colons.
+    namespace: str | None = None
+    name: str | None = None
     summary: str = ""
     condition: str = ""
     value: str = ""
@@ -31,7 +39,7 @@ class Message:
     @property
     def title(self) -> str:
         mark = "ENDED" if self.kind is Change.ENDED else _MARKS.get(self.severity, "WARNING")
-        about = f" - {plain(self.subject)}" if self.subject else ""
+        about = f" - {self._about()}" if self.subject else ""
         return _one_line(f"[{mark}] {self.alert}{about}")
 
     @property
@@ -39,7 +47,7 @@ class Message:
         """For people; each fact on a line of its own."""
         lines = [self.summary] if self.summary else []
         if self.subject:
-            lines.append(f"what: {plain(self.subject)}")
+            lines.append(f"what: {self._about()}")
         lines.append(f"condition: {self.condition}")
         if self.value:
             lines.append(f"found: {self.value}")
@@ -51,6 +59,12 @@ class Message:
             lines.append(f"{'ended' if self.kind is Change.ENDED else 'since'}: {self.at}")
         lines.append(f"incident: {self.incident}")
         return "\n".join(_one_line(line) for line in lines)
+
+    def _about(self) -> str:
+        subject = self.subject or ""
+        if self.name is None or self.namespace is None:
+            return plain(subject)
+        return f"{subject.partition(':')[0]} {self.name} ({self.namespace})"
 
     def _downstream(self) -> str:
         shown = [plain(each) for each in self.downstream[:MOST_DOWNSTREAM]]
@@ -106,10 +120,12 @@ def trial(channel: str) -> Message:
 
 
 def plain(subject: str) -> str:
-    """`dataset:data:visits` as a person says it: `dataset visits (data)`."""
-    kind, _, rest = subject.partition(":")
-    namespace, colon, name = rest.rpartition(":")
-    return f"{kind} {name} ({namespace})" if colon else subject
+    """`dataset:data:visits` as a person says it: `dataset visits (data)`.
+
+    A guess where names hold colons: a namespace does if it is an address, `kafka://host:9092`.
+    """
+    found = _SUBJECT.fullmatch(subject)
+    return f"{found['kind']} {found['name']} ({found['namespace']})" if found else subject
 
 
 def _one_line(text: str) -> str:

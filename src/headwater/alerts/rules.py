@@ -36,6 +36,8 @@ _KEYS = (
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,99}")
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+# Control characters but for tabs and ends of lines, and halves of characters.
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _MOST_SECONDS = 30 * 86_400.0
 _MOST_TEXT = 2000
 _MOST_CHANNELS = 20
@@ -201,13 +203,20 @@ class _Reader:
             raise self.wrong(node, f"{key!r} must be a text")
         if len(node.value) > _MOST_TEXT:
             raise self.wrong(node, f"{key!r} has more than {_MOST_TEXT} characters")
-        return str(node.value).strip()
+        return self._clean(node, repr(key)).strip()
+
+    def _clean(self, node: Any, what: str) -> str:
+        """Escapes in YAML can make characters that no message and no database takes."""
+        bad = _UNPRINTED.search(node.value)
+        if bad is not None:
+            raise self.wrong(node, f"{what} holds the character U+{ord(bad[0]):04X}")
+        return str(node.value)
 
     def _condition(self, node: Any, name: str) -> Condition:
         if not isinstance(node, yaml.ScalarNode):
             raise self.wrong(node, f"the condition of {name!r} must be a text")
         try:
-            return compile_condition(str(node.value))
+            return compile_condition(self._clean(node, f"the condition of {name!r}"))
         except BadConditionError as error:
             line, column = error.facts["line"], error.facts["column"]
             raise AlertRulesError(
@@ -230,7 +239,7 @@ class _Reader:
             if not isinstance(each, yaml.ScalarNode) or not each.value.strip():
                 raise self.wrong(each, "a notification is the name of a channel, or a list of them")
             # As settings are named, in which case is no difference.
-            names.append(each.value.strip().lower()[:100])
+            names.append(self._clean(each, "a notification").strip().lower()[:100])
         return tuple(dict.fromkeys(names))
 
     def _seconds(self, found: dict[str, Any], key: str) -> float:

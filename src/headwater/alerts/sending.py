@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from headwater.alerts.channels import BELL, Channel
@@ -69,17 +70,15 @@ class Sender:
         if process is None:
             return
         process.kill()
-        process.wait(_STOP_SECONDS)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         seconds = self._settings.send_seconds
-        process = self._process
-        if process is None or process.poll() is not None:
-            self.close()
-            process = self._process = self._start()
+        process = self._ready()
         if not self._answered:
             seconds += _START_SECONDS
         assert process.stdin is not None  # noqa: S101 - a pipe was asked for
@@ -99,6 +98,20 @@ class Sender:
         self._answered = True
         found: dict[str, Any] = json.loads(line)
         return found
+
+    def _ready(self) -> subprocess.Popen[bytes]:
+        process = self._process
+        if process is not None and process.poll() is None:
+            return process
+        self.close()
+        try:
+            process = self._process = self._start()
+        except OSError as error:
+            # A try like any other: it counts, and the next one comes after a pause.
+            raise NotificationError(
+                f"channel {self.channel.name!r}: its process can't be started: {error.strerror}"
+            ) from None
+        return process
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._answered = False

@@ -92,13 +92,30 @@ def list_(settings: Settings, as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (each["state"], each["name"], each["subject"] or "", each["since"], each["value"] or "")
+        (
+            each["state"],
+            each["name"],
+            each["subject"] or "",
+            each["since"],
+            each["value"] or "",
+            _note(each),
+        )
         for each in found["alerts"]
     ]
     if not rows:
         click.echo("the service knows no alerts: it has no rules file")
         return
-    print_table(("state", "alert", "what", "since", "found"), rows)
+    print_table(("state", "alert", "what", "since", "found", "note"), rows)
+    left = found["totalCount"] - len(rows)
+    if left > 0:
+        messages.print(f"and {left} more", markup=False)
+
+
+def _note(alert: dict[str, Any]) -> str:
+    """What else is to be known of it; a service that is older does not count."""
+    counted = (("withoutData", "without data"), ("heldBack", "held back"))
+    notes = [f"{alert[key]} {words}" for key, words in counted if alert.get(key)]
+    return "; ".join(filter(None, (alert["problem"], *notes)))
 
 
 @alerts.command()

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
-from headwater.errors import CatalogUnavailableError
+from headwater.errors import CatalogUnavailableError, CheckFailedError
 from headwater.settings import Settings
 
 
@@ -27,11 +27,13 @@ def spool() -> None:
 def status(settings: Settings, as_json: bool) -> None:
     """Show how many events wait, of which processes."""
     from headwater.openlineage.backlog import count_refused, refused_path, waiting
+    from headwater.openlineage.losses import lost_path, read_lost
     from headwater.openlineage.spool import used_bytes
 
     root = settings.spool_dir
     found = waiting(root)
     refused = count_refused(root)
+    lost = read_lost(root)
     if as_json:
         print_json(
             {
@@ -41,6 +43,7 @@ def status(settings: Settings, as_json: bool) -> None:
                 "limit_bytes": round(settings.lineage.spool_mb * 1024 * 1024),
                 "events": sum(each.events for each in found),
                 "refused": refused,
+                "lost": asdict(lost) if lost else None,
                 "processes": [asdict(each) for each in found],
             }
         )
@@ -52,8 +55,14 @@ def status(settings: Settings, as_json: bool) -> None:
             for each in found
         ]
         print_table(("process", "", "events", "bytes", "since"), rows)
+    for each in found:
+        if each.trouble:
+            click.echo(f"not all of process {each.pid} can be read: {each.trouble}")
     if refused:
         click.echo(f"{refused} events were refused by the catalog: {refused_path(root)}")
+    if lost:
+        click.echo(f"{lost.events} events were lost, the last at {lost.at}: {lost.reason}")
+        click.echo(f"counted since {lost_path(root)} was removed last")
 
 
 @spool.command()
@@ -74,7 +83,7 @@ def flush(settings: Settings, timeout: float, as_json: bool) -> None:
     from headwater.openlineage.transport import CatalogClient
 
     client = CatalogClient.from_settings(settings)
-    counts = deliver(client, settings.spool_dir, timeout)
+    counts = deliver(client, settings.spool_dir, timeout, settings.lineage.most_tries)
     left = waiting(settings.spool_dir)
     waits = sum(each.events for each in left if not each.alive)
     if as_json:
@@ -86,6 +95,11 @@ def flush(settings: Settings, timeout: float, as_json: bool) -> None:
             messages.print(f"{running} more are of jobs that run", markup=False)
         if counts.torn:
             messages.print(f"{counts.torn} lines were cut off by a crash, and skipped")
+    if unread := next((each.trouble for each in left if each.trouble and not each.alive), None):
+        raise CheckFailedError(
+            f"what waits in {settings.spool_dir} can't all be read: {unread}",
+            hint="see to the disk; HEADWATER_LINEAGE__SPOOL says where events wait",
+        )
     if waits:
         raise CatalogUnavailableError(
             f"{waits} events still wait: {counts.trouble}",

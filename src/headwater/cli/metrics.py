@@ -31,6 +31,12 @@ def metrics(settings: Settings, as_json: bool) -> None:
         print_table(("ago", "dataset", "namespace"), rows[:_MOST_DATASETS])
         if len(rows) > _MOST_DATASETS:
             click.echo(f"and {len(rows) - _MOST_DATASETS} more: --json shows them")
+        other = found["stalestOtherSeconds"]
+        if other is not None:
+            click.echo(
+                f"and others, the oldest {_ago(other)} ago: HEADWATER_CATALOG__MOST_NAMED says "
+                "how many are told by name"
+            )
 
 
 def _rows(found: Any) -> list[tuple[str, str]]:
@@ -43,6 +49,7 @@ def _rows(found: Any) -> list[tuple[str, str]]:
         ("jobs", str(found["jobs"])),
         ("jobs without lineage", str(found["jobsWithoutLineage"])),
         ("datasets", str(found["datasets"])),
+        ("longest without a write", _stalest(found)),
         ("runs", runs or "none"),
         ("records yet to read", _number(found["consumerLag"])),
         ("late records", str(found["lateRecords"])),
@@ -51,6 +58,14 @@ def _rows(found: Any) -> list[tuple[str, str]]:
         ("events a second", f"{found['eventsPerSecond']:.1f}"),
         ("time to store, p50 and p99", f"{_ms(pace['p50'])}, {_ms(pace['p99'])}"),
     ]
+
+
+def _stalest(found: Any) -> str:
+    """Of all datasets: also those that are not told by name."""
+    ages = [each["seconds"] for each in found["datasetFreshnessSeconds"]]
+    if found["stalestOtherSeconds"] is not None:
+        ages.append(found["stalestOtherSeconds"])
+    return _ago(max(ages)) if ages else "not known"
 
 
 def _percent(ratio: float | None) -> str:

@@ -38,6 +38,8 @@ class ServiceFigures:
     version: str
     alerts: Mapping[str, int] = field(default_factory=dict)
     messages: Mapping[str, int] = field(default_factory=dict)
+    # Seconds since 1970; 0: this service has rules and has not evaluated them, NaN: it has none.
+    alerts_evaluated: float = nan
 
 
 def exposition(figures: ServiceFigures) -> bytes:
@@ -147,9 +149,15 @@ class _Families(Collector):
         for state in ALERT_STATES:
             alerts.add_metric([state], self._figures.alerts.get(state, 0))
         yield alerts
+        yield GaugeMetricFamily(
+            "headwater_alerts_evaluated_timestamp_seconds",
+            "When this process last evaluated all rules of alerts; 0 if it has not, NaN without "
+            "rules. Of several services one evaluates.",
+            value=self._figures.alerts_evaluated,
+        )
         messages = CounterMetricFamily(
             "headwater_alert_messages_total",
-            "Messages of alerts, by what became of them in this process.",
+            "Messages of alerts that this process has sent or given up, and its tries that failed.",
             labels=["outcome"],
         )
         for outcome in ("sent", "failed", "given up"):

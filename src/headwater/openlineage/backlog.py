@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,14 @@ from headwater.openlineage.spool import (
     is_alive,
     read_sent,
     segment_name,
+    used_bytes,
 )
 
 _REFUSED = "refused.jsonl"
 # Refused events are for people to look at: of more than this, the older half goes.
 _MOST_REFUSED_BYTES = 16 * 1024 * 1024
 _MOST_ANSWER = 2_000
+_LOCK_PAUSES = (0.005, 0.02, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,22 @@ class Backlog:
 
     def waiting(self) -> int:
         """How many events wait; reads all of them, and removes nothing."""
-        count, begin = len(self._lines), self._read_to
+        count = len(self._lines)
         for number in self._numbers():
             if number >= self._segment:
-                found = _read(self._path(number), number, begin, live=False)
-                count += len(found.entries)
-                begin = 0
+                # Only of the file that reading has come to: it may be gone, and others be there.
+                begin = self._read_to if number == self._segment else 0
+                count += len(_read(self._path(number), number, begin, live=False).entries)
         return count
+
+    def of_other_runs(self, run_id: str) -> Iterator[Entry]:
+        """Of what is read: the first event of each other run. None is taken."""
+        self.peek()
+        seen = {run_id}
+        for entry in self._lines:
+            if (found := run_of(entry.body)) not in seen:
+                seen.add(found)
+                yield entry
 
     def remove(self) -> None:
         """When nothing waits here and nobody writes."""
@@ -86,7 +98,7 @@ class Backlog:
         for number in self._numbers():
             path = self._path(number)
             if number < self._segment:
-                path.unlink(missing_ok=True)
+                _unlink(path)
                 continue
             if number > self._segment:
                 self._segment, self._read_to = number, 0
@@ -100,7 +112,7 @@ class Backlog:
                 return
             if live:
                 return
-            path.unlink(missing_ok=True)
+            _unlink(path)
 
     def _numbers(self) -> list[int]:
         names = (path.stem for path in self.folder.glob(f"*{SUFFIX}"))
@@ -139,6 +151,17 @@ def _read(path: Path, segment: int, begin: int, *, live: bool) -> _Found:
     return _Found(entries, torn, at)
 
 
+def _unlink(path: Path) -> None:
+    """A file that can't be removed is passed over when it is read again."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def run_of(body: bytes) -> str:
+    """The id of the run that an event is of."""
+    return str(json.loads(body).get("run", {}).get("runId", ""))
+
+
 class Adopted:
     """A backlog of a process that is dead, held while this one delivers it."""
 
@@ -150,8 +173,10 @@ class Adopted:
         """Remove it if all is delivered; else leave it to the next one."""
         if self._lock_file is None:
             return
-        if self.backlog.peek() is None:
-            self.backlog.remove()
+        # What can't be read may still be read by the next one.
+        with suppress(OSError):
+            if self.backlog.peek() is None:
+                self.backlog.remove()
         os.close(self._lock_file)
         self._lock_file = None
 
@@ -164,13 +189,26 @@ def adopt(root: Path) -> list[Adopted]:
             handle = os.open(folder / LOCK_FILE, os.O_RDWR)
         except OSError:
             continue
+        if _locked(handle):
+            found.append(Adopted(Backlog(folder), handle))
+        else:
+            os.close(handle)
+    return found
+
+
+def _locked(handle: int) -> bool:
+    """Whether the lock could be had. Who asks whether a process lives holds it for a moment, too:
+    that must not look like a process that lives."""
+    for pause in (*_LOCK_PAUSES, None):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if pause is not None:
+                time.sleep(pause)
         except OSError:
-            os.close(handle)
-            continue
-        found.append(Adopted(Backlog(folder), handle))
-    return found
+            return False
+    return False
 
 
 @dataclass(frozen=True)
@@ -183,18 +221,23 @@ class Waiting:
     bytes: int
     # How long ago the first of them came, in seconds.
     age: float
+    # Why not all of them could be counted.
+    trouble: str | None = None
 
 
 def waiting(root: Path) -> list[Waiting]:
     """What waits, by process, the oldest first; changes nothing."""
     found = []
     for folder in sorted(owners(root), key=_made):
-        files = list(folder.glob(f"*{SUFFIX}"))
-        events = Backlog(folder).waiting()
         pid = int(folder.name.partition("-")[0]) if folder.name[:1].isdigit() else 0
-        size = sum(file.stat().st_size for file in files if file.exists())
+        events, trouble = 0, None
+        try:
+            events = Backlog(folder).waiting()
+        except OSError as error:
+            trouble = f"{error.strerror}: {error.filename}"
+        size = used_bytes(folder.parent, folder.name)
         age = max(0.0, time.time() - _made(folder))
-        found.append(Waiting(pid, is_alive(folder), events, size, round(age, 1)))
+        found.append(Waiting(pid, is_alive(folder), events, size, round(age, 1), trouble))
     return found
 
 
@@ -208,7 +251,7 @@ def count_refused(root: Path) -> int:
     """Events that the catalog would not take."""
     try:
         return refused_path(root).read_bytes().count(b"\n")
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
@@ -233,5 +276,5 @@ def set_aside(root: Path, body: bytes, status: int, answer: str, at: str) -> Non
 def _made(folder: Path) -> float:
     try:
         return folder.stat().st_ctime
-    except FileNotFoundError:
+    except OSError:
         return 0.0

@@ -1,7 +1,8 @@
 """Hands events to the spool and sees to their delivery, at no cost for the job.
 
 `emit` never raises, and holds up its caller no longer than a bound: the disk is written to by
-another thread. Threads and files are there from the first event on, and not before.
+another thread. Threads and files are there from the first event on, and not before. Where no thread
+can be started, as while the interpreter ends, the caller writes and `close` delivers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Emitter:
         self._queue: queue.Queue[_Handed | None] = queue.Queue(_MOST_QUEUED)
         self._writer = threading.Thread(target=self._write_all, name="lineage-spool", daemon=True)
         self._access = threading.Lock()
-        self._started = self._closed = False
+        self._started = self._closed = self._without_thread = False
         self._emitted = self._dropped = 0
         self._told_of_drops = False
 
@@ -65,18 +66,24 @@ class Emitter:
         """None if lineage is switched off.
 
         Raises:
-            SettingError: the catalog's address can't be used.
+            SettingError: the catalog's address or key can't be used.
         """
         if not settings.lineage.enabled:
             return None
         spool = Spool.from_settings(settings)
         client = CatalogClient.from_settings(settings)
-        most = settings.lineage.most_backoff_seconds
+        lineage = settings.lineage
         return cls(
             spool,
-            Sender(client, spool, most_pause_seconds=most, tell=tell),
-            emit_seconds=settings.lineage.emit_seconds,
-            close_seconds=settings.lineage.close_seconds,
+            Sender(
+                client,
+                spool,
+                most_pause_seconds=lineage.most_backoff_seconds,
+                most_tries=lineage.most_tries,
+                tell=tell,
+            ),
+            emit_seconds=lineage.emit_seconds,
+            close_seconds=lineage.close_seconds,
             tell=tell,
         )
 
@@ -96,10 +103,11 @@ class Emitter:
                 self._drop("it came after the end")
                 return
             if not self._started:
-                self._started = True
-                self._writer.start()
-                self._sender.start()
+                self._start()
             self._emitted += 1
+            if self._without_thread:
+                self._write(handed)
+                return
             try:
                 self._queue.put_nowait(handed)
             except queue.Full:
@@ -119,11 +127,28 @@ class Emitter:
                 self._closed = True
                 return True
             self._closed = True
+        try:
+            return self._end(seconds)
+        except Exception as error:
+            # The job has done its work: nothing of this is worth its failure.
+            self._say(f"lineage may wait in {self._spool.root}: {type(error).__name__}")
+            return False
+
+    def _start(self) -> None:
+        self._started = True
+        try:
+            self._writer.start()
+        except RuntimeError:
+            self._without_thread = True
+        self._sender.start()
+
+    def _end(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        # The writer ends behind the last event; when its disk hangs, it is left behind.
-        with suppress(queue.Full):
-            self._queue.put(None, timeout=seconds)
-        self._writer.join(max(0.0, deadline - time.monotonic()))
+        if not self._without_thread:
+            # The writer ends behind the last event; when its disk hangs, it is left behind.
+            with suppress(queue.Full):
+                self._queue.put(None, timeout=seconds)
+            self._writer.join(max(0.0, deadline - time.monotonic()))
         delivered = self._sender.close(max(0.0, deadline - time.monotonic()))
         delivered = delivered and not self._writer.is_alive()
         if not self._writer.is_alive():
@@ -134,24 +159,33 @@ class Emitter:
 
     def _write_all(self) -> None:
         while (handed := self._queue.get()) is not None:
-            try:
-                self._spool.append(handed.event)
-                if self._spool.counts.dropped:
-                    self._tell_of_drops(self._spool.counts.reason)
-            except Exception as error:
-                # A facet of a user's may hold what is no JSON.
-                self._drop(f"{type(error).__name__}: {error}")
-            handed.written.set()
-            self._sender.wake()
+            self._write(handed)
+
+    def _write(self, handed: _Handed) -> None:
+        try:
+            self._spool.append(handed.event)
+            if self._spool.counts.dropped:
+                self._tell_of_drops(self._spool.counts.reason)
+        except Exception as error:
+            # A facet of a user's may hold what is no JSON.
+            self._drop(f"{type(error).__name__}: {error}")
+        handed.written.set()
+        self._sender.wake()
 
     def _drop(self, why: str) -> None:
         self._dropped += 1
+        self._spool.losses.add(1, why)
         self._tell_of_drops(why)
 
     def _tell_of_drops(self, why: str | None) -> None:
         if not self._told_of_drops:
             self._told_of_drops = True
-            self._tell(f"lineage events are lost: {why}")
+            self._say(f"lineage events are lost: {why}")
+
+    def _say(self, line: str) -> None:
+        # Of a caller's log; `emit` and `close` never raise.
+        with suppress(Exception):
+            self._tell(line)
 
 
 class _Handed:

@@ -1,8 +1,9 @@
 """Delivers what waits in the spool, from a thread of its own.
 
 First what dead processes have left, then this process's own events: so events of one run arrive in
-their order. An event that the catalog refuses is set aside with the answer. Everything else is
-tried again, with growing pauses, for as long as the process lives; the rest waits on disk.
+their order. An event that the catalog refuses is set aside with the answer, and one that it alone
+fails at (`suspicion.py`). Everything else is tried again, with growing pauses, for as long as the
+process lives, whatever goes wrong, on this machine or elsewhere; the rest waits on disk.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from pathlib import Path
 from headwater.openlineage.backlog import Adopted, Backlog, adopt, set_aside
 from headwater.openlineage.events import instant
 from headwater.openlineage.spool import Spool
+from headwater.openlineage.suspicion import Suspicion
 from headwater.openlineage.transport import CatalogClient, Later, Refused
 
 Tell = Callable[[str], None]
 
 _FIRST_PAUSE = 0.5
+_MOST_TRIES = 10
 
 
 @dataclass
@@ -41,31 +44,52 @@ class SenderCounts:
 class Delivery:
     """Takes events from backlogs to the catalog, in order."""
 
-    def __init__(self, client: CatalogClient, root: Path, own: Backlog | None = None) -> None:
+    def __init__(
+        self,
+        client: CatalogClient,
+        root: Path,
+        own: Backlog | None = None,
+        most_tries: int = _MOST_TRIES,
+    ) -> None:
         self.counts = SenderCounts()
         self._client = client
         self._root = root
         self._own = own
-        self._adopted: list[Adopted] = []
-
-    def adopt_leftovers(self) -> None:
-        """Take over what dead processes have left."""
-        self._adopted = adopt(self._root)
+        self._suspicion = Suspicion(client, most_tries)
+        # None until it was looked for.
+        self._adopted: list[Adopted] | None = None
+        self._left_behind: str | None = None
 
     def deliver_all(self) -> Later | None:
-        """Deliver until nothing waits; else tells why the catalog did not take it."""
-        while self._adopted:
-            later = self._deliver(self._adopted[0].backlog)
-            if later is not None:
-                return later
-            self._adopted.pop(0).release()
-        return self._deliver(self._own) if self._own else None
+        """Deliver until nothing waits; else tells why not. Never raises."""
+        try:
+            return self._deliver_adopted() or (self._deliver(self._own) if self._own else None)
+        except OSError as error:
+            return self._later(Later(_unreadable(error), here=True))
+        except Exception as error:
+            return self._later(Later(f"delivering failed: {type(error).__name__}", here=True))
 
     def release(self) -> None:
         """Leave to others what is not delivered."""
-        for left in self._adopted:
+        for left in self._adopted or ():
             left.release()
         self._client.close()
+
+    def _deliver_adopted(self) -> Later | None:
+        """First take over what dead processes have left; once."""
+        if self._adopted is None:
+            self._adopted = adopt(self._root)
+        while self._adopted:
+            try:
+                later = self._deliver(self._adopted[0].backlog)
+            except OSError as error:
+                # Left to the next process: the events of this one must not wait for it.
+                self._left_behind = self.counts.trouble = _unreadable(error)
+                later = None
+            if later is not None:
+                return later
+            self._adopted.pop(0).release()
+        return None
 
     def _deliver(self, backlog: Backlog) -> Later | None:
         torn = backlog.torn
@@ -73,9 +97,9 @@ class Delivery:
             while (entry := backlog.peek()) is not None:
                 outcome = self._client.send(entry.body)
                 if isinstance(outcome, Later):
-                    self.counts.failed_tries += 1
-                    self.counts.trouble = outcome.reason
-                    return outcome
+                    outcome = self._suspicion.judge(entry, outcome, self._backlogs())
+                if isinstance(outcome, Later):
+                    return self._later(outcome)
                 if isinstance(outcome, Refused):
                     at = instant(datetime.now(UTC))
                     # On a full disk it is lost, and counted: the others must not wait for it.
@@ -84,11 +108,24 @@ class Delivery:
                     self.counts.refused += 1
                 else:
                     self.counts.delivered += 1
-                self.counts.trouble = None
+                self.counts.trouble = self._left_behind
                 backlog.done()
             return None
         finally:
             self.counts.torn += backlog.torn - torn
+
+    def _later(self, later: Later) -> Later:
+        self.counts.failed_tries += 1
+        self.counts.trouble = later.reason
+        return later
+
+    def _backlogs(self) -> list[Backlog]:
+        adopted = [each.backlog for each in self._adopted or ()]
+        return [*adopted, self._own] if self._own else adopted
+
+
+def _unreadable(error: OSError) -> str:
+    return f"the spool can't be read: {error.strerror}: {error.filename}"
 
 
 class Sender:
@@ -100,11 +137,13 @@ class Sender:
         spool: Spool,
         *,
         most_pause_seconds: float = 60.0,
+        most_tries: int = _MOST_TRIES,
         tell: Tell = lambda line: None,
     ) -> None:
         self._spool = spool
         self._own = Backlog(spool.folder, spool)
-        self._delivery = Delivery(client, spool.root, self._own)
+        self._client = client
+        self._delivery = Delivery(client, spool.root, self._own, most_tries)
         self._most_pause = most_pause_seconds
         self._tell = tell
         self._news = threading.Event()
@@ -118,7 +157,9 @@ class Sender:
         return self._delivery.counts
 
     def start(self) -> None:
-        self._thread.start()
+        # While the interpreter ends, or a limit is reached, there is no thread: see `close`.
+        with suppress(RuntimeError):
+            self._thread.start()
 
     def wake(self) -> None:
         self._news.set()
@@ -127,8 +168,15 @@ class Sender:
         """Try once more to deliver all, and end; whether nothing is left waiting."""
         self._closing.set()
         self._news.set()
-        self._thread.join(seconds)
-        return not self._thread.is_alive() and self._own.peek() is None
+        if self._thread.ident is None:
+            self._client.end_by(time.monotonic() + seconds)
+            self._run()
+        else:
+            self._thread.join(seconds)
+        try:
+            return not self._thread.is_alive() and self._own.peek() is None
+        except OSError:
+            return False
 
     def remove_folder(self) -> None:
         """When all is delivered, and nobody writes any more."""
@@ -136,7 +184,6 @@ class Sender:
 
     def _run(self) -> None:
         try:
-            self._delivery.adopt_leftovers()
             while True:
                 self._news.clear()
                 last_effort = self._closing.is_set()
@@ -149,25 +196,26 @@ class Sender:
                 else:
                     self._failed(later)
                     self._pause(later)
-        except Exception as error:
-            # A full disk, a folder that was removed: the job goes on without its lineage.
-            self.counts.trouble = f"{type(error).__name__}: {error}"
-            self._tell(f"lineage is no longer delivered: {self.counts.trouble}")
         finally:
             self._delivery.release()
 
     def _failed(self, later: Later) -> None:
         self._failures += 1
         # Told only when something that worked has stopped: a machine without a catalog is quiet.
-        if not self._told and self.counts.delivered:
+        if not self._told and (self.counts.delivered or later.here):
             self._told = True
-            self._tell(f"lineage waits in {self._spool.root}: {later.reason}")
+            self._say(f"lineage waits in {self._spool.root}: {later.reason}")
 
     def _recovered(self) -> None:
         self._failures = 0
         if self._told:
             self._told = False
-            self._tell("lineage is delivered again")
+            self._say("lineage is delivered again")
+
+    def _say(self, line: str) -> None:
+        # A log that can't be written to must not end the delivery.
+        with suppress(Exception):
+            self._tell(line)
 
     def _pause(self, later: Later) -> None:
         """Wait before the next try; a new event does not shorten it, the end of the job does."""
@@ -177,10 +225,11 @@ class Sender:
         self._closing.wait(max(pause, later.after_seconds or 0.0))
 
 
-def flush(client: CatalogClient, root: Path, seconds: float) -> SenderCounts:
+def flush(
+    client: CatalogClient, root: Path, seconds: float, most_tries: int = _MOST_TRIES
+) -> SenderCounts:
     """Deliver what dead processes have left; `trouble` tells why something still waits."""
-    delivery = Delivery(client, root)
-    delivery.adopt_leftovers()
+    delivery = Delivery(client, root, most_tries=most_tries)
     deadline = time.monotonic() + seconds
     try:
         while (later := delivery.deliver_all()) is not None:

@@ -6,14 +6,17 @@
         000001.events         a line for each event: checksum, space, JSON
         sent                  how far the lines are delivered
       refused.jsonl           events that the catalog would not take, with its answer
+      lost.json               how many events were lost, and why
 
 An event is on disk when `append` returns. The folder is bounded; when it or its disk is full,
 the oldest events of all processes give way, or the new one, by a setting. A file that could not
-be written is never written to again: what a failed fsync has left of it is not known.
+be written is never written to again: what a failed fsync has left of it is not known. Its event
+is tried once more, in a new file.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -21,11 +24,13 @@ import threading
 import uuid
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from headwater import faultpoints
+from headwater.openlineage.losses import Losses
 from headwater.settings import Settings
 
 WhenFull = Literal["drop-oldest", "drop-new"]
@@ -38,6 +43,8 @@ _SEGMENTS = 16
 _SMALLEST_SEGMENT = 64 * 1024
 # Larger ones no catalog takes.
 MOST_EVENT_BYTES = 15 * 1024 * 1024
+# Room helps against these, and against nothing else that a disk may say.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass
@@ -61,6 +68,7 @@ class Spool:
         self.root = folder
         self.folder = folder / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.counts = SpoolCounts()
+        self.losses = Losses(folder)
         self._limit = limit_bytes
         self._when_full = when_full
         self._segment_bytes = max(limit_bytes // _SEGMENTS, min(_SMALLEST_SEGMENT, limit_bytes))
@@ -75,11 +83,6 @@ class Spool:
         limit = round(settings.lineage.spool_mb * 1024 * 1024)
         return cls(settings.spool_dir, limit, settings.lineage.when_full)
 
-    @property
-    def used(self) -> bool:
-        """Whether there is a folder."""
-        return self._lock_file is not None
-
     def append(self, event: Mapping[str, Any]) -> bool:
         """Put an event on disk. False if it had to be dropped, which is counted.
 
@@ -90,25 +93,16 @@ class Spool:
         if len(line) > MOST_EVENT_BYTES:
             raise ValueError(f"an event of {len(line)} bytes")
         with self._access:
-            if not self._make_room(len(line)):
-                self.counts.dropped += 1
-                self.counts.reason = f"the spool {self.root} is full"
-                return False
-            try:
-                self._write(line)
-            except OSError as error:
-                self._abandon()
-                self.counts.reason = f"the spool can't be written: {error.strerror}: {self.root}"
-                if not self._write_behind_dropped(line):
-                    self.counts.dropped += 1
-                    return False
-            self.counts.kept += 1
-            return True
+            kept = self._has_room(len(line)) and self._put(line)
+            self.counts.kept += kept
+            self.losses.write()
+            return kept
 
     def close(self) -> None:
         """Let others deliver what is left here."""
         with self._access:
             self._abandon()
+            self.losses.write()
             if self._lock_file is not None:
                 os.close(self._lock_file)
                 self._lock_file = None
@@ -117,15 +111,47 @@ class Spool:
         """The number of the file that is being written; those before it are whole."""
         return self._number
 
-    def _make_room(self, size: int) -> bool:
+    def _has_room(self, size: int) -> bool:
+        """Whether the bound leaves room, after older events gave way where they may."""
+        if size > self._limit:
+            # Nothing that gives way would make room for it.
+            self._lose(1, f"an event of {size} bytes is larger than lineage.spool_mb allows")
+            return False
         over = used_bytes(self.root) + size - self._limit
-        while over > 0:
-            if self._when_full == "drop-new" or not (freed := self._drop_oldest()):
-                return False
-            over -= freed
+        full = f"the spool {self.root} is full (lineage.spool_mb)"
+        if over > 0 and not self._free(over, full):
+            self._lose(1, full)
+            return False
         return True
 
-    def _drop_oldest(self) -> int:
+    def _put(self, line: bytes) -> bool:
+        error = self._try_to_write(line)
+        if error is None:
+            return True
+        reason = f"the spool can't be written: {error.strerror}: {self.root}"
+        again = error.errno not in _FULL or self._free(len(line), reason)
+        if again and self._try_to_write(line) is None:
+            return True
+        self._lose(1, reason)
+        return False
+
+    def _try_to_write(self, line: bytes) -> OSError | None:
+        try:
+            self._write(line)
+            return None
+        except OSError as error:
+            self._abandon()
+            return error
+
+    def _free(self, size: int, why: str) -> bool:
+        """Drop the oldest until so much is free; whether it is."""
+        while size > 0:
+            if self._when_full == "drop-new" or not (freed := self._drop_oldest(why)):
+                return False
+            size -= freed
+        return True
+
+    def _drop_oldest(self, why: str) -> int:
         """Remove the oldest file that nobody writes to; returns how large it was."""
         for path in sorted(segments_of(self.root), key=_age):
             if path.parent == self.folder and path.name == segment_name(self._number):
@@ -136,24 +162,19 @@ class Spool:
             try:
                 size, lost = path.stat().st_size, _undelivered(path)
                 path.unlink()
-            except FileNotFoundError:
+            except OSError:
+                # Gone, or on a disk that became read-only: another one may give way.
                 continue
             if lost:
-                self.counts.dropped += lost
-                self.counts.reason = f"the spool {self.root} is full"
-            return size
+                self._lose(lost, why)
+            if size:
+                return size
         return 0
 
-    def _write_behind_dropped(self, line: bytes) -> bool:
-        """Try once more in a new file, where the policy has made room for it."""
-        if self._when_full == "drop-new" or not self._drop_oldest():
-            return False
-        try:
-            self._write(line)
-            return True
-        except OSError:
-            self._abandon()
-            return False
+    def _lose(self, count: int, reason: str) -> None:
+        self.counts.dropped += count
+        self.counts.reason = reason
+        self.losses.add(count, reason)
 
     def _write(self, line: bytes) -> None:
         if self._file is None or self._size >= self._segment_bytes:
@@ -182,15 +203,25 @@ class Spool:
         # Under its name only when it is held: a lock that is free stands for a dead process.
         unheld = self.folder / f"{LOCK_FILE}.new"
         file = os.open(unheld, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unheld.rename(self.folder / LOCK_FILE)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unheld.rename(self.folder / LOCK_FILE)
+        except OSError:
+            os.close(file)
+            raise
         self._lock_file = file
         _sync_folder(self.root)
+        # The root itself may be new; its parent may be one that can't be opened.
+        with suppress(OSError):
+            _sync_folder(self.root.parent)
+        self.losses.prepare()
 
     def _abandon(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            # Some file systems tell here that a write failed; fsync has told it before.
+            with suppress(OSError):
+                os.close(file)
 
 
 def encode_line(event: Mapping[str, Any]) -> bytes:
@@ -211,18 +242,18 @@ def segment_name(number: int) -> str:
     return f"{number:06d}{SUFFIX}"
 
 
-def segments_of(root: Path) -> list[Path]:
-    """All files with events, of all processes."""
-    return [path for path in root.glob(f"*/*{SUFFIX}") if path.stem.isdigit()]
+def segments_of(root: Path, process: str = "*") -> list[Path]:
+    """Files with events: of all processes, or of the one whose folder has this name."""
+    return [path for path in root.glob(f"{process}/*{SUFFIX}") if path.stem.isdigit()]
 
 
-def used_bytes(root: Path) -> int:
-    """What all events take on disk."""
+def used_bytes(root: Path, process: str = "*") -> int:
+    """What events take on disk."""
     total = 0
-    for path in segments_of(root):
+    for path in segments_of(root, process):
         try:
             total += path.stat().st_size
-        except FileNotFoundError:
+        except OSError:
             continue
     return total
 
@@ -247,7 +278,7 @@ def _undelivered(path: Path) -> int:
 def _age(path: Path) -> tuple[float, str]:
     try:
         return path.stat().st_mtime, path.name
-    except FileNotFoundError:
+    except OSError:
         return 0.0, path.name
 
 

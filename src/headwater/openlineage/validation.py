@@ -9,19 +9,24 @@ from __future__ import annotations
 import http.client
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
-from headwater.errors import HeadwaterError
+from headwater.errors import CheckFailedError, HeadwaterError
 from headwater.model import CHECKS_NAMESPACE
 from headwater.openlineage.backlog import refused_path, waiting
-from headwater.openlineage.events import instant, run_event
-from headwater.openlineage.transport import Answer, CatalogClient, Delivered
+from headwater.openlineage.events import run_event
+from headwater.openlineage.losses import lost_path, read_lost
+from headwater.openlineage.transport import Answer, CatalogClient, Delivered, Later
 from headwater.settings import Settings
 
+SWITCHED_OFF = "switched off (lineage.enabled)"
 _JOB = "lineage_arrives"
+# A run with all its facets is larger than what a person needs of an error.
+_MOST_ANSWER = 16 * 1024 * 1024
 _URL_HINT = "`headwater up catalog`, or set MARQUEZ_URL to the service that is to hear of jobs"
 
 
@@ -35,77 +40,113 @@ class LineageCheck:
     hint: str | None = None
 
 
-def validate(
-    settings: Settings, *, send: bool = True, namespace_needed: bool = False
-) -> list[LineageCheck]:
+def validate(settings: Settings, *, send: bool = True) -> Iterator[LineageCheck]:
     """Check transport, namespace, arrival and spool; a check that needs another stops at it.
 
     Args:
         send: whether a test event may be sent.
-        namespace_needed: whether a namespace that is not there yet is an error. The first event
-            of a job makes it.
     """
     if not settings.lineage.enabled:
-        return [LineageCheck("lineage", True, "switched off (lineage.enabled)")]
+        yield LineageCheck("lineage", True, SWITCHED_OFF)
+        return
     try:
         client = CatalogClient.from_settings(settings)
     except HeadwaterError as error:
-        return [LineageCheck("transport", False, error.message, error.hint)]
-    found = [_transport(client)]
+        yield LineageCheck("transport", False, error.message, error.hint)
+        return
     try:
-        if found[0].ok:
-            found.append(_namespace(client, settings, namespace_needed))
+        transport = _found("transport", lambda: _transport(client))
+        yield transport
+        if transport.ok:
+            yield _found("namespace", lambda: _namespace(client, settings.lineage.namespace))
             if send:
-                found.append(_arrival(client))
+                yield _found("events", lambda: _arrival(client))
     finally:
         client.close()
-    found.append(_spool(settings))
-    return found
+    yield _spool(settings)
 
 
-def _transport(client: CatalogClient) -> LineageCheck:
-    return _asked("transport", client, "/api/v1/namespaces?limit=1", lambda answer: "answers")
+def ask(client: CatalogClient, path: str, *known: int) -> Answer:
+    """The catalog's answer to GET; a status that is neither 200 nor among the known ones fails.
+
+    Raises:
+        CheckFailedError: it does not answer, or not so.
+    """
+    try:
+        answer = client.request("GET", path, most_bytes=_MOST_ANSWER)
+    except (OSError, http.client.HTTPException) as error:
+        reason = str(error) or type(error).__name__
+        raise CheckFailedError(f"{client.url} can't be reached: {reason}", hint=_URL_HINT) from None
+    if answer.status != 200 and answer.status not in known:
+        hint = "look at MARQUEZ_API_KEY" if answer.status in (401, 403) else _URL_HINT
+        raise CheckFailedError(f"{client.url} answers {answer.status} to {path}", hint=hint)
+    return answer
 
 
-def _namespace(client: CatalogClient, settings: Settings, needed: bool) -> LineageCheck:
-    name = settings.lineage.namespace
-    path = f"/api/v1/namespaces/{quote(name, safe='')}"
-    found = _asked("namespace", client, path, lambda answer: f"{name!r} is there")
-    if found.ok:
-        return found
-    hint = "`PUT /api/v1/namespaces/…` makes it, too"
-    text = f"{client.url}: {name!r} is not there yet, the first event of a job makes it"
-    return LineageCheck("namespace", not needed, text, hint)
+def ask_for_run(client: CatalogClient, run_id: str) -> dict[str, Any] | None:
+    """A run as the catalog has it; None if it has none.
+
+    Raises:
+        CheckFailedError: it does not answer, or not with a run.
+    """
+    answer = ask(client, f"/api/v1/jobs/runs/{run_id}", 404)
+    if answer.status == 404:
+        return None
+    try:
+        run = json.loads(answer.text)
+    except ValueError:
+        run = None
+    if not isinstance(run, dict):
+        raise CheckFailedError(f"{client.url} answers with no run to {run_id}", hint=_URL_HINT)
+    return run
 
 
-def _arrival(client: CatalogClient) -> LineageCheck:
+def _transport(client: CatalogClient) -> str:
+    ask(client, "/api/v1/namespaces?limit=1")
+    return f"{client.url}: answers"
+
+
+def _namespace(client: CatalogClient, name: str) -> str:
+    answer = ask(client, f"/api/v1/namespaces/{quote(name, safe='')}", 404)
+    if answer.status == 404:
+        return f"{client.url}: {name!r} is not there yet, the first event of a job makes it"
+    return f"{client.url}: {name!r} is there"
+
+
+def _arrival(client: CatalogClient) -> str:
     """Send an event and ask for it back."""
     run_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{CHECKS_NAMESPACE}/{_JOB}"))
     event = run_event("COMPLETE", run_id, CHECKS_NAMESPACE, _JOB, event_time=datetime.now(UTC))
     outcome = client.send(json.dumps(event).encode())
     if not isinstance(outcome, Delivered):
-        text = getattr(outcome, "reason", None) or f"refused: {getattr(outcome, 'answer', '')}"
-        return LineageCheck("events", False, text[:300], "look at MARQUEZ_API_KEY and the log")
-    job = f"/api/v1/namespaces/{CHECKS_NAMESPACE}/jobs/{_JOB}"
-    sent = instant(datetime.fromisoformat(event["eventTime"]))
+        text = outcome.reason if isinstance(outcome, Later) else f"refused: {outcome.answer}"
+        raise CheckFailedError(text[:300], hint="look at MARQUEZ_API_KEY and the log")
+    sent = event["eventTime"]
+    # The run is the same every day: only its end tells whether it is this event that arrived.
+    ended = (ask_for_run(client, run_id) or {}).get("endedAt")
+    if not _same_moment(ended, sent):
+        raise CheckFailedError(
+            f"{client.url} took an event of {sent}, and shows the run with another end: {ended}",
+            hint="ask again: another check may have come between; a clock may be ahead. Then look "
+            "at the log of the service",
+        )
+    return f"{client.url}: one of {sent} has arrived, as {CHECKS_NAMESPACE}/{_JOB}"
 
-    def told(answer: Answer) -> str:
-        return f"one of {sent} has arrived, as {CHECKS_NAMESPACE}/{_JOB}"
 
-    return _asked("events", client, job, told)
-
-
-def _asked(
-    name: str, client: CatalogClient, path: str, told: Callable[[Answer], str]
-) -> LineageCheck:
+def _same_moment(shown: Any, sent: str) -> bool:
     try:
-        answer = client.request("GET", path)
-    except (OSError, http.client.HTTPException) as error:
-        return LineageCheck(name, False, f"{client.url} can't be reached: {error}", _URL_HINT)
-    if answer.status == 200:
-        return LineageCheck(name, True, f"{client.url}: {told(answer)}")
-    key = "look at MARQUEZ_API_KEY" if answer.status in (401, 403) else _URL_HINT
-    return LineageCheck(name, False, f"{client.url} answers {answer.status} to {path}", key)
+        difference = datetime.fromisoformat(str(shown)) - datetime.fromisoformat(sent)
+    except (ValueError, TypeError):
+        return False
+    # Marquez keeps milliseconds.
+    return abs(difference) < timedelta(milliseconds=1)
+
+
+def _found(name: str, check: Callable[[], str]) -> LineageCheck:
+    try:
+        return LineageCheck(name, True, check())
+    except HeadwaterError as error:
+        return LineageCheck(name, False, error.message, error.hint)
 
 
 def _spool(settings: Settings) -> LineageCheck:
@@ -115,7 +156,15 @@ def _spool(settings: Settings) -> LineageCheck:
     if events:
         text = f"{events} events of jobs that have ended wait in {root}"
         return LineageCheck("spool", False, text, "`headwater lineage spool flush`")
+    if unread := [each.trouble for each in left if each.trouble]:
+        text = f"what waits in {root} can't be read: {unread[0]}"
+        return LineageCheck(
+            "spool", False, text, "see to the disk, or set HEADWATER_LINEAGE__SPOOL"
+        )
     if refused_path(root).is_file():
         text = f"the catalog has refused events: {refused_path(root)}"
         return LineageCheck("spool", False, text, "look at `answer` in it, and remove the file")
+    if lost := read_lost(root):
+        text = f"{lost.events} events were lost, the last at {lost.at}: {lost.reason}"
+        return LineageCheck("spool", False, text, f"see to that, and remove {lost_path(root)}")
     return LineageCheck("spool", True, f"nothing waits in {root}")

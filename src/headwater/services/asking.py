@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
 from headwater.errors import InputError, ServiceAnswerError
+from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
 _SECONDS = 15.0
@@ -15,29 +15,34 @@ _MOST_BYTES = 32 * 1024 * 1024
 
 
 def ask(settings: Settings, path: str) -> Any:
-    """The answer to GET, such as `/api/v1/alerts`.
+    """The answer to GET, such as `/api/v1/alerts`. Redirects are not followed: they could lead the
+    key elsewhere.
 
     Raises:
         InputError: the service refuses the key, or does not know the path.
         ServiceAnswerError: it does not answer, or not with JSON.
     """
-    url = settings.catalog_url.rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise InputError(f"{url!r} is not the address of a service", hint="see MARQUEZ_URL")
-    request = urllib.request.Request(url + path)  # noqa: S310 - looked at above
-    if settings.catalog.api_key is not None:
-        request.add_header("Authorization", f"Bearer {settings.catalog.api_key.get_secret_value()}")
+    key = settings.catalog.api_key
+    client = CatalogClient(
+        settings.catalog_url,
+        key.get_secret_value() if key else None,
+        connect_seconds=_SECONDS,
+        request_seconds=_SECONDS,
+    )
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            return json.loads(answer.read(_MOST_BYTES))
-    except urllib.error.HTTPError as error:
-        raise _refused(url, path, error.code) from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or type(error).__name__
+        answer = client.request("GET", path, most_bytes=_MOST_BYTES)
+        if answer.status != 200:
+            raise _refused(client.url, path, answer.status)
+        return json.loads(answer.text)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # Of what is no JSON, or no HTTP, the text is of no use.
+        reason = str(error) if isinstance(error, OSError) else type(error).__name__
         raise ServiceAnswerError(
-            f"the lineage service at {url} does not answer: {reason}",
+            f"the lineage service at {client.url} does not answer: {reason}",
             hint="`headwater up catalog` starts it; MARQUEZ_URL says where it is",
         ) from None
+    finally:
+        client.close()
 
 
 def _refused(url: str, path: str, status: int) -> Exception:

@@ -12,11 +12,13 @@ from headwater.errors import CheckFailedError, HeadwaterError, MissingPartError
 from headwater.jvm.jars import corrupt_jars, missing_jars
 from headwater.jvm.java import find_java
 from headwater.jvm.versions import GROUPS, check_spark_version
-from headwater.openlineage.validation import validate
+from headwater.openlineage.validation import SWITCHED_OFF, validate
 from headwater.services.local import status
 from headwater.services.preflight import check_free_space
 from headwater.services.service import State
 from headwater.settings import Settings
+
+_MOST_TEXT = 300
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,10 @@ class Finding:
 
 
 def check_up(settings: Settings) -> Iterator[Finding]:
-    """Run all checks; none starts anything, and the catalog gets one event of a job of its own."""
+    """Run all checks; none starts anything, and the catalog gets one event of a job of its own.
+
+    Each finding is given as soon as it is known, and a check that breaks is one.
+    """
     checks: list[tuple[str, Callable[[Settings], str]]] = [
         ("python", _python),
         ("java", _java),
@@ -41,14 +46,17 @@ def check_up(settings: Settings) -> Iterator[Finding]:
     ]
     for name, check in checks:
         yield _find(name, check, settings)
-    yield from _services(settings)
-    yield from _lineage(settings)
+    yield from _each("services", _services, settings)
+    yield from _each("lineage", _lineage, settings)
 
 
 def check_up_spark(settings: Settings) -> Iterator[Finding]:
     """Start Spark, write a few rows, and see their lineage arrive."""
 
     def arrives(settings: Settings) -> str:
+        if not settings.lineage.enabled:
+            return SWITCHED_OFF
+        # Imports pyspark.
         from headwater.spark.lineage.validation import check_write_arrives
 
         return check_write_arrives(settings)
@@ -59,8 +67,25 @@ def check_up_spark(settings: Settings) -> Iterator[Finding]:
 def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
     try:
         return Finding(name, True, check(settings))
-    except HeadwaterError as error:
+    except Exception as error:
+        return _broken(name, error)
+
+
+def _each(
+    name: str, checks: Callable[[Settings], Iterator[Finding]], settings: Settings
+) -> Iterator[Finding]:
+    try:
+        yield from checks(settings)
+    except Exception as error:
+        yield _broken(name, error)
+
+
+def _broken(name: str, error: Exception) -> Finding:
+    if isinstance(error, HeadwaterError):
         return Finding(name, False, error.message, error.hint)
+    # Spark's errors bring their whole trace along.
+    first = (str(error).splitlines() or [""])[0]
+    return Finding(name, False, f"{type(error).__name__}: {first}"[:_MOST_TEXT])
 
 
 def _python(settings: Settings) -> str:
@@ -106,7 +131,7 @@ def _disk(settings: Settings) -> str:
 
 def _listener(settings: Settings) -> str:
     if not settings.lineage.enabled:
-        return "not needed: lineage is switched off (lineage.enabled)"
+        return f"not needed: lineage is {SWITCHED_OFF}"
     # Imports pyspark.
     from headwater.spark.lineage.validation import check_listener_jar
 

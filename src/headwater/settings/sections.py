@@ -357,6 +357,12 @@ class LineageSettings(Section):
     most_backoff_seconds: float = Field(
         60.0, gt=0, description="Longest pause between two tries while the catalog is away."
     )
+    most_tries: int = Field(
+        10,
+        ge=1,
+        description="How often an event is tried that the catalog answers with 500 while it takes "
+        "those of other runs, before it is set aside.",
+    )
     spool: Path | None = Field(
         None, description="Folder where events wait. Default: `spool` in `home`."
     )

@@ -119,6 +119,34 @@ def test_a_word_in_a_text_is_no_name() -> None:
     assert compile_condition("job_run.error == 'jobs and datasets'").names == ("job_run.error",)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "failed_runs > 1 // don't page before\n && jobs > 1",
+        "// it's\nfailed_runs > 1 && jobs > 1",
+        """'a // no comment' != "" && failed_runs > 1 && jobs > 1""",
+        "'''it's''' != 'x' && failed_runs > 1 && jobs > 1",
+        '"""a " b""" != "x" && failed_runs > 1 && jobs > 1',
+        r"r'\\' != 'datasets' && failed_runs > 1 && jobs > 1",
+        r"'\'datasets' != 'x' && failed_runs > 1 && jobs > 1",
+        r"bR'''it's \d''' != b'x' && failed_runs > 1 && jobs > 1",
+        "'' != 'it' && failed_runs > 1 && jobs > 1",
+    ],
+)
+def test_comments_and_texts_of_all_kinds_hide_no_name(text: str) -> None:
+    condition = compile_condition(text)
+    assert condition.names == ("failed_runs", "jobs")
+    assert condition.evaluate({"failed_runs": 2, "jobs": 2}).truth is Truth.TRUE
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b", "a\x1b[31m"])
+def test_a_value_that_no_database_takes_is_shown_without_what_is_bad_in_it(text: str) -> None:
+    condition = compile_condition("job_run.error != ''")
+    verdict = condition.evaluate({"job_run.error": text})
+    assert verdict.truth in (Truth.TRUE, Truth.ERROR)
+    assert f"{verdict.value}{verdict.problem}".isprintable()
+
+
 def test_every_name_can_be_used() -> None:
     texts = {"bool": "{} == true", "int": "{} > 1", "double": "{} > 1", "string": "{} == ''"}
     for each in NAMES.values():

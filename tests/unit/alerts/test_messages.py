@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.alerts.messages import MOST_DOWNSTREAM, Message, from_json
+from headwater.alerts.messages import MOST_DOWNSTREAM, Message, from_json, plain
 from headwater.alerts.state import Change
 
 
@@ -23,6 +23,18 @@ def message(**changes: object) -> Message:
 def test_the_title_says_how_bad_what_and_where() -> None:
     assert message().title == "[CRITICAL] stale - dataset visits (kafka://host:9092)"
     assert message(kind=Change.ENDED, subject=None).title == "[ENDED] stale"
+
+
+def test_names_with_colons_stay_whole() -> None:
+    known = message(subject="job:a:b:c", namespace="a:b", name="c")
+    assert known.title == "[CRITICAL] stale - job c (a:b)"
+    guessed = {
+        "job:shop:load:visits": "job load:visits (shop)",
+        "dataset:kafka://a:9092,b:9092:visits": "dataset visits (kafka://a:9092,b:9092)",
+        "dataset:s3://bucket:a:b": "dataset a:b (s3://bucket)",
+        "nothing": "nothing",
+    }
+    assert {subject: plain(subject) for subject in guessed} == guessed
 
 
 def test_a_name_can_not_begin_a_line_or_a_header_of_its_own() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from headwater.openlineage import backlog as backlogs
 from headwater.openlineage.backlog import Backlog, adopt, waiting
+from headwater.openlineage.losses import Losses, lost_path, read_lost
 from headwater.openlineage.spool import Spool, WhenFull, segments_of, used_bytes
 
 
@@ -223,3 +226,152 @@ def test_refused_events_are_kept_with_the_answer_and_bounded(
     path = backlogs.refused_path(tmp_path)
     assert path.stat().st_size <= 5_000
     assert b'"event":{"n":99}' in path.read_bytes()
+
+
+def test_what_waits_is_counted_when_delivery_has_ended_at_the_end_of_a_file(
+    tmp_path: Path,
+) -> None:
+    """`sent` names a file that is read to its end, or gone; the next ones wait as a whole."""
+    spool = Spool(tmp_path, 1024 * 1024)
+    fill = "x" * 70_000
+    for number in range(3):
+        spool.append({"n": number, "fill": fill})
+    assert len(segments_of(tmp_path)) == 3
+    reader = Backlog(spool.folder, spool)
+    assert reader.peek() is not None
+    reader.done()
+    spool.close()
+    assert [each.events for each in waiting(tmp_path)] == [2]
+    min(segments_of(tmp_path)).unlink()
+    assert [each.events for each in waiting(tmp_path)] == [2]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+def test_an_error_that_room_does_not_help_against_drops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    spool = filled(tmp_path, 3)
+    fails = [True]
+    real = os.fsync
+
+    def once(file: int) -> None:
+        if fails and fails.pop():
+            raise OSError(code, os.strerror(code))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", once)
+    assert spool.append({"n": 3}), "a new file was tried"
+    fails.append(True)
+    monkeypatch.setattr(os, "open", _refused(code))
+    assert not spool.append({"n": 4})
+    monkeypatch.undo()
+    spool.close()
+    (left,) = adopt(tmp_path)
+    # The first try of 3 may be on disk, too.
+    assert list(dict.fromkeys(numbers(left.backlog)))[:4] == [0, 1, 2, 3]
+    assert spool.counts.dropped == 1
+
+
+def _refused(code: int) -> Any:
+    def refuse(*given: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return refuse
+
+
+def test_an_event_that_is_larger_than_the_spool_drops_only_itself(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 5, limit_bytes=50_000)
+    assert not spool.append({"n": 5, "fill": "x" * 60_000})
+    assert spool.counts.dropped == 1
+    assert "lineage.spool_mb" in str(spool.counts.reason)
+    spool.close()
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == [0, 1, 2, 3, 4]
+
+
+def test_files_that_can_not_be_removed_cost_the_new_event_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = filled(tmp_path, 5, limit_bytes=150)
+    monkeypatch.setattr(Path, "unlink", _refused(errno.EROFS))
+    while spool.append({"n": 9}):
+        pass
+    assert spool.counts.dropped == 1
+
+
+def test_losses_are_told_when_their_process_has_ended(tmp_path: Path) -> None:
+    for _ in range(2):
+        spool = filled(tmp_path, 2, limit_bytes=50_000)
+        spool.append({"fill": "x" * 60_000})
+        spool.losses.add(2, "the disk of the spool is too slow")
+        assert spool.append({"n": 2})
+        noted = read_lost(tmp_path)
+        spool.close()
+        # Before the end, too, which may be a kill.
+        assert noted == read_lost(tmp_path)
+    lost = read_lost(tmp_path)
+    assert lost is not None
+    assert (lost.events, lost.reason) == (6, "the disk of the spool is too slow")
+    lost_path(tmp_path).unlink()
+    assert read_lost(tmp_path) is None
+
+
+def test_a_loss_that_can_not_be_noted_is_noted_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = Losses(tmp_path)
+    losses.add(1, "first")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _refused(errno.ENOSPC))
+        losses.write()
+    assert read_lost(tmp_path) is None
+    losses.add(1, "second " + "long " * 1000)
+    losses.write()
+    lost = read_lost(tmp_path)
+    assert lost is not None
+    assert (lost.events, lost.reason[:11]) == (2, "second long")
+
+
+def test_somebody_who_asks_whether_a_process_lives_does_not_keep_it_from_being_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = filled(tmp_path, 2)
+    dead.close()
+    asking = (dead.folder / "lock").open()
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    # The other one has its answer while this one waits.
+    monkeypatch.setattr(time, "sleep", lambda seconds: asking.close())
+    (left,) = adopt(tmp_path)
+    assert numbers(left.backlog) == [0, 1]
+
+
+def test_what_can_not_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+    unreadable, other = filled(tmp_path, 2), filled(tmp_path, 3)
+    unreadable.close()
+    # Of files without rights root would read on.
+    segment = unreadable.folder / "000001.events"
+    segment.unlink()
+    segment.mkdir()
+    found = {each.alive: each for each in waiting(tmp_path)}
+    assert (found[False].events, found[True].events) == (0, 3)
+    assert str(found[False].trouble).startswith("Is a directory")
+    other.close()
+
+
+def test_a_spool_that_is_new_is_on_disk_with_the_entry_in_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[tuple[int, int]] = set()
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        found = os.fstat(file)
+        synced.add((found.st_dev, found.st_ino))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    spool = filled(tmp_path / "spool", 1)
+    spool.close()
+    (segment,) = segments_of(tmp_path / "spool")
+    for path in (segment, spool.folder, spool.root, tmp_path):
+        assert (path.stat().st_dev, path.stat().st_ino) in synced, path

@@ -90,6 +90,7 @@ def test_a_new_session_does_not_fail_for_an_error_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session, "Application", lambda *given: None)
+    monkeypatch.setattr(session, "emitter_of", lambda settings, say: object())
     monkeypatch.setattr(session, "_end_with", lambda spark: None)
     monkeypatch.setattr(session, "_failed_at", time.time())
     monkeypatch.setattr(session, "_failure", ValueError("of the session before"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headwater.errors import InputError, SettingError
 from headwater.settings import Settings, load
 from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
+from headwater.spark.lineage import session
 from headwater.spark.lineage.code import commit_of, told_path
 from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
 from headwater.tables.merging import MergeRule
@@ -104,3 +107,14 @@ def test_code_is_told_by_its_place_and_its_commit(
 def test_rows_are_merged_by_the_name_of_a_column_only() -> None:
     with pytest.raises(InputError, match="not the name of a column to merge by: 'id; drop'"):
         MergeRule(key="id; drop", newest=("offset",))
+
+
+def test_an_address_that_can_not_be_used_costs_the_lineage_and_not_the_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = load(home=tmp_path, catalog={"url": "http://a..b:5000"})
+    # Nothing is asked of the session, which has started long ago.
+    spark: Any = SimpleNamespace(sparkContext=object())
+    session._begin(spark, "MyJob", settings)
+    assert session.current_application(spark) is None
+    assert "no lineage is sent: MARQUEZ_URL has no usable host" in caplog.text

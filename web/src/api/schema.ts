@@ -13,7 +13,8 @@ export interface paths {
         };
         /**
          * List Alerts
-         * @description Each alert of the rules file, and each job or dataset for which one is not ok.
+         * @description Each alert of the rules file, and each job or dataset for which one is not ok; the worst
+         *     first, and how many stand how.
          */
         get: operations["list_alerts_api_v1_alerts_get"];
         put?: never;
@@ -76,6 +77,29 @@ export interface paths {
          * @description The events as they were sent, by their time.
          */
         get: operations["list_events_api_v1_events_lineage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Whole Graph
+         * @description All jobs and datasets; where there are too many, those that changed last, and `truncated`.
+         *
+         *     The job by which `headwater doctor` sees events arrive is left out, unless its namespace is
+         *     asked for.
+         */
+        get: operations["get_whole_graph_api_v1_graph_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1042,6 +1066,8 @@ export interface components {
             downstream: string[];
             /** Downstreamcount */
             downstreamCount: number;
+            /** Heldback */
+            heldBack: number;
             /** Name */
             name: string;
             /** Problem */
@@ -1063,11 +1089,17 @@ export interface components {
             summary: string | null;
             /** Value */
             value: string | null;
+            /** Withoutdata */
+            withoutData: number;
         };
         /** Alerts */
         Alerts: {
             /** Alerts */
             alerts: components["schemas"]["Alert"][];
+            /** States */
+            states: {
+                [key: string]: number;
+            };
             /** Totalcount */
             totalCount: number;
             /** Truncated */
@@ -1222,6 +1254,8 @@ export interface components {
             lastLifecycleState: string | null;
             /** Lastmodifiedat */
             lastModifiedAt: string | null;
+            /** Lastwrittenat */
+            lastWrittenAt: string | null;
             /** Name */
             name: string;
             /** Namespace */
@@ -2358,6 +2392,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Events"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    get_whole_graph_api_v1_graph_get: {
+        parameters: {
+            query?: {
+                /** @description Only its jobs, and those that use its datasets. */
+                namespace?: string | null;
+                /** @description The graph as it was known at this time. */
+                at?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Graph"];
                 };
             };
             /** @description Bad Request */

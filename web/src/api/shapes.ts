@@ -27,5 +27,6 @@ export type MetricsNow = Schemas["MetricsNow"];
 export type MetricsHistory = Schemas["MetricsHistory"];
 export type MetricsPoint = Schemas["MetricsPoint"];
 export type Alert = Schemas["Alert"];
-export type Alerts = Schemas["Alerts"];
+/** How many there are in each state, also of those that the answer has no room for. */
+export type Alerts = Schemas["Alerts"] & { states?: Record<string, number> | null };
 export type Incidents = Schemas["Incidents"];

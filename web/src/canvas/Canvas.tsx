@@ -8,8 +8,9 @@
 import { type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
 import { Icon } from "../ui/Icon.tsx";
+import { useGestures } from "./gestures.ts";
 import { type Look, colours, linesOf, paint } from "./paint.ts";
-import { type Rect, type Size, type View, centre, fit, holds, meets, seen, zoomAt } from "./view.ts";
+import { type Rect, type Size, type View, centre, fit, holds, meets, seen, sources, zoomAt } from "./view.ts";
 
 export interface CanvasHandle {
   show: (id: string) => void;
@@ -79,8 +80,11 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
   const home = useCallback((): View => {
     const all = fit(layout, screen.current);
     const start = layout.nodes.find((each) => each.id === focus);
+    if (all.scale >= FAR) return all;
     // A large drawing begins at what was asked for, at a size that can be read.
-    return start && all.scale < FAR ? centre({ ...all, scale: 0.8 }, start, screen.current) : all;
+    if (start) return centre({ ...all, scale: 0.8 }, start, screen.current);
+    // A few nodes on a small screen begin at their sources; many are a picture of their own.
+    return layout.nodes.length <= MANY ? sources(layout, screen.current) : all;
   }, [layout, focus]);
 
   const show = useCallback(
@@ -150,19 +154,28 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
     event.preventDefault();
   };
 
-  const click = (event: React.MouseEvent<HTMLDivElement>): void => {
-    if (!drawn.painted || !pick || (event.target as Element).closest("button")) return;
+  // What is painted is no element that could be clicked, or tell its whole name.
+  const nodeAt = (event: React.MouseEvent<HTMLDivElement>): string | null => {
+    if (!drawn.painted || (event.target as Element).closest("button")) return null;
     const box = event.currentTarget.getBoundingClientRect();
     const { x, y, scale } = view.current;
     const point = { x: (event.clientX - box.left - x) / scale, y: (event.clientY - box.top - y) / scale, width: 0, height: 0 };
-    const hit = layout.nodes.find((each) => holds(each, point));
-    if (hit) pick(hit.id);
+    return layout.nodes.find((each) => holds(each, point))?.id ?? null;
+  };
+  const click = (event: React.MouseEvent<HTMLDivElement>): void => {
+    const hit = nodeAt(event);
+    if (hit) pick?.(hit);
+  };
+  const hover = (event: React.MouseEvent<HTMLDivElement>): void => {
+    if (!drawn.painted || event.buttons) return;
+    const hit = nodeAt(event);
+    if (surface.current) surface.current.title = (hit && look?.(hit)?.name) || "";
   };
 
   return (
     <div className="canvas">
       {/* The drawing takes keys itself, and its nodes are buttons. */}
-      <div className="frame" ref={frame} tabIndex={0} role="group" aria-label={label} onKeyDown={keys} onClick={click} data-far={drawn.far ? "" : undefined}>
+      <div className="frame" ref={frame} tabIndex={0} role="group" aria-label={label} onKeyDown={keys} onClick={click} onMouseMove={hover} data-far={drawn.far ? "" : undefined}>
         {drawn.painted && <canvas className="surface" ref={surface} aria-hidden="true" />}
         <div className="layer" ref={layer}>
           {under}
@@ -244,75 +257,4 @@ function boxOf(points: readonly [number, number][]): Rect {
   const ys = points.map(([, y]) => y);
   const [x, y] = [Math.min(...xs), Math.min(...ys)];
   return { x, y, width: Math.max(...xs) - x + 1, height: Math.max(...ys) - y + 1 };
-}
-
-/** Pointers and the wheel; two pointers zoom. Listeners of the DOM, because the wheel must not scroll the page. */
-function useGestures(
-  frame: React.RefObject<HTMLDivElement | null>,
-  view: React.RefObject<View>,
-  apply: (next: View) => void,
-  touched: React.RefObject<boolean>,
-): void {
-  useEffect(() => {
-    const element = frame.current;
-    if (!element) return;
-    const fingers = new Map<number, { x: number; y: number }>();
-    let moved = false;
-    const at = (event: PointerEvent | WheelEvent): { x: number; y: number } => {
-      const box = element.getBoundingClientRect();
-      return { x: event.clientX - box.left, y: event.clientY - box.top };
-    };
-    const down = (event: PointerEvent): void => {
-      if (event.button !== 0) return;
-      moved = false;
-      fingers.set(event.pointerId, at(event));
-    };
-    const move = (event: PointerEvent): void => {
-      const before = fingers.get(event.pointerId);
-      if (!before) return;
-      const now = at(event);
-      if (!moved && Math.hypot(now.x - before.x, now.y - before.y) < 4) return;
-      if (!moved) element.setPointerCapture(event.pointerId);
-      moved = true;
-      touched.current = true;
-      element.dataset["moving"] = "";
-      const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-      fingers.set(event.pointerId, now);
-      const { x, y, scale } = view.current;
-      if (other) {
-        const [was, is] = [Math.hypot(before.x - other.x, before.y - other.y), Math.hypot(now.x - other.x, now.y - other.y)];
-        apply(zoomAt(view.current, is / (was || 1), (now.x + other.x) / 2, (now.y + other.y) / 2));
-      } else apply({ scale, x: x + now.x - before.x, y: y + now.y - before.y });
-    };
-    const up = (event: PointerEvent): void => {
-      fingers.delete(event.pointerId);
-      if (!fingers.size) delete element.dataset["moving"];
-    };
-    // The click that ends a drag is none.
-    const click = (event: MouseEvent): void => {
-      if (moved) event.stopPropagation();
-      moved = false;
-    };
-    const wheel = (event: WheelEvent): void => {
-      event.preventDefault();
-      touched.current = true;
-      const { x, y } = at(event);
-      const pixels = event.deltaMode === 1 ? event.deltaY * 20 : event.deltaY;
-      apply(zoomAt(view.current, Math.exp(-Math.max(Math.min(pixels, 120), -120) * 0.0022), x, y));
-    };
-    element.addEventListener("pointerdown", down);
-    element.addEventListener("pointermove", move);
-    element.addEventListener("pointerup", up);
-    element.addEventListener("pointercancel", up);
-    element.addEventListener("click", click, true);
-    element.addEventListener("wheel", wheel, { passive: false });
-    return () => {
-      element.removeEventListener("pointerdown", down);
-      element.removeEventListener("pointermove", move);
-      element.removeEventListener("pointerup", up);
-      element.removeEventListener("pointercancel", up);
-      element.removeEventListener("click", click, true);
-      element.removeEventListener("wheel", wheel);
-    };
-  }, [frame, view, apply, touched]);
 }

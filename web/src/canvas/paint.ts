@@ -3,6 +3,7 @@
  * cards as easily as one. Colours are those of the theme.
  */
 import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
+import { shortened } from "../model/names.ts";
 import { type Rect, type Size, type View, meets } from "./view.ts";
 
 /** How a node looks from afar. */
@@ -98,6 +99,5 @@ function card(context: CanvasRenderingContext2D, node: Placed, { look, colour }:
   context.textBaseline = "middle";
   // Not measured: that would cost more than the rest.
   const most = Math.floor((node.width - 20) / (size * 0.55));
-  const name = seen.name.length > most ? `${seen.name.slice(0, most - 1)}…` : seen.name;
-  context.fillText(name, node.x + 14, node.y + node.height / 2, node.width - 20);
+  context.fillText(shortened(seen.name, most), node.x + 14, node.y + node.height / 2, node.width - 20);
 }

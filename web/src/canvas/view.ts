@@ -48,6 +48,12 @@ export function centre(view: View, box: Rect, screen: Size, smallest = 0.7): Vie
   };
 }
 
+/** The left end at a size that can be read: where what is drawn comes from. */
+export function sources(content: Size, screen: Size, scale = 0.7, margin = 16): View {
+  const high = (screen.height - content.height * scale) / 2;
+  return { scale, x: margin, y: Math.max(high, margin) };
+}
+
 /** The part of the drawing that is on the screen, with a margin in screens around it. */
 export function seen(view: View, screen: Size, margin: number): Rect {
   const width = screen.width / view.scale;

@@ -1,6 +1,5 @@
 /** The graph of jobs and datasets, from the answers of the service. */
-import type { Job, LineageGraph, Run } from "../api/shapes.ts";
-import { nodeId } from "./names.ts";
+import type { LineageGraph, Run } from "../api/shapes.ts";
 
 export type RunState = "NEW" | "RUNNING" | "COMPLETED" | "FAILED" | "ABORTED" | "OTHER";
 export type Direction = "both" | "upstream" | "downstream";
@@ -21,13 +20,14 @@ export interface JobNode extends Common {
   /** When its last run ended or, while it runs, last told something. */
   activeAt: string | null;
   startedAt: string | null;
+  endedAt: string | null;
   rows: number | null;
   lag: number | null;
 }
 
 export interface DatasetNode extends Common {
   kind: "dataset";
-  /** When something was written to it last, as far as is known. */
+  /** When something was written to it last: the service knows it, whatever has become of the writer. */
   writtenAt: string | null;
   /** Columns of its schema, if the answer had them. */
   fields: string[];
@@ -83,12 +83,13 @@ function jobNode(data: Loose, id: string): JobNode {
     runId: run?.id ?? null,
     activeAt: run ? (run.endedAt ?? run.updatedAt) : null,
     startedAt: run?.startedAt ?? null,
+    endedAt: run?.endedAt ?? null,
     rows: run ? rowsWritten(run) : null,
     lag: run ? number(facet(run.facets, "headwater_progress")["lag"]) : null,
   };
 }
 
-/** The answer of `GET /lineage`. */
+/** The answer of `GET /lineage` and of `GET /graph`. */
 export function fromLineage(answer: LineageGraph): Graph {
   const nodes: GraphNode[] = [];
   const edges: Edge[] = [];
@@ -103,48 +104,22 @@ export function fromLineage(answer: LineageGraph): Graph {
         namespace: text(data["namespace"]) ?? "",
         name: text(data["name"]) ?? "",
         createdAt: text(data["createdAt"]),
-        writtenAt: null,
+        writtenAt: text(data["lastWrittenAt"]),
         fields: fields.map((field) => field.name),
         live: false,
       });
     }
     for (const edge of node.outEdges) edges.push({ from: edge.origin, to: edge.destination });
   }
-  return withFreshness({ nodes, edges, truncated: answer.truncated === true });
+  return withStreams({ nodes, edges, truncated: answer.truncated === true });
 }
 
-/** The whole catalogue as a graph: a list of jobs names what each reads and writes. */
-export function fromJobs(jobs: readonly Job[], truncated = false): Graph {
-  const nodes = new Map<string, GraphNode>();
-  const edges: Edge[] = [];
-  const dataset = (namespace: string, name: string): string => {
-    const id = nodeId("dataset", namespace, name);
-    if (!nodes.has(id)) {
-      const node: DatasetNode = {
-        id, kind: "dataset", namespace, name, createdAt: null, writtenAt: null, fields: [], live: false,
-      };
-      nodes.set(id, node);
-    }
-    return id;
-  };
-  for (const job of jobs) {
-    const id = nodeId("job", job.namespace, job.name);
-    nodes.set(id, jobNode(job as unknown as Loose, id));
-    for (const input of job.inputs) edges.push({ from: dataset(input.namespace, input.name), to: id });
-    for (const output of job.outputs) edges.push({ from: id, to: dataset(output.namespace, output.name) });
-  }
-  return withFreshness({ nodes: [...nodes.values()], edges, truncated });
-}
-
-/** A dataset is as fresh as the last run that wrote it; without one nothing is known. */
-function withFreshness(graph: Graph): Graph {
+/** What a running stream writes to is written now. */
+function withStreams(graph: Graph): Graph {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
   for (const edge of graph.edges) {
     const [job, dataset] = [byId.get(edge.from), byId.get(edge.to)];
-    if (job?.kind !== "job" || dataset?.kind !== "dataset" || !job.activeAt) continue;
-    if (job.state === "FAILED" || job.state === "NEW" || job.state === "ABORTED") continue;
-    if (!dataset.writtenAt || job.activeAt > dataset.writtenAt) dataset.writtenAt = job.activeAt;
-    if (job.streaming && job.state === "RUNNING") dataset.live = true;
+    if (job?.kind === "job" && dataset?.kind === "dataset" && job.streaming && job.state === "RUNNING") dataset.live = true;
   }
   return graph;
 }
@@ -187,13 +162,16 @@ export function namespacesOf(graph: Graph): string[] {
   return [...new Set(graph.nodes.map((node) => node.namespace))].toSorted();
 }
 
-/** The moments at which something of the graph was first seen: the stops of the time slider. */
-export function momentsOf(graph: Graph): number[] {
-  const times = graph.nodes.map((node) => (node.createdAt ? Date.parse(node.createdAt) : Number.NaN));
-  return [...new Set(times.filter((at) => !Number.isNaN(at)))].toSorted((a, b) => a - b);
+/** Whole milliseconds, not before the time itself: a stop must show what it is there for. */
+function momentOf(at: string): number {
+  return Date.parse(at) + (/\.\d{3}\d*[1-9]/.test(at) ? 1 : 0);
 }
 
-/** Compares what is drawn, not what is told: a new state must not move the picture. */
-export function shapeOf(graph: Graph): string {
-  return JSON.stringify([graph.nodes.map((node) => node.id), graph.edges.map((edge) => [edge.from, edge.to])]);
+/** The moments at which something of the graph appeared, began or ended: the stops of the time slider. */
+export function momentsOf(graph: Graph): number[] {
+  const times = graph.nodes.flatMap((node) => {
+    const told = node.kind === "job" ? [node.createdAt, node.startedAt, node.endedAt] : [node.createdAt, node.live ? null : node.writtenAt];
+    return told.map((at) => (at ? momentOf(at) : Number.NaN));
+  });
+  return [...new Set(times.filter((at) => !Number.isNaN(at)))].toSorted((a, b) => a - b);
 }

@@ -20,6 +20,14 @@ export function shortened(text: string, most: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
 }
 
+/** The name of a node such as `job:NAMESPACE:NAME`; both may hold colons, so what is known decides. */
+export function nameOfNode(id: string, namespaces: readonly string[]): string {
+  const rest = id.slice(id.indexOf(":") + 1);
+  const known = namespaces.filter((each) => rest.startsWith(`${each}:`) && rest.length > each.length + 1);
+  const longest = known.reduce((best, each) => (each.length > best.length ? each : best), "");
+  return longest ? rest.slice(longest.length + 1) : rest.slice(rest.lastIndexOf(":") + 1);
+}
+
 /** Whether a name is set smaller, so that what is below it stays in sight. */
 export function isLong(text: string): boolean {
   return text.length > 120;

@@ -45,6 +45,12 @@ export function ago(at: string | null | undefined, now: number): string {
   return "just now";
 }
 
+/** The same as seen from a time that is not now: `4 min before`. */
+export function before(at: string | null | undefined, then: number): string {
+  const words = ago(at, then);
+  return words === "just now" ? "just then" : words.replace(/ ago$/, " before");
+}
+
 /** `2026-11-16 06:13:25`, in the reader's zone. */
 export function clock(at: string | number | null | undefined): string {
   if (at === null || at === undefined) return "–";

@@ -6,6 +6,7 @@ import { addressText, parseAddress } from "../model/address.ts";
 import { to } from "../model/route.ts";
 import { Icon } from "./Icon.tsx";
 import { Name } from "./Name.tsx";
+import { Words } from "./Words.tsx";
 import { go } from "./router.tsx";
 
 const PAUSE = 150;
@@ -139,7 +140,7 @@ export function Search(): ReactNode {
             ))}
         </ul>
         {shown && !choices.length && (
-          <p className="quiet">{asked.state === "problem" ? asked.problem.message : asked.state === "ready" ? "Nothing has such a name." : "Searching…"}</p>
+          <p className="quiet">{asked.state === "problem" ? <Words text={asked.problem.message} /> : asked.state === "ready" ? "Nothing has such a name." : "Searching…"}</p>
         )}
       </div>
     </search>

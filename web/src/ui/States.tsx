@@ -111,6 +111,33 @@ interface WhenProps<T> {
   missing?: ReactNode;
 }
 
+/** Inside a panel: what stands around it goes on, so a problem is told in a line. */
+export function WhenInPanel<T>({ asked, what, rows, children }: Omit<WhenProps<T>, "missing">): ReactNode {
+  if (asked.state !== "problem") {
+    return (
+      <When asked={asked} what={what} rows={rows ?? 2}>
+        {children}
+      </When>
+    );
+  }
+  const { problem, again } = asked;
+  const refused = problem.status === 401 || problem.status === 403;
+  return (
+    <p className="problem" role="status">
+      <Icon name={refused ? "key" : "alert"} />
+      <span>
+        {refused ? `This key may not see the ${what}.` : `The ${what} can't be shown now: `}
+        {!refused && <Words text={problem.message} />}
+      </span>
+      {!refused && (
+        <button type="button" className="button" onClick={again}>
+          Try again
+        </button>
+      )}
+    </p>
+  );
+}
+
 /** What was asked for, or whatever stands in its place. */
 export function When<T>({ asked, what, rows, children, missing }: WhenProps<T>): ReactNode {
   if (asked.state === "idle") return null;
@@ -123,7 +150,7 @@ export function When<T>({ asked, what, rows, children, missing }: WhenProps<T>):
     <>
       {asked.late && (
         <p className="late" role="status">
-          <Icon name="alert" /> Not up to date: {asked.late.message} It is tried again.
+          <Icon name="alert" /> Not up to date: <Words text={asked.late.message} /> It is tried again.
         </p>
       )}
       {children(asked.data)}

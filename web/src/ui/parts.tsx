@@ -7,9 +7,12 @@ import { useNow } from "./now.ts";
 
 export function Panel({ title, aside, children, id, className = "" }: { title: string; aside?: ReactNode; children: ReactNode; id?: string; className?: string }): ReactNode {
   return (
-    <section className={`panel ${className}`} aria-label={title} id={id}>
+    // A title may be the name of a namespace, and names are whatever their producer sent.
+    <section className={`panel ${className}`} aria-label={visible(title)} id={id}>
       <header>
-        <h2>{title}</h2>
+        <h2>
+          <bdi>{visible(title)}</bdi>
+        </h2>
         {aside && <div className="aside">{aside}</div>}
       </header>
       {children}
@@ -42,7 +45,7 @@ export function Command({ line, label }: { line: string; label: string }): React
   };
   return (
     <div className="command">
-      <code aria-label={label} role="textbox" aria-readonly="true" tabIndex={0}>{line}</code>
+      <code aria-label={label} role="textbox" aria-readonly="true" tabIndex={0}>{visible(line)}</code>
       <button type="button" className="button" onClick={() => void copy()}>
         <Icon name="copy" /> <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
       </button>
@@ -54,7 +57,7 @@ export function Json({ value, label }: { value: unknown; label: string }): React
   const text = typeof value === "string" ? pretty(value) : JSON.stringify(value, null, 2);
   return (
     // A region that scrolls has to be reachable by the keyboard.
-    <pre className="json" tabIndex={0} role="region" aria-label={label}>
+    <pre className="json" tabIndex={0} role="region" aria-label={visible(label)}>
       {visible(text ?? "null", true)}
     </pre>
   );
@@ -77,6 +80,15 @@ export function Facets({ facets }: { facets: Record<string, unknown> }): ReactNo
   );
 }
 
+/** Words that somebody has put on a thing. */
+export function Tags({ tags }: { tags: readonly string[] }): ReactNode {
+  return tags.map((tag) => (
+    <span key={tag} className="tag">
+      <bdi>{visible(tag)}</bdi>
+    </span>
+  ));
+}
+
 export function Tabs<T extends string>({ label, tabs, chosen, choose }: { label: string; tabs: readonly (readonly [T, string])[]; chosen: T; choose: (tab: T) => void }): ReactNode {
   return (
     <div className="segmented" role="group" aria-label={label}>
@@ -92,7 +104,7 @@ export function Tabs<T extends string>({ label, tabs, chosen, choose }: { label:
 /** A table that scrolls by itself on narrow screens. */
 export function Table({ label, head, children }: { label: string; head: readonly string[]; children: ReactNode }): ReactNode {
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
+    <div className="scroll" tabIndex={0} role="region" aria-label={visible(`Table: ${label}`)}>
       <table>
         <thead>
           <tr>

@@ -1,16 +1,15 @@
 /** Alerts as they stand, and what happened. */
 import type { ReactNode } from "react";
-import type { Alert, Alerts, Incidents } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
-import { shortened, visible } from "../model/names.ts";
+import type { Alert, Alerts, Incidents, Namespaces } from "../api/shapes.ts";
+import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import { STATES, shownOf, stateWords } from "../model/alerts.ts";
+import { nameOfNode, shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { duration } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
-import { Notice, When } from "../ui/States.tsx";
+import { Notice, When, WhenInPanel } from "../ui/States.tsx";
 import { Panel, Table, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
-
-const ORDER: Alert["state"][] = ["firing", "error", "pending", "no data", "ok"];
 
 export default function AlertsView(): ReactNode {
   const alerts = useAnswer<Alerts>("/alerts");
@@ -23,7 +22,7 @@ export default function AlertsView(): ReactNode {
       <When asked={alerts} what="list">
         {(data) =>
           data.alerts.length ? (
-            <Panel title="Now" aside={`${data.totalCount} alerts`}>
+            <Panel title="Now" aside={aside(data)}>
               <AlertList alerts={data.alerts} />
             </Panel>
           ) : (
@@ -36,45 +35,51 @@ export default function AlertsView(): ReactNode {
           )
         }
       </When>
-      {incidents.state === "ready" && (
-        <Panel title="Incidents" aside="newest first">
-          {incidents.data.incidents.length ? (
-            <Table label="Incidents" head={["Alert", "About", "Began", "Lasted", "State", "Message"]}>
-              {incidents.data.incidents.map((incident) => (
-                <tr key={incident.id}>
-                  <th scope="row">
-                    <Name text={incident.alert} cut />
-                  </th>
-                  <td>{incident.subject ? <Subject of={incident.subject} /> : "–"}</td>
-                  <td>
-                    <Time at={incident.startedAt} />
-                  </td>
-                  <td className="number">
-                    {incident.endedAt ? duration(Date.parse(incident.endedAt) - Date.parse(incident.startedAt)) : "–"}
-                  </td>
-                  <td>
-                    <span className="badge" data-state={incident.state === "open" ? "firing" : "ok"}>
-                      <i aria-hidden="true" />
-                      {incident.state}
-                    </span>
-                  </td>
-                  <td>
-                    <Name text={incident.message} className="wrap" lines />
-                  </td>
-                </tr>
-              ))}
-            </Table>
-          ) : (
-            <p className="quiet pad">Nothing has happened.</p>
-          )}
-        </Panel>
-      )}
+      <Panel title="Incidents" aside="newest first">
+        <WhenInPanel asked={incidents} what="list of incidents" rows={4}>
+          {(data) => <IncidentTable incidents={data.incidents} />}
+        </WhenInPanel>
+      </Panel>
     </>
   );
 }
 
+function aside(answer: Alerts): string {
+  const words = stateWords(answer);
+  return `${shownOf(answer.alerts.length, answer.totalCount)} ${answer.totalCount === 1 ? "alert" : "alerts"}${words && `: ${words}`}`;
+}
+
+function IncidentTable({ incidents }: { incidents: Incidents["incidents"] }): ReactNode {
+  if (!incidents.length) return <p className="quiet pad">Nothing has happened.</p>;
+  return (
+    <Table label="Incidents" head={["Alert", "About", "Began", "Lasted", "State", "Message"]}>
+      {incidents.map((incident) => (
+        <tr key={incident.id}>
+          <th scope="row">
+            <Name text={incident.alert} cut />
+          </th>
+          <td>{incident.subject ? <Subject of={incident.subject} /> : "–"}</td>
+          <td>
+            <Time at={incident.startedAt} />
+          </td>
+          <td className="number">{incident.endedAt ? duration(Date.parse(incident.endedAt) - Date.parse(incident.startedAt)) : "–"}</td>
+          <td>
+            <span className="badge" data-state={incident.state === "open" ? "firing" : "ok"}>
+              <i aria-hidden="true" />
+              {incident.state}
+            </span>
+          </td>
+          <td>
+            <Name text={incident.message} className="wrap" lines />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
 export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
-  const sorted = alerts.toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state));
+  const sorted = alerts.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
   return (
     <ul className="alerts" aria-label="Alerts">
       {sorted.map((alert) => (
@@ -87,15 +92,28 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
             <Name text={alert.name} cut className="strong" />
             {alert.subject && <Subject of={alert.subject} />}
             <span className="quiet push">
-              {alert.severity && `${alert.severity} · `}since <Time at={alert.since} />
+              {alert.severity && (
+                <>
+                  <Name text={alert.severity} /> ·{" "}
+                </>
+              )}
+              since <Time at={alert.since} />
             </span>
           </div>
           {alert.summary && <Name text={alert.summary} className="block" />}
           {alert.problem && <Name text={alert.problem} className="block bad" />}
           <div className="line small">
-            {alert.condition && <code>{alert.condition}</code>}
-            {alert.value && <span className="quiet">found {alert.value}</span>}
-            {alert.channels.length > 0 && <span className="quiet">to {alert.channels.join(", ")}</span>}
+            {alert.condition && <code>{visible(alert.condition)}</code>}
+            {alert.value && (
+              <span className="quiet">
+                found <Name text={alert.value} />
+              </span>
+            )}
+            {alert.channels.length > 0 && (
+              <span className="quiet">
+                to <Name text={alert.channels.join(", ")} />
+              </span>
+            )}
             {alert.runbook && <Runbook address={alert.runbook} />}
           </div>
           {alert.downstream.length > 0 && (
@@ -118,11 +136,13 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
 
 /** What an alert is about: a node leads to what lies behind it in the graph. */
 function Subject({ of }: { of: string }): ReactNode {
-  const [kind, ...rest] = of.split(":");
-  if ((kind !== "job" && kind !== "dataset") || rest.length < 2) return <Name text={of} cut />;
+  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
+  const kind = of.slice(0, of.indexOf(":"));
+  if (kind !== "job" && kind !== "dataset") return <Name text={of} cut />;
+  const names = spaces.state === "ready" ? spaces.data.namespaces.map((each) => each.name) : [];
   return (
     <Link to={to.graph({ node: of, direction: "downstream" })} title={visible(of)}>
-      {kind} <Name text={shortened(rest.at(-1) ?? "", 60)} />
+      {kind} <Name text={shortened(nameOfNode(of, names), 60)} />
     </Link>
   );
 }

@@ -41,7 +41,7 @@ export function BatchTrace({ record }: { record: RecordOfCatalog }): ReactNode {
         {rowsOf(record).map((row, at) => (
           <tr key={at}>
             <th scope="row" className="mono" style={{ paddingInlineStart: 12 + row.depth * 16 }}>
-              {row.topic}/{row.partition}: {row.first} to {row.last}
+              <Name text={row.topic} />/{row.partition}: {row.first} to {row.last}
             </th>
             {row.by ? (
               <>
@@ -54,7 +54,9 @@ export function BatchTrace({ record }: { record: RecordOfCatalog }): ReactNode {
                     "–"
                   )}
                 </td>
-                <td>{row.by.jobVersion ?? "–"}</td>
+                <td>
+                  <Name text={row.by.jobVersion ?? "–"} />
+                </td>
                 <td className="number">{row.by.batch}</td>
                 <td>
                   <Link to={to.run(row.by.run.id)}>{row.by.run.id.slice(0, 8)}</Link> <StateBadge state={row.by.run.state} />

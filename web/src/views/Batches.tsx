@@ -5,6 +5,8 @@ import { useAnswer } from "../api/useAnswer.ts";
 import { to } from "../model/route.ts";
 import { clock } from "../model/time.ts";
 import { Chart } from "../ui/Chart.tsx";
+import { Name } from "../ui/Name.tsx";
+import { WhenInPanel } from "../ui/States.tsx";
 import { Panel, Table } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 
@@ -12,6 +14,16 @@ const size = (ranges: Batch["inputs"]): number => ranges.reduce((sum, range) => 
 
 export function Batches({ id }: { id: string }): ReactNode {
   const asked = useAnswer<RunBatches>(`/jobs/runs/${encodeURIComponent(id)}/batches?limit=100`);
+  // Most runs have none, and say nothing of it.
+  if (asked.state === "problem" && asked.problem.status !== 404) {
+    return (
+      <Panel title="Batches">
+        <WhenInPanel asked={asked} what="list of batches">
+          {() => null}
+        </WhenInPanel>
+      </Panel>
+    );
+  }
   if (asked.state !== "ready" || !asked.data.batches.length) return null;
   const { batches, truncated } = asked.data;
   const oldest = batches.toReversed();
@@ -38,7 +50,9 @@ export function Batches({ id }: { id: string }): ReactNode {
             <td className="mono">
               <Ranges of={batch.outputs} link />
             </td>
-            <td>{batch.jobVersion ?? "–"}</td>
+            <td>
+              <Name text={batch.jobVersion ?? "–"} />
+            </td>
           </tr>
         ))}
       </Table>
@@ -51,7 +65,7 @@ function Ranges({ of, link = false }: { of: Batch["inputs"]; link?: boolean }): 
   if (!of.length) return "–";
   return of.map((range) => (
     <span key={`${range.topic} ${range.partition} ${range.first}`} className="block">
-      {range.topic}/{range.partition}: {range.first} to {link ? <Link to={to.record({ topic: range.topic, partition: range.partition, offset: range.last })}>{range.last}</Link> : range.last}
+      <Name text={range.topic} />/{range.partition}: {range.first} to {link ? <Link to={to.record({ topic: range.topic, partition: range.partition, offset: range.last })}>{range.last}</Link> : range.last}
     </span>
   ));
 }

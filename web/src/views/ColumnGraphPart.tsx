@@ -7,6 +7,7 @@ import { useLayout } from "../canvas/useLayout.ts";
 import { type ColumnDataset, type ColumnGraph, fromColumnLineage, pathThrough } from "../model/columns.ts";
 import type { Direction } from "../model/graph.ts";
 import { pathOf } from "../model/layout.ts";
+import { visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
@@ -87,7 +88,7 @@ function DatasetCard({ dataset, picked, lit, pick, start }: { dataset: ColumnDat
         <Icon name="dataset" />
         <Name text={dataset.name} cut />
       </Link>
-      <ul aria-label={`Columns of ${dataset.name.slice(0, 80)}`}>
+      <ul aria-label={visible(`Columns of ${dataset.name.slice(0, 80)}`)}>
         {dataset.columns.map((column) => (
           <li key={column.id}>
             <button type="button" aria-pressed={column.id === picked} data-lit={lit ? (lit.has(column.id) ? "yes" : "no") : undefined} onClick={() => pick(column.id)}>

@@ -1,7 +1,9 @@
 /** The overview: four figures, what is wrong now, and how it went over the last day. */
 import type { ReactNode } from "react";
-import type { Alerts, EventCount, Jobs, MetricsHistory, MetricsNow, MetricsPoint, Runs } from "../api/shapes.ts";
+import type { Alerts, EventCount, Jobs, MetricsHistory, MetricsNow, MetricsPoint, Run, Runs } from "../api/shapes.ts";
 import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import { openCount, shownOf, stateWords } from "../model/alerts.ts";
+import { stalestOf } from "../model/freshness.ts";
 import { nodeId } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { errorOf } from "../model/runs.ts";
@@ -11,10 +13,14 @@ import { Chart, type Point, type Series, Spark } from "../ui/Chart.tsx";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
-import { Notice, ProblemNotice, When } from "../ui/States.tsx";
+import { Notice, ProblemNotice, When, WhenInPanel } from "../ui/States.tsx";
 import { Panel, Table, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 import { AlertList } from "./AlertsView.tsx";
+
+// Where `doctor` sees events arrive: no run of anybody's pipeline.
+const CHECKS = "headwater-checks";
+const FAILURES = 8;
 
 export default function DashboardView(): ReactNode {
   const jobs = useAnswer<Jobs>("/jobs?limit=1", SLOW);
@@ -41,32 +47,36 @@ export default function DashboardView(): ReactNode {
       </When>
       <OpenAlerts />
       <div className="columns2">
-        <EventRate points={points} />
-        {points.length > 0 && (
-          <Panel title="Behind" aside={now.state === "ready" ? `${count(now.data.consumerLag)} records now` : ""}>
-            <Chart label="Records that wait to be read" series={[{ name: "lag", tone: "warn", points: series(points, (point) => point.lag) }]} />
-          </Panel>
-        )}
+        <EventRate />
+        <Panel title="Behind" aside={now.state === "ready" && now.data.consumerLag !== null ? `${count(now.data.consumerLag)} records now` : ""}>
+          <WhenInPanel asked={history} what="course of the day">
+            {() => <Chart label="Records that wait to be read" series={[{ name: "lag", tone: "warn", points: series(points, (point) => point.lag) }]} />}
+          </WhenInPanel>
+        </Panel>
       </div>
-      {points.length > 1 && (
-        <div className="columns2">
-          <Panel title="Success and coverage">
-            <Chart
-              label="Job success and lineage coverage"
-              format={(value) => `${Math.round(value * 100)} %`}
-              low={0}
-              high={1}
-              series={[
-                { name: "job success", tone: "ok", points: series(points, (point) => point.jobSuccessRatio) },
-                { name: "jobs with lineage", tone: "accent", points: series(points, (point) => point.lineageCoverageRatio.jobs) },
-              ]}
-            />
-          </Panel>
-          <Panel title="Open alerts">
-            <Chart label="Open alerts" series={[{ name: "open", tone: "bad", points: series(points, (point) => point.openAlerts) }]} />
-          </Panel>
-        </div>
-      )}
+      <div className="columns2">
+        <Panel title="Success and coverage">
+          <WhenInPanel asked={history} what="course of the day">
+            {() => (
+              <Chart
+                label="Job success and lineage coverage"
+                format={(value) => `${Math.round(value * 100)} %`}
+                low={0}
+                high={1}
+                series={[
+                  { name: "job success", tone: "ok", points: series(points, (point) => point.jobSuccessRatio) },
+                  { name: "jobs with lineage", tone: "accent", points: series(points, (point) => point.lineageCoverageRatio.jobs) },
+                ]}
+              />
+            )}
+          </WhenInPanel>
+        </Panel>
+        <Panel title="Open alerts">
+          <WhenInPanel asked={history} what="course of the day">
+            {() => <Chart label="Open alerts" series={[{ name: "open", tone: "bad", points: series(points, (point) => point.openAlerts) }]} />}
+          </WhenInPanel>
+        </Panel>
+      </div>
       <Failures />
     </>
   );
@@ -94,8 +104,7 @@ function Tile({ title, value, about, points = [], tone = "accent" }: TileProps):
 }
 
 function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoint[] }): ReactNode {
-  const ages = now.datasetFreshnessSeconds;
-  const oldest = ages.reduce<(typeof ages)[number] | null>((worst, each) => (!worst || each.seconds > worst.seconds ? each : worst), null);
+  const stalest = stalestOf(now);
   const runs = Object.values(now.runsByState).reduce((a, b) => a + b, 0);
   const success = now.jobSuccessRatio;
   return (
@@ -115,14 +124,16 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
       />
       <Tile
         title="Data freshness"
-        value={oldest ? duration(oldest.seconds * 1000) : "–"}
+        value={stalest ? duration(stalest.seconds * 1000) : "–"}
         tone="run"
         points={series(points, (point) => point.stalestSeconds)}
         about={
-          oldest ? (
+          stalest?.of ? (
             <>
-              oldest: <Link to={to.dataset(oldest.namespace, oldest.name)}><Name text={oldest.name} cut /></Link>
+              oldest: <Link to={to.dataset(stalest.of.namespace, stalest.of.name)}><Name text={stalest.of.name} cut /></Link>
             </>
+          ) : stalest ? (
+            "one of the datasets that are not told by name"
           ) : (
             "no dataset was written yet"
           )
@@ -144,27 +155,39 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
 
 function OpenAlerts(): ReactNode {
   const asked = useAnswer<Alerts>("/alerts");
-  if (asked.state !== "ready") return null;
-  const open = asked.data.alerts.filter((alert) => alert.state !== "ok");
   return (
-    <Panel title="Alerts" aside={<Link to={to.alerts()}>all {asked.data.totalCount}</Link>}>
-      {open.length ? (
-        <AlertList alerts={open} />
-      ) : (
-        <p className="quiet pad">{asked.data.totalCount ? "All is well: none of the alerts fires." : "No alert is defined."}</p>
-      )}
+    <Panel title="Alerts" aside={<Link to={to.alerts()}>{asked.state === "ready" ? `all ${count(asked.data.totalCount)}` : "all"}</Link>}>
+      <WhenInPanel asked={asked} what="list of alerts">
+        {(data) => <OpenOnes answer={data} />}
+      </WhenInPanel>
     </Panel>
   );
 }
 
-function EventRate({ points }: { points: readonly MetricsPoint[] }): ReactNode {
+function OpenOnes({ answer }: { answer: Alerts }): ReactNode {
+  const open = answer.alerts.filter((alert) => alert.state !== "ok");
+  const all = openCount(answer);
+  if (!open.length) return <p className="quiet pad">{answer.totalCount ? "All is well: none of the alerts fires." : "No alert is defined."}</p>;
+  return (
+    <>
+      {open.length < all && (
+        <p className="quiet pad small">
+          {shownOf(open.length, all)} are shown: {stateWords(answer)}.
+        </p>
+      )}
+      <AlertList alerts={open} />
+    </>
+  );
+}
+
+function EventRate(): ReactNode {
   const asked = useAnswer<EventCount[]>("/stats/lineage-events?period=DAY", SLOW);
   const hours = asked.state === "ready" ? asked.data : [];
   const total = hours.reduce((sum, hour) => sum + hour.start + hour.complete + hour.fail + hour.abort, 0);
   const of = (pick: (hour: EventCount) => number): Point[] => hours.map((hour) => ({ at: Date.parse(hour.startInterval), value: pick(hour) }));
   return (
-    <Panel title="Events" aside={total ? `${count(total)} in 24 hours` : ""} className={points.length ? "" : "wide"}>
-      <When asked={asked} what="count of events">
+    <Panel title="Events" aside={total ? `${count(total)} in 24 hours` : ""}>
+      <WhenInPanel asked={asked} what="count of events">
         {() => (
           <Chart
             label="Events by hour"
@@ -175,55 +198,59 @@ function EventRate({ points }: { points: readonly MetricsPoint[] }): ReactNode {
             ]}
           />
         )}
-      </When>
+      </WhenInPanel>
     </Panel>
   );
 }
 
 function Failures(): ReactNode {
-  const asked = useAnswer<Runs>("/jobs/runs?state=FAILED&limit=8");
-  if (asked.state !== "ready") return null;
-  const { runs } = asked.data;
+  // Some more than are shown: those of the checks are left out.
+  const asked = useAnswer<Runs>(`/jobs/runs?state=FAILED&limit=${2 * FAILURES}`, SLOW);
   return (
     <Panel title="Latest failed runs" aside={<Link to={to.jobs({ state: "FAILED" })}>jobs that fail</Link>}>
-      {runs.length ? (
-        <Table label="Failed runs" head={["Run", "Job", "State", "Ended", "Error", ""]}>
-          {runs.map((run) => (
-            <tr key={run.id}>
-              <th scope="row" className="mono">
-                <Link to={to.run(run.id)}>{run.id.slice(0, 8)}</Link>
-              </th>
-              <td>
-                {run.jobVersion ? (
-                  <Link to={to.job(run.jobVersion.namespace, run.jobVersion.name)}>
-                    <Name text={run.jobVersion.name} cut />
-                  </Link>
-                ) : (
-                  "–"
-                )}
-              </td>
-              <td>
-                <StateBadge state={run.state} />
-              </td>
-              <td>
-                <Time at={run.endedAt} />
-              </td>
-              <td>
-                <Name text={errorOf(run)?.message ?? "no message was sent"} cut />
-              </td>
-              <td>
-                {run.jobVersion && (
-                  <Link to={to.graph({ node: nodeId("job", run.jobVersion.namespace, run.jobVersion.name), direction: "downstream" })} aria-label="What lies downstream">
-                    <Icon name="graph" /> downstream
-                  </Link>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
-      ) : (
-        <p className="quiet pad">No run has failed.</p>
-      )}
+      <WhenInPanel asked={asked} what="list of runs" rows={4}>
+        {(data) => <FailedRuns runs={data.runs.filter((run) => run.jobVersion?.namespace !== CHECKS).slice(0, FAILURES)} />}
+      </WhenInPanel>
     </Panel>
+  );
+}
+
+function FailedRuns({ runs }: { runs: readonly Run[] }): ReactNode {
+  if (!runs.length) return <p className="quiet pad">No run has failed.</p>;
+  return (
+    <Table label="Failed runs" head={["Run", "Job", "State", "Ended", "Error", ""]}>
+      {runs.map((run) => (
+        <tr key={run.id}>
+          <th scope="row" className="mono">
+            <Link to={to.run(run.id)}>{run.id.slice(0, 8)}</Link>
+          </th>
+          <td>
+            {run.jobVersion ? (
+              <Link to={to.job(run.jobVersion.namespace, run.jobVersion.name)}>
+                <Name text={run.jobVersion.name} cut />
+              </Link>
+            ) : (
+              "–"
+            )}
+          </td>
+          <td>
+            <StateBadge state={run.state} />
+          </td>
+          <td>
+            <Time at={run.endedAt} />
+          </td>
+          <td>
+            <Name text={errorOf(run)?.message ?? "no message was sent"} cut />
+          </td>
+          <td>
+            {run.jobVersion && (
+              <Link to={to.graph({ node: nodeId("job", run.jobVersion.namespace, run.jobVersion.name), direction: "downstream" })} aria-label="What lies downstream">
+                <Icon name="graph" /> downstream
+              </Link>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }

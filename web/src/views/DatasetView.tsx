@@ -1,9 +1,9 @@
 /** A dataset: its schema, its versions, its quality over time, who writes and reads it. */
 import { type ReactNode, useMemo } from "react";
 import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/shapes.ts";
-import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import { type Asked, SLOW, useAnswer } from "../api/useAnswer.ts";
 import { type JobNode, fromLineage } from "../model/graph.ts";
-import { isLong, nodeId, shortened } from "../model/names.ts";
+import { isLong, nodeId, shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { type QualityPoint, qualityOf, schemaChange } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
@@ -12,9 +12,9 @@ import { Chart, type Series } from "../ui/Chart.tsx";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
-import { When } from "../ui/States.tsx";
+import { When, WhenInPanel } from "../ui/States.tsx";
 import { useNow } from "../ui/now.ts";
-import { Facets, Panel, Table, Time } from "../ui/parts.tsx";
+import { Facets, Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 
 export default function DatasetView({ namespace, name }: { namespace: string; name: string }): ReactNode {
@@ -46,7 +46,7 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
   const jobs = (ids: string[]): JobNode[] => (graph?.nodes ?? []).filter((each): each is JobNode => each.kind === "job" && ids.includes(each.id));
   const writers = jobs((graph?.edges ?? []).filter((edge) => edge.to === id).map((edge) => edge.from));
   const readers = jobs((graph?.edges ?? []).filter((edge) => edge.from === id).map((edge) => edge.to));
-  const written = node?.kind === "dataset" ? node : null;
+  const live = node?.kind === "dataset" && node.live;
   return (
     <>
       <div className="head">
@@ -57,19 +57,13 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
           <Name text={dataset.name} />
         </h1>
         <div className="line">
-          {written && (
-            <span className="fresh" data-fresh={freshness(written.writtenAt, now)}>
-              <i aria-hidden="true" />
-              {written.live ? "written now, by a stream" : written.writtenAt ? <>written <Time at={written.writtenAt} /></> : "no write seen"}
-            </span>
-          )}
+          <span className="fresh" data-fresh={live ? "fresh" : freshness(dataset.lastWrittenAt, now)}>
+            <i aria-hidden="true" />
+            {live ? "written now, by a stream" : dataset.lastWrittenAt ? <>written <Time at={dataset.lastWrittenAt} /></> : "no write seen"}
+          </span>
           {dataset.deleted && <span className="tag">deleted</span>}
           {dataset.lastLifecycleState && <span className="tag">{dataset.lastLifecycleState.toLowerCase()}</span>}
-          {dataset.tags.map((tag) => (
-            <span key={tag} className="tag">
-              {tag}
-            </span>
-          ))}
+          <Tags tags={dataset.tags} />
           <span className="row push">
             <Link className="button" to={to.graph({ node: id, level: "column" })}>
               Columns
@@ -82,31 +76,35 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
         {dataset.description && <Name text={dataset.description} className="block wrap" lines />}
       </div>
       <div className="columns2">
-        <JobNames title="Written by" jobs={writers} known={graph !== null} none="No job has told that it writes this: a source." />
-        <JobNames title="Read by" jobs={readers} known={graph !== null} none="No job has told that it reads this." />
+        <JobNames title="Written by" asked={asked} jobs={writers} none="No job has told that it writes this: a source." />
+        <JobNames title="Read by" asked={asked} jobs={readers} none="No job has told that it reads this." />
       </div>
     </>
   );
 }
 
-function JobNames({ title, jobs, known, none }: { title: string; jobs: readonly JobNode[]; known: boolean; none: string }): ReactNode {
+function JobNames({ title, asked, jobs, none }: { title: string; asked: Asked<LineageGraph>; jobs: readonly JobNode[]; none: string }): ReactNode {
   return (
-    <Panel title={title} aside={known ? String(jobs.length) : ""}>
-      {jobs.length ? (
-        <ul className="names">
-          {jobs.map((job) => (
-            <li key={job.id}>
-              <Icon name="job" />
-              <Link to={to.job(job.namespace, job.name)}>
-                <Name text={job.name} cut />
-              </Link>
-              <StateBadge state={job.state} streaming={job.streaming} />
-            </li>
-          ))}
-        </ul>
-      ) : (
-        <p className="quiet pad">{known ? none : "…"}</p>
-      )}
+    <Panel title={title} aside={asked.state === "ready" ? String(jobs.length) : ""}>
+      <WhenInPanel asked={asked} what="list of jobs">
+        {() =>
+          jobs.length ? (
+            <ul className="names">
+              {jobs.map((job) => (
+                <li key={job.id}>
+                  <Icon name="job" />
+                  <Link to={to.job(job.namespace, job.name)}>
+                    <Name text={job.name} cut />
+                  </Link>
+                  <StateBadge state={job.state} streaming={job.streaming} />
+                </li>
+              ))}
+            </ul>
+          ) : (
+            <p className="quiet pad">{none}</p>
+          )
+        }
+      </WhenInPanel>
     </Panel>
   );
 }
@@ -137,7 +135,9 @@ function Schema({ dataset }: { dataset: Dataset }): ReactNode {
                   </span>
                 ))}
               </td>
-              <td>{field.tags.join(", ")}</td>
+              <td>
+                <Tags tags={field.tags} />
+              </td>
               <td>
                 <Name text={field.description ?? ""} className="wrap" />
               </td>
@@ -223,7 +223,7 @@ function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
               <Chart
                 label="Nulls by column"
                 format={compact}
-                series={columns.map((name, at) => ({ name: shortened(name, 24), tone: TONES[at] ?? "quiet", points: points.map((point) => ({ at: point.at, value: point.nulls[name] ?? null })) }))}
+                series={columns.map((name, at) => ({ name: shortened(visible(name), 24), tone: TONES[at] ?? "quiet", points: points.map((point) => ({ at: point.at, value: point.nulls[name] ?? null })) }))}
               />
             </div>
           </div>

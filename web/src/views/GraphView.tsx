@@ -1,8 +1,8 @@
 /** The graph: of everything, or around a node; of datasets or columns; now or as it was. */
 import { type ReactNode, useMemo, useState } from "react";
-import type { Jobs, LineageGraph, Namespaces } from "../api/shapes.ts";
-import { LIVE, SLOW, useAnswer } from "../api/useAnswer.ts";
-import { type Direction, DIRECTIONS, type Graph, around, fromJobs, fromLineage, momentsOf, namespacesOf, only } from "../model/graph.ts";
+import type { LineageGraph, Namespaces } from "../api/shapes.ts";
+import { type Asked, LIVE, SLOW, useAnswer } from "../api/useAnswer.ts";
+import { type Direction, DIRECTIONS, type Graph, around, fromLineage, momentsOf, namespacesOf, only } from "../model/graph.ts";
 import { visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { count } from "../model/time.ts";
@@ -15,7 +15,6 @@ import { JobGraphPart } from "./JobGraphPart.tsx";
 import { TimeSlider } from "./TimeSlider.tsx";
 
 const DEPTHS = [1, 2, 3, 5, 10, 20];
-const MOST_JOBS = 1000;
 const DIRECTION_WORDS: Record<Direction, string> = { both: "Both ways", upstream: "Upstream", downstream: "Downstream" };
 
 export default function GraphView(): ReactNode {
@@ -24,7 +23,7 @@ export default function GraphView(): ReactNode {
   return node ? <Around key={node} node={node} /> : <Everything />;
 }
 
-function useChoices(): { direction: Direction; depth: number; namespace: string; chosen: string | null } {
+function useChoices(): { direction: Direction; depth: number; namespace: string; chosen: string | null; at: string | null } {
   const [query] = useQuery();
   const direction = query.get("direction") as Direction | null;
   const depth = Number(query.get("depth"));
@@ -33,59 +32,89 @@ function useChoices(): { direction: Direction; depth: number; namespace: string;
     depth: Number.isInteger(depth) && depth > 0 && depth <= 100 ? depth : 5,
     namespace: query.get("namespace") ?? "",
     chosen: query.get("chosen"),
+    at: query.get("at"),
   };
+}
+
+interface GraphAt {
+  /** What is shown stays until the next answer is there: moving the slider must not flicker. */
+  shown: Asked<LineageGraph>;
+  graph: Graph | null;
+  moments: number[];
+}
+
+/** A graph as it is, or as it was at a time; the stops of the slider are always those of today. */
+function useGraphAt(path: string, at: string | null, every: number): GraphAt {
+  const present = useAnswer<LineageGraph>(path, at ? SLOW : every);
+  const past = useAnswer<LineageGraph>(at ? `${path}${path.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}` : null, 0);
+  const asked = at ? past : present;
+  const [kept, keep] = useState<{ path: string; data: LineageGraph } | null>(null);
+  if (asked.state === "ready" && asked.data !== kept?.data) keep({ path, data: asked.data });
+  const shown: Asked<LineageGraph> = asked.state === "loading" && kept?.path === path ? { state: "ready", data: kept.data, late: null, again: () => undefined } : asked;
+  const [presentData, shownData] = [present, shown].map((each) => (each.state === "ready" ? each.data : null)) as [LineageGraph | null, LineageGraph | null];
+  const moments = useMemo(() => (presentData ? momentsOf(fromLineage(presentData)) : []), [presentData]);
+  const graph = useMemo(() => (shownData ? fromLineage(shownData) : null), [shownData]);
+  return { shown, graph, moments };
 }
 
 /** Without a beginning: all jobs that there are, or those of a namespace. */
 function Everything(): ReactNode {
-  const { namespace, chosen } = useChoices();
-  const base = namespace ? `/namespaces/${encodeURIComponent(namespace)}/jobs` : "/jobs";
-  const asked = useAnswer<Jobs>(`${base}?limit=${MOST_JOBS}`, SLOW);
+  const { namespace, chosen, at } = useChoices();
+  const [, change] = useQuery();
+  const { shown, graph, moments } = useGraphAt(namespace ? `/graph?namespace=${encodeURIComponent(namespace)}` : "/graph", at, SLOW);
   const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
-  const data = asked.state === "ready" ? asked.data : null;
-  const graph = useMemo(() => (data ? fromJobs(data.jobs, data.jobs.length < data.totalCount) : null), [data]);
   const names = spaces.state === "ready" ? spaces.data.namespaces.map((each) => each.name) : [];
+  const some = graph !== null && graph.nodes.length > 0;
   return (
     <div className="graphview">
       <div className="bar">
         <h1>Graph</h1>
         <NamespaceChoice names={names} />
-        <p className="quiet push">{graph && graph.nodes.length > 0 && summary(graph)}</p>
+        {some && (
+          <p className="quiet push">
+            {summary(graph)}. Choose a node, then <b>Around it</b>: depth, direction, columns.
+          </p>
+        )}
       </div>
-      <When asked={asked} what="graph" rows={6}>
-        {() =>
-          graph && graph.nodes.length ? (
-            <JobGraphPart graph={graph} start={null} chosen={chosen} />
-          ) : (
-            <Notice icon="graph" title="Nothing is known yet">
-              <p>
-                The graph grows out of OpenLineage events. Let jobs send theirs here with <code>MARQUEZ_URL</code>, or run <code>make demo</code>.
-              </p>
-            </Notice>
-          )
-        }
+      {moments.length > 1 && <TimeSlider moments={moments} at={at} choose={(value) => change({ at: value })} />}
+      <When asked={shown} what="graph" rows={6}>
+        {() => (some ? <JobGraphPart graph={graph} start={null} chosen={chosen} past={at} /> : <NothingYet namespace={namespace} at={at} />)}
       </When>
     </div>
   );
 }
 
+function NothingYet({ namespace, at }: { namespace: string; at: string | null }): ReactNode {
+  if (at) {
+    return (
+      <Notice icon="clock" title="Nothing was known then">
+        <p>Events that came later tell of later times. Move the slider to the right.</p>
+      </Notice>
+    );
+  }
+  if (namespace) {
+    return (
+      <Notice icon="graph" title="No job belongs to this namespace, or uses what is in it">
+        <p>
+          <Link to={to.graph()}>Show the graph of all namespaces</Link>
+        </p>
+      </Notice>
+    );
+  }
+  return (
+    <Notice icon="graph" title="Nothing is known yet">
+      <p>
+        The graph grows out of OpenLineage events. Let jobs send theirs here with <code>MARQUEZ_URL</code>, or run <code>make demo</code>.
+      </p>
+    </Notice>
+  );
+}
+
 function Around({ node }: { node: string }): ReactNode {
-  const { direction, depth, namespace, chosen } = useChoices();
+  const { direction, depth, namespace, chosen, at } = useChoices();
   const [query, change] = useQuery();
   const level = query.get("level") === "column" ? "column" : "dataset";
-  const at = query.get("at");
-  const path = `/lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}`;
-  const present = useAnswer<LineageGraph>(path, at ? SLOW : LIVE);
-  const past = useAnswer<LineageGraph>(at ? `${path}&at=${encodeURIComponent(at)}` : null, 0);
-  const asked = at ? past : present;
-  // What was last seen stays until the next answer is there: moving the slider must not flicker.
-  const [kept, keep] = useState<LineageGraph | null>(null);
-  if (asked.state === "ready" && asked.data !== kept) keep(asked.data);
-  const shown: typeof asked = asked.state === "loading" && kept ? { state: "ready", data: kept, late: null, again: () => undefined } : asked;
-  const presentData = present.state === "ready" ? present.data : null;
-  const shownData = shown.state === "ready" ? shown.data : null;
-  const moments = useMemo(() => (presentData ? momentsOf(fromLineage(presentData)) : []), [presentData]);
-  const whole = useMemo(() => (shownData ? fromLineage(shownData) : null), [shownData]);
+  const { shown, graph: whole, moments } = useGraphAt(`/lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}`, at, LIVE);
   const graph = useMemo(() => {
     if (!whole) return null;
     const near = around(whole, node, direction, depth);
@@ -93,7 +122,17 @@ function Around({ node }: { node: string }): ReactNode {
   }, [whole, node, direction, depth, namespace]);
   const kind = node.slice(0, node.indexOf(":"));
   // A name may hold colons: the answer knows where it begins.
-  const name = whole?.nodes.find((each) => each.id === node)?.name ?? node.slice(node.lastIndexOf(":") + 1);
+  const start = whole?.nodes.find((each) => each.id === node);
+  const name = start?.name ?? node.slice(node.lastIndexOf(":") + 1);
+  // The service shows a node that it knows alone, also before anything was told of it.
+  const tooEarly = at !== null && start?.createdAt !== undefined && start.createdAt !== null && Date.parse(start.createdAt) > Date.parse(at);
+  const unknown = (
+    <Notice icon="search" title={at ? "It was not known then" : `There is no such ${kind}`}>
+      <p>
+        <Name text={node} /> {at ? "appeared later." : "has sent no event."}
+      </p>
+    </Notice>
+  );
 
   return (
     <div className="graphview">
@@ -122,19 +161,8 @@ function Around({ node }: { node: string }): ReactNode {
       ) : (
         <>
           {moments.length > 1 && <TimeSlider moments={moments} at={at} choose={(value) => change({ at: value })} />}
-          <When
-            asked={shown}
-            what={kind}
-            rows={6}
-            missing={
-              <Notice icon="search" title={at ? "It was not known then" : `There is no such ${kind}`}>
-                <p>
-                  <Name text={node} /> {at ? "appeared later." : "has sent no event."}
-                </p>
-              </Notice>
-            }
-          >
-            {() => graph && <JobGraphPart graph={graph} start={node} chosen={chosen} past={at} />}
+          <When asked={shown} what={kind} rows={6} missing={unknown}>
+            {() => (tooEarly ? unknown : graph && <JobGraphPart graph={graph} start={node} chosen={chosen} past={at} />)}
           </When>
         </>
       )}
@@ -163,6 +191,6 @@ function NamespaceChoice({ names }: { names: readonly string[] }): ReactNode {
 
 function summary(graph: Graph): string {
   const jobs = graph.nodes.filter((node) => node.kind === "job").length;
-  const cut = graph.truncated ? ", more are not shown: choose a namespace or a node" : "";
+  const cut = graph.truncated ? ", the last changed; choose a namespace to see others" : "";
   return `${count(jobs)} jobs, ${count(graph.nodes.length - jobs)} datasets${cut}`;
 }

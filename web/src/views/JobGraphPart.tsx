@@ -2,14 +2,16 @@
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
 import { Canvas, type CanvasHandle } from "../canvas/Canvas.tsx";
 import { NodeCard, cardSize } from "../canvas/NodeCard.tsx";
+import { measure } from "../canvas/measure.ts";
 import type { Look } from "../canvas/paint.ts";
 import { useLayout } from "../canvas/useLayout.ts";
 import { neighbour } from "../canvas/walk.ts";
+import { cardWidth } from "../model/cards.ts";
 import { type Graph, type GraphNode, around, namespacesOf } from "../model/graph.ts";
 import type { Placed, Route } from "../model/layout.ts";
 import { shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
-import { clock, count, duration, freshness } from "../model/time.ts";
+import { before, clock, count, duration, freshness } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
@@ -26,12 +28,15 @@ interface PartProps {
 }
 
 export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): ReactNode {
-  const now = useNow();
+  const present = useNow();
+  // Colours and words are those of the time that is shown.
+  const now = past ? Date.parse(past) : present;
   const [, change] = useQuery();
   const handle = useRef<CanvasHandle>(null);
   const wanted = useRef<string | null>(null);
   const spaces = useMemo(() => namespacesOf(graph).length > 1, [graph]);
-  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(spaces) })), [graph, spaces]);
+  const width = useMemo(() => cardWidth(graph.nodes.map((node) => node.name), measure), [graph]);
+  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(width, spaces) })), [graph, spaces, width]);
   const layout = useLayout(boxes, graph.edges);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
   const way = useMemo(() => (chosen && byId.has(chosen) ? new Set(around(graph, chosen, "both").nodes.map((node) => node.id)) : null), [graph, chosen, byId]);
@@ -85,6 +90,8 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
       <NodeCard
         node={node}
         now={now}
+        past={past !== null}
+        width={placed.width}
         chosen={placed.id === chosen}
         start={placed.id === start}
         faded={way !== null && !way.has(placed.id)}
@@ -99,7 +106,7 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
   return (
     <Canvas label={`Graph of ${graph.nodes.length} jobs and datasets. Arrow keys move, plus and minus zoom, 0 shows all.`} layout={layout} focus={start} node={card} edgeState={edgeState} look={look} anchor={entry} pick={(id) => choose(id === chosen ? null : id)} handle={handle}>
       <Legend past={past} truncated={graph.truncated} />
-      {found && <Details node={found} graph={graph} start={start} close={() => choose(null)} />}
+      {found && <Details node={found} graph={graph} start={start} now={now} past={past} close={() => choose(null)} />}
     </Canvas>
   );
 }
@@ -114,39 +121,44 @@ function toneOf(node: GraphNode, now: number): string {
 function Legend({ past, truncated }: { past: string | null; truncated: boolean }): ReactNode {
   return (
     <div className="legend">
-      {past ? (
-        <span>Jobs, datasets and lines as known at {clock(past)}; states are today's.</span>
-      ) : (
-        <>
-          <StateBadge state="RUNNING" streaming />
-          <StateBadge state="COMPLETED" />
-          <StateBadge state="FAILED" />
-          <span className="fresh" data-fresh="fresh">
-            <i aria-hidden="true" />
-            written within the hour
-          </span>
-          <span className="fresh" data-fresh="ageing">
-            <i aria-hidden="true" />
-            within a day
-          </span>
-          <span className="fresh" data-fresh="stale">
-            <i aria-hidden="true" />
-            older
-          </span>
-        </>
+      {past && (
+        <span>As known at {clock(past)}: what there was, and how it stood.</span>
       )}
+      <StateBadge state="RUNNING" streaming />
+      <StateBadge state="COMPLETED" />
+      <StateBadge state="FAILED" />
+      <span className="fresh" data-fresh="fresh">
+        <i aria-hidden="true" />
+        written within the hour
+      </span>
+      <span className="fresh" data-fresh="ageing">
+        <i aria-hidden="true" />
+        within a day
+      </span>
+      <span className="fresh" data-fresh="stale">
+        <i aria-hidden="true" />
+        older
+      </span>
       {truncated && <strong>Not all is shown: the service has cut the answer.</strong>}
     </div>
   );
 }
 
-function Details({ node, graph, start, close }: { node: GraphNode; graph: Graph; start: string | null; close: () => void }): ReactNode {
-  const now = useNow();
+interface DetailsProps {
+  node: GraphNode;
+  graph: Graph;
+  start: string | null;
+  now: number;
+  past: string | null;
+  close: () => void;
+}
+
+function Details({ node, graph, start, now, past, close }: DetailsProps): ReactNode {
   const readers = graph.edges.filter((edge) => edge.from === node.id).length;
   const writers = graph.edges.filter((edge) => edge.to === node.id).length;
   const job = node.kind === "job";
   return (
-    <aside className="details" aria-label={`${node.kind} ${node.name.slice(0, 80)}`}>
+    <aside className="details" aria-label={visible(`${node.kind} ${node.name.slice(0, 80)}`)}>
       <header>
         <Icon name={node.kind} />
         <h2>
@@ -173,7 +185,7 @@ function Details({ node, graph, start, close }: { node: GraphNode; graph: Graph;
               ]
             : [
                 ["namespace", <Name key="n" text={node.namespace} />],
-                ["written", node.live ? "now, by a stream" : <Time key="w" at={node.writtenAt} />],
+                ["written", node.live ? `${past ? "then" : "now"}, by a stream` : past && node.writtenAt ? before(node.writtenAt, now) : <Time key="w" at={node.writtenAt} />],
                 ["columns", node.fields.length ? String(node.fields.length) : "not told"],
                 ["written by", `${writers} ${writers === 1 ? "job" : "jobs"}`],
                 ["read by", `${readers} ${readers === 1 ? "job" : "jobs"}`],
@@ -190,8 +202,8 @@ function Details({ node, graph, start, close }: { node: GraphNode; graph: Graph;
           </Link>
         )}
         {node.id !== start && (
-          <Link className="button" to={to.graph({ node: node.id })}>
-            Begin here
+          <Link className="button" to={to.graph({ node: node.id, at: past })} title="With depth, direction and columns">
+            Around it
           </Link>
         )}
         {!job && (

@@ -1,9 +1,9 @@
 /** A job: how it stands, its runs over time, what it reads and writes, its versions. */
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import type { Job, JobVersion, JobVersions, Run, Runs } from "../api/shapes.ts";
 import { SLOW, useAnswer } from "../api/useAnswer.ts";
 import { rowsWritten } from "../model/graph.ts";
-import { isLong, nodeId } from "../model/names.ts";
+import { isLong, nodeId, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
 import { compareVersions, errorOf } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
@@ -15,7 +15,7 @@ import { StateBadge } from "../ui/StateBadge.tsx";
 import { Notice, When } from "../ui/States.tsx";
 import { Timeline } from "../ui/Timeline.tsx";
 import { useNow } from "../ui/now.ts";
-import { Facets, Panel, Table, Time } from "../ui/parts.tsx";
+import { Facets, Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
 import { Batches } from "./Batches.tsx";
 
@@ -71,11 +71,7 @@ function Head({ job }: { job: Job }): ReactNode {
             <Link to={to.run(job.latestRun.id)}>last run</Link> <Time at={job.latestRun.updatedAt} />
           </span>
         )}
-        {job.tags.map((tag) => (
-          <span key={tag} className="tag">
-            {tag}
-          </span>
-        ))}
+        <Tags tags={job.tags} />
         <Link className="button push" to={to.graph({ node: nodeId("job", job.namespace, job.name) })}>
           <Icon name="graph" /> Graph
         </Link>
@@ -176,7 +172,7 @@ function VersionLine({ version }: { version: JobVersion | undefined }): ReactNod
 
 function Compare({ versions }: { versions: readonly JobVersion[] }): ReactNode {
   const [query, change] = useQuery();
-  const [onlyDifferent, setOnlyDifferent] = useState(false);
+  const onlyDifferent = query.get("differs") === "only";
   const find = (name: string, otherwise: number): JobVersion | undefined => versions.find((each) => each.version === query.get(name)) ?? versions[otherwise];
   const [left, right] = [find("left", 1), find("right", 0)];
   if (!left || !right) return null;
@@ -193,7 +189,7 @@ function Compare({ versions }: { versions: readonly JobVersion[] }): ReactNode {
   return (
     <>
       <label className="pad check">
-        <input type="checkbox" checked={onlyDifferent} onChange={(event) => setOnlyDifferent(event.target.checked)} /> Only what differs
+        <input type="checkbox" checked={onlyDifferent} onChange={(event) => change({ differs: event.target.checked ? "only" : null })} /> Only what differs
       </label>
       <div className="scroll" tabIndex={0} role="region" aria-label="Two versions side by side">
         <table className="compare">
@@ -209,12 +205,14 @@ function Compare({ versions }: { versions: readonly JobVersion[] }): ReactNode {
           <tbody>
             {rows.map((row) => (
               <tr key={row.what} data-same={row.same ? "" : undefined}>
-                <th scope="row">{row.what}</th>
+                <th scope="row">
+                  <Name text={row.what} />
+                </th>
                 <td>
-                  <pre>{row.left}</pre>
+                  <pre>{visible(row.left, true)}</pre>
                 </td>
                 <td>
-                  <pre>{row.right}</pre>
+                  <pre>{visible(row.right, true)}</pre>
                 </td>
               </tr>
             ))}

@@ -1,22 +1,24 @@
 /** All jobs, or the datasets of a namespace. */
-import type { ReactNode } from "react";
+import { type ReactNode, useCallback, useEffect, useState } from "react";
 import type { Datasets, Jobs, Namespaces } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
+import { type Asked, SLOW, useAnswer } from "../api/useAnswer.ts";
 import { nodeId, visible } from "../model/names.ts";
 import { rowsWritten } from "../model/graph.ts";
 import { to } from "../model/route.ts";
 import { count, duration } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
-import { Notice, When } from "../ui/States.tsx";
-import { Panel, Table, Time } from "../ui/parts.tsx";
+import { Notice, When, WhenInPanel } from "../ui/States.tsx";
+import { Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
 
 const MOST = 200;
+// Each namespace is a question of its own: beyond this many one has to be chosen.
+const MOST_LISTS = 20;
 
 export default function ListView({ kind }: { kind: "jobs" | "datasets" }): ReactNode {
   const [query, change] = useQuery();
-  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", 10_000);
+  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
   const names = spaces.state === "ready" ? spaces.data.namespaces.filter((each) => !each.isHidden).map((each) => each.name) : [];
   const wanted = query.get("namespace");
   const state = query.get("state") ?? "";
@@ -27,8 +29,8 @@ export default function ListView({ kind }: { kind: "jobs" | "datasets" }): React
         <label>
           Namespace
           <select value={wanted ?? ""} onChange={(event) => change({ namespace: event.target.value || null })}>
-            <option value="">{kind === "jobs" ? "all" : "choose"}</option>
-            {names.map((name) => (
+            <option value="">{kind === "jobs" || names.length <= MOST_LISTS ? "all" : "choose"}</option>
+            {[...new Set([...names, ...(wanted ? [wanted] : [])])].map((name) => (
               <option key={name} value={name}>
                 {visible(name)}
               </option>
@@ -49,7 +51,7 @@ export default function ListView({ kind }: { kind: "jobs" | "datasets" }): React
           </label>
         )}
       </div>
-      {kind === "jobs" ? <JobList namespace={wanted} state={state} /> : <DatasetLists namespaces={wanted ? [wanted] : names} loading={spaces.state === "loading"} />}
+      {kind === "jobs" ? <JobList namespace={wanted} state={state} /> : <DatasetLists asked={spaces} names={names} wanted={wanted} />}
     </>
   );
 }
@@ -100,20 +102,91 @@ function JobList({ namespace, state }: { namespace: string | null; state: string
   );
 }
 
-function DatasetLists({ namespaces, loading }: { namespaces: readonly string[]; loading: boolean }): ReactNode {
-  if (loading) return null;
-  return namespaces.map((namespace) => <DatasetList key={namespace} namespace={namespace} alone={namespaces.length === 1} />);
+function DatasetLists({ asked, names, wanted }: { asked: Asked<Namespaces>; names: readonly string[]; wanted: string | null }): ReactNode {
+  // One that is named in the address can be shown without the list of all.
+  if (wanted) return <DatasetList namespace={wanted} alone />;
+  return (
+    <When asked={asked} what="list" rows={8}>
+      {() => (names.length > MOST_LISTS ? <Choose names={names} /> : <EveryList names={names} />)}
+    </When>
+  );
 }
 
-function DatasetList({ namespace, alone }: { namespace: string; alone: boolean }): ReactNode {
-  const asked = useAnswer<Datasets>(`/namespaces/${encodeURIComponent(namespace)}/datasets?limit=${MOST}`, 10_000);
-  if (asked.state === "ready" && !asked.data.datasets.length && !alone) return null;
+function Choose({ names }: { names: readonly string[] }): ReactNode {
   return (
-    <When asked={asked} what="list">
+    <Panel title="Choose a namespace" aside={`${count(names.length)} namespaces`}>
+      <ul className="choices">
+        {names.map((name) => (
+          <li key={name}>
+            <Link to={to.datasets({ namespace: name })}>
+              <Name text={name} cut />
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** The lists of all namespaces; those without datasets are left out, and if all are, that is told. */
+function EveryList({ names }: { names: readonly string[] }): ReactNode {
+  const [empty, setEmpty] = useState<ReadonlySet<string>>(new Set());
+  const found = useCallback(
+    (namespace: string, none: boolean) =>
+      setEmpty((before) => {
+        if (before.has(namespace) === none) return before;
+        return none ? new Set([...before, namespace]) : new Set([...before].filter((each) => each !== namespace));
+      }),
+    [],
+  );
+  return (
+    <>
+      {names.map((namespace) => (
+        <DatasetList key={namespace} namespace={namespace} alone={false} found={found} />
+      ))}
+      {names.every((name) => empty.has(name)) && (
+        <Notice icon="dataset" title="No dataset is known yet">
+          <p>They appear when a job that reads or writes them sends an event.</p>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+interface ListProps {
+  namespace: string;
+  alone: boolean;
+  /** Hears whether there is none. */
+  found?: (namespace: string, none: boolean) => void;
+}
+
+function DatasetList({ namespace, alone, found }: ListProps): ReactNode {
+  const asked = useAnswer<Datasets>(`/namespaces/${encodeURIComponent(namespace)}/datasets?limit=${MOST}`, SLOW);
+  const none = asked.state === "ready" && !asked.data.datasets.length;
+  useEffect(() => found?.(namespace, none), [found, namespace, none]);
+  if (none && !alone) return null;
+  if (asked.state === "problem" && !alone) {
+    return (
+      <Panel title={namespace}>
+        <WhenInPanel asked={asked} what="list">
+          {() => null}
+        </WhenInPanel>
+      </Panel>
+    );
+  }
+  const missing = (
+    <Notice icon="search" title="There is no such namespace">
+      <p>
+        <Link to={to.datasets()}>Show those of all namespaces</Link>
+      </p>
+    </Notice>
+  );
+  return (
+    <When asked={asked} what="list" missing={missing}>
       {(data) =>
         data.datasets.length ? (
           <Panel title={namespace} aside={`${data.datasets.length} of ${count(data.totalCount)}`}>
-            <Table label={`Datasets of ${namespace}`} head={["Dataset", "Columns", "Changed", "Tags", ""]}>
+            <Table label={`Datasets of ${namespace}`} head={["Dataset", "Columns", "Written", "Tags", ""]}>
               {data.datasets.map((dataset) => (
                 <tr key={dataset.name}>
                   <th scope="row">
@@ -123,9 +196,11 @@ function DatasetList({ namespace, alone }: { namespace: string; alone: boolean }
                   </th>
                   <td className="number">{dataset.fields.length || "–"}</td>
                   <td>
-                    <Time at={dataset.updatedAt} />
+                    <Time at={dataset.lastWrittenAt} />
                   </td>
-                  <td>{dataset.tags.join(", ")}</td>
+                  <td>
+                    <Tags tags={dataset.tags} />
+                  </td>
                   <td>
                     <Link to={to.graph({ node: nodeId("dataset", dataset.namespace, dataset.name) })}>graph</Link>
                   </td>

@@ -197,7 +197,7 @@ function ImpactPart({ address }: { address: Address }): ReactNode {
         const behind = Object.entries(found.behind).flatMap(([topic, of]) => Object.entries(of).map(([partition, number]) => `${topic}/${partition} by ${count(number)}`));
         return (
           <>
-            <Panel title={`${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} aside={found.cut ?? undefined}>
+            <Panel title={total === 0 ? "Nothing was made from it" : `${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} aside={found.cut ?? undefined}>
               {rows.length ? (
                 <Table label="Counts" head={["Where", "Kind", "Records or rows"]}>
                   {rows.map(([kind, name, number]) => (

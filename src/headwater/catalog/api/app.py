@@ -25,6 +25,7 @@ from headwater.catalog.api import (
     watch_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
+from headwater.catalog.api.packed import Packed
 from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.record_questions import RecordDesk, RecordQuestions
 from headwater.catalog.api.service import Service
@@ -44,6 +45,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         questions: who answers about single records; without, these routes answer 404.
     """
     service = Service(settings, url)
+    records = RecordDesk(questions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -51,6 +53,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         try:
             yield
         finally:
+            records.close()
             await service.close()
 
     api = FastAPI(
@@ -68,7 +71,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     )
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
-    api.state.records = RecordDesk(questions)
+    api.state.records = records
     # The busiest first: routes are tried in their order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
@@ -103,7 +106,7 @@ def behind_guards(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return Wire(app, settings.catalog, keys_required=api.state.guard.required)
+    return Wire(Packed(app), settings.catalog, keys_required=api.state.guard.required)
 
 
 def _document_route(api: FastAPI) -> APIRouter:

@@ -66,6 +66,28 @@ async def _node(connection: Connection, kind: str, node: str) -> Row | None:
     return None
 
 
+@router.get("/graph", response_model=shapes.Graph)
+async def get_whole_graph(
+    request: Request,
+    namespace: Annotated[
+        str | None,
+        Query(max_length=8192, description="Only its jobs, and those that use its datasets."),
+    ] = None,
+    at: Annotated[str | None, Query(description="The graph as it was known at this time.")] = None,
+) -> Response:
+    """All jobs and datasets; where there are too many, those that changed last, and `truncated`.
+
+    The job by which `headwater doctor` sees events arrive is left out, unless its namespace is
+    asked for.
+    """
+    service = service_of(request)
+    limits = service.settings
+    moment = time_param("at", at) if at else None
+    bounds = lineage.Bounds(0, limits.max_nodes, limits.query_seconds / 2, moment)
+    async with service.question() as connection:
+        return json_response(await lineage.whole(connection, namespace or None, bounds))
+
+
 @router.get("/column-lineage", response_model=shapes.Graph)
 async def get_column_lineage(
     request: Request,

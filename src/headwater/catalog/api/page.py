@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -67,7 +68,8 @@ class Page:
             name = "index.html"
         try:
             response = await self._files.get_response(name, scope)
-        except Exception:  # a path that is no file, in whichever way
+        except (HTTPException, ValueError):
+            # No file, or no path at all: a NUL, or what is no UTF-8.
             return Response("Not Found", 404, media_type="text/plain")
         # Names of built files hold a hash of what is in them.
         fresh = "public, max-age=31536000, immutable" if built else "no-cache"

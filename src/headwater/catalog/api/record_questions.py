@@ -68,7 +68,10 @@ class RecordDesk:
         ApiError: 503 with a hint, when the answer can't be had as things stand.
         """
         if self._waiting >= _MOST_WAITING:
-            raise TooBusyError("too many questions about records wait")
+            raise TooBusyError(
+                f"{_MOST_WAITING} questions about records are waiting or being answered already",
+                hint=f"{_AT_ONCE} are answered at once: ask again in a moment",
+            )
         self._waiting += 1
         asked = asyncio.get_running_loop().run_in_executor(self._threads, question)
         asked.add_done_callback(self._done)
@@ -77,11 +80,18 @@ class RecordDesk:
                 # The thread can't be stopped: it keeps its place until it ends.
                 return await asyncio.shield(asked)
         except TimeoutError:
-            raise QueryTimeoutError(f"no answer within {_SECONDS:.0f} s") from None
+            raise QueryTimeoutError(
+                f"no answer about the record within {_SECONDS:.0f} s",
+                hint="ask again, or on the command line, which waits longer",
+            ) from None
         except ApiError:
             raise
         except (InputError, UnavailableError) as error:
             raise _unanswered(error) from None
+
+    def close(self) -> None:
+        """Take no more questions; what is being answered ends by its own bounds."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, asked: asyncio.Future[Any]) -> None:
         self._waiting -= 1

@@ -27,6 +27,7 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("POST", "/api/v1/lineage"): Role.WRITE,
     ("POST", "/api/v1/lineage/batch"): Role.WRITE,
     ("GET", "/api/v1/lineage"): Role.READ,
+    ("GET", "/api/v1/graph"): Role.READ,
     ("GET", "/api/v1/column-lineage"): Role.READ,
     ("GET", "/api/v1/runlineage/upstream"): Role.READ,
     ("GET", "/api/v1/events/lineage"): Role.READ,

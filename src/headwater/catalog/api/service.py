@@ -35,10 +35,10 @@ class Service:
         )
         self.writer = Writer(self.pool, most_waiting=settings.most_waiting_events)
         self.figures = Figures(self.pool, self.writer.pace, most_named=settings.most_named)
-        file = rules_file(all_settings)
-        self.alerts = AlertWatch(self.pool, url, all_settings.alerts, file, self.figures)
-        if file is not None:
-            self.writer.on_stored = self.alerts.stored
+        self.alerts = AlertWatch(
+            self.pool, url, all_settings.alerts, lambda: rules_file(all_settings), self.figures
+        )
+        self.writer.on_stored = self.alerts.stored
         self._turns = asyncio.Semaphore(settings.max_queries)
         self._sweeping: asyncio.Task[None] | None = None
 

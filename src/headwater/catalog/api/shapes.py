@@ -102,6 +102,7 @@ class Dataset(BaseModel):
     fields: list[Field]
     tags: list[str]
     lastModifiedAt: str | None
+    lastWrittenAt: str | None
     lastLifecycleState: str | None
     description: str | None
     currentVersion: str | None

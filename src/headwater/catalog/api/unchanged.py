@@ -49,7 +49,8 @@ class Unchanged:
 async def _finish(held: list[Message], known: bytes, send: Send) -> None:
     start, *bodies = held
     body = b"".join(each.get("body", b"") for each in bodies)
-    tag = b'"' + hashlib.blake2b(body, digest_size=16).hexdigest().encode() + b'"'
+    # Weak: the same content, whether or not it is packed on its way.
+    tag = b'W/"' + hashlib.blake2b(body, digest_size=16).hexdigest().encode() + b'"'
     # Asked for anew each time, and kept by nobody in between: answers depend on the key.
     more = [(b"etag", tag), (b"cache-control", b"private, no-cache"), (b"vary", b"authorization")]
     if tag in known:

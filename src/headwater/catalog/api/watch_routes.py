@@ -51,7 +51,8 @@ async def metrics_history(request: Request, hours: Hours = 24) -> Response:
 
 @router.get("/alerts", response_model=watch_shapes.Alerts)
 async def list_alerts(request: Request, limit: Limit = 100) -> Response:
-    """Each alert of the rules file, and each job or dataset for which one is not ok."""
+    """Each alert of the rules file, and each job or dataset for which one is not ok; the worst
+    first, and how many stand how."""
     return await list_response(request, "alerts", limit, incidents.alerts_json)
 
 

@@ -75,11 +75,14 @@ class Alert(BaseModel):
     downstream: list[str]
     downstreamCount: int
     problem: str | None
+    withoutData: int
+    heldBack: int
 
 
 class Alerts(BaseModel):
     alerts: list[Alert]
     totalCount: int
+    states: dict[AlertState, int]
     truncated: bool | None = None
 
 

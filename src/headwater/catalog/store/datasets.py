@@ -162,8 +162,9 @@ def head_json(row: Row, tags: dict[str, list[str]]) -> Json:
         "sourceName": row["source"] or "default",
         "fields": fields_json(row["fields_text"], tags),
         "tags": tags[""],
-        # Always null in Marquez for what OpenLineage events tell.
+        # Always null in Marquez for what OpenLineage events tell: its clients know it so.
         "lastModifiedAt": None,
+        "lastWrittenAt": instant(row["current_at"]) if row["current_written"] else None,
     }
 
 

@@ -26,8 +26,8 @@ _EARLIER = 20
 _FEWEST = 3
 _NO_ID = UUID(int=0)
 
-# Of the latest runs of each job, the two with the latest news: a run that has just begun says
-# nothing yet, and then the one before it counts.
+# The two runs of each job with the latest news, along the index of it: a run that has just begun
+# says nothing yet, and then the one before it counts.
 _RUNS = """
 SELECT j.id AS job_id, j.namespace, j.name, r.*, p.rows_in, p.rows_out, p.rows_with_lineage,
     p.late_rows, p.dead_lettered, p.order_violations, p.lag
@@ -35,7 +35,7 @@ FROM jobs j
 CROSS JOIN LATERAL (
     SELECT l.id, l.seen_at, l.last_event_at, l.started_at, l.running_at, l.ended_at, l.end_state,
         l.streaming, l.facets->'errorMessage' AS error
-    FROM (SELECT * FROM runs WHERE job_id = j.id ORDER BY seen_at DESC, id DESC LIMIT 20) l
+    FROM runs l WHERE l.job_id = j.id
     ORDER BY coalesce(l.ended_at, l.seen_at) DESC, l.id DESC LIMIT 2
 ) r
 LEFT JOIN run_progress p ON p.run_id = r.id
@@ -92,6 +92,8 @@ class JobFacts:
 
     id: UUID
     subject: str
+    namespace: str
+    name: str
     latest: Json
     # Since when the latest run goes on; None once it has ended.
     going_seconds: float | None
@@ -102,6 +104,8 @@ class JobFacts:
 class DatasetFacts:
     id: UUID
     subject: str
+    namespace: str
+    name: str
     values: Json = field(default_factory=dict)
 
 
@@ -136,9 +140,11 @@ async def jobs(
             known.before = values
             continue
         ended = row["end_state"] is not None
-        subject = f"job:{row['namespace']}:{row['name']}"
+        namespace, name = row["namespace"], row["name"]
         going = None if ended else age(row["seen_at"], now)
-        found[row["job_id"]] = JobFacts(row["job_id"], subject, values, going)
+        found[row["job_id"]] = JobFacts(
+            row["job_id"], f"job:{namespace}:{name}", namespace, name, values, going
+        )
     if any(name.startswith("job_run.typical_") for name in names):
         await _add_typical_runs(connection, found)
     return list(found.values())
@@ -193,6 +199,8 @@ async def datasets(
         row["id"]: DatasetFacts(
             row["id"],
             f"dataset:{row['namespace']}:{row['name']}",
+            row["namespace"],
+            row["name"],
             {
                 "dataset.namespace": row["namespace"],
                 "dataset.name": row["name"],

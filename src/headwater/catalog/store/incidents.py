@@ -14,13 +14,17 @@ from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 
 # An alert with subjects is shown by them; one without by itself.
-_STATES = """
-SELECT s.alert, s.subject, s.state, s.since, s.value, s.body, r.body AS rule,
-    count(*) OVER () AS total
+_LISTED = """
 FROM alert_states s JOIN alert_states r ON r.alert = s.alert AND r.subject = ''
 WHERE s.subject <> '' OR NOT EXISTS (
     SELECT FROM alert_states o WHERE o.alert = s.alert AND o.subject <> '')
-ORDER BY s.alert, s.subject LIMIT %s
+"""
+
+# The worst first: of a long list the rest is cut.
+_ORDER = ("firing", "pending", "error", "no data", "ok")
+_STATES = f"""
+SELECT s.alert, s.subject, s.state, s.since, s.value, s.body, r.body AS rule {_LISTED}
+ORDER BY array_position(ARRAY{list(_ORDER)}, s.state), s.alert, s.subject LIMIT %s
 """
 
 _INCIDENTS = """
@@ -32,9 +36,14 @@ FROM alert_incidents ORDER BY started_at DESC, id LIMIT %s
 
 async def alerts_json(connection: AsyncConnection[Any], limit: int) -> Json:
     """Each alert, and in its place each of its subjects that is not ok, if there are any."""
-    rows = await fetch(connection, _STATES, (max(limit, 1),))
-    shown = [_alert(row, row["rule"]) for row in rows[:limit]]
-    return {"alerts": shown, "totalCount": rows[0]["total"] if rows else 0}
+    rows = await fetch(connection, _STATES, (limit,))
+    counted = await fetch(connection, f"SELECT s.state, count(*) AS n {_LISTED} GROUP BY 1")
+    counts = {row["state"]: row["n"] for row in counted}
+    return {
+        "alerts": [_alert(row, row["rule"]) for row in rows],
+        "totalCount": sum(counts.values()),
+        "states": dict.fromkeys(_ORDER, 0) | counts,
+    }
 
 
 def _alert(row: Row, rule: Json) -> Json:
@@ -52,6 +61,8 @@ def _alert(row: Row, rule: Json) -> Json:
         "downstream": row["body"].get("downstream", []),
         "downstreamCount": row["body"].get("downstreamCount", 0),
         "problem": row["body"].get("problem"),
+        "withoutData": rule.get("withoutData", 0),
+        "heldBack": rule.get("heldBack", 0),
     }
 
 
@@ -133,7 +144,10 @@ async def end(connection: AsyncConnection[Any], incident: UUID, at: datetime) ->
 
 async def states(connection: AsyncConnection[Any]) -> list[Row]:
     """All that was written, for a service that takes over."""
-    return await fetch(connection, "SELECT alert, subject, state, since FROM alert_states")
+    return await fetch(
+        connection,
+        "SELECT alert, subject, state, since, body->>'condition' AS condition FROM alert_states",
+    )
 
 
 async def write_states(

@@ -1,7 +1,9 @@
 """One of several services on a database evaluates alerts: the one that holds an advisory lock.
 
 The lock belongs to a connection of its own. When that ends, with its process or without, the
-database gives the lock to the next. On the same connection the others tell which runs failed.
+database gives the lock to the next. It must not keep a lock for one that is gone without a word, or
+stands still: so it looks after the connection, and ends a session that has not asked for a while.
+On the same connection the others tell which runs failed.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 import psycopg
-from psycopg import AsyncConnection
 
-from headwater.catalog.store.pool import Connection, Pool
+from headwater.catalog.store.bounded import BoundedConnection, connection_options
+from headwater.catalog.store.pool import Pool
 from headwater.errors import DatabaseUnavailableError
 
 # Spells "hw_alert".
@@ -21,6 +23,17 @@ _TOPIC = "headwater_failed_runs"
 # A payload has at most 8,000 bytes; an id takes 33.
 _MOST_IDS = 200
 _LISTEN_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
+# The database's own look at the connection, and how long it keeps the lock for one that says
+# nothing: several times as long as one that lives is ever silent.
+_LOOKED_AFTER = (
+    "SET tcp_keepalives_idle = 10",
+    "SET tcp_keepalives_interval = 5",
+    "SET tcp_keepalives_count = 3",
+    "SET tcp_user_timeout = '15s'",
+    "SET idle_session_timeout = '30s'",
+    f"SET statement_timeout = '{_ANSWER_SECONDS:g}s'",
+)
 
 
 class Leadership:
@@ -28,7 +41,7 @@ class Leadership:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
 
     @property
     def held(self) -> bool:
@@ -42,20 +55,24 @@ class Leadership:
         """
         if self._connection is not None:
             return True
+        connection: BoundedConnection | None = None
         try:
-            connection = await AsyncConnection.connect(
-                self._url,
-                autocommit=True,
-                connect_timeout=5,
-                application_name="headwater-alerts",
+            connection = await BoundedConnection.connect(
+                self._url, autocommit=True, **connection_options(self._url, "headwater-alerts")
             )
+            # Notices are waited for as long as `listen` says, and an answer comes meanwhile.
+            connection.patience = _LISTEN_SECONDS + _ANSWER_SECONDS
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))
             row = await cursor.fetchone()
             if row is None or not row[0]:
                 await connection.close()
                 return False
+            for statement in _LOOKED_AFTER:
+                await connection.execute(statement.encode())
             await connection.execute(f"LISTEN {_TOPIC}".encode())
         except psycopg.Error as error:
+            if connection is not None:
+                await connection.close()
             raise DatabaseUnavailableError("the catalog's database does not answer") from error
         self._connection = connection
         return True
@@ -69,7 +86,7 @@ class Leadership:
             while True:
                 async for notice in connection.notifies(timeout=_LISTEN_SECONDS):
                     told(_ids(notice.payload))
-                # A server that vanished without a word is noticed here.
+                # A server that vanished without a word is noticed here, and it notices us.
                 await connection.execute("SELECT 1")
         except psycopg.Error:
             await self.leave()

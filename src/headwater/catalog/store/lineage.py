@@ -11,9 +11,11 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from headwater.catalog.store import datasets, jobs, runs
+from headwater.catalog.identity import namespace_id
+from headwater.catalog.store import datasets, jobs, past, runs
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
+from headwater.model import CHECKS_NAMESPACE
 
 _WALK = """
 SELECT job, truncated
@@ -47,6 +49,26 @@ _EDGES = """
 SELECT DISTINCT e.job_id, e.output, d.canonical_id AS dataset_id
 FROM edges e JOIN datasets d ON d.id = e.dataset_id
 WHERE e.job_id = ANY(%(jobs)s) AND e.first_seen <= %(at)s
+"""
+
+# The job by which `doctor` sees events arrive is no part of anybody's pipeline: it is shown to who
+# asks for its namespace.
+_ALL_JOBS = """
+SELECT id FROM jobs
+WHERE NOT hidden AND namespace <> %(checks)s AND created_at <= %(at)s
+ORDER BY updated_at DESC, id LIMIT %(most)s
+"""
+
+# Its own jobs, and those of others that read or write its datasets.
+_JOBS_OF_NAMESPACE = """
+SELECT j.id FROM jobs j
+WHERE NOT j.hidden AND j.created_at <= %(at)s AND j.id IN (
+    SELECT id FROM jobs WHERE namespace_id = %(namespace)s
+    UNION SELECT e.job_id FROM datasets d
+    JOIN datasets named ON named.canonical_id = d.canonical_id
+    JOIN edges e ON e.dataset_id = named.id AND e.first_seen <= %(at)s
+    WHERE d.namespace_id = %(namespace)s)
+ORDER BY j.updated_at DESC, j.id LIMIT %(most)s
 """
 
 _RUN_EDGES = """
@@ -91,6 +113,23 @@ async def around_dataset(connection: AsyncConnection[Any], dataset: UUID, bounds
     return await _graph(connection, start, bounds, also=dataset)
 
 
+async def whole(connection: AsyncConnection[Any], namespace: str | None, bounds: Bounds) -> Json:
+    """All jobs and what they read and wrote; those that changed last, where there are too many.
+
+    Args:
+        namespace: only the jobs of this one, and those that use its datasets.
+    """
+    wanted = {"checks": CHECKS_NAMESPACE, **bounds.values()}
+    if namespace is not None:
+        wanted["namespace"] = namespace_id(namespace)
+    statement = _ALL_JOBS if namespace is None else _JOBS_OF_NAMESPACE
+    found = [key for (key,) in await (await connection.execute(statement, wanted)).fetchall()]
+    kept = found[: bounds.most]
+    edges = await fetch(connection, _EDGES, {"jobs": kept, **bounds.values()})
+    answer = await _nodes(connection, kept, edges, bounds)
+    return {**answer, **({"truncated": True} if len(found) > len(kept) else {})}
+
+
 async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) -> Json:
     """What one run, and the runs that it started, read and wrote."""
     found = await connection.execute(_FAMILY_OF_RUN, (run, bounds.most + 1))
@@ -98,7 +137,7 @@ async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) ->
     cut = len(family) > bounds.most
     del family[bounds.most :]
     edges = await fetch(connection, _RUN_EDGES, {"runs": [key for key, _ in family]})
-    answer = await _nodes(connection, {job for _, job in family}, edges, bounds.most)
+    answer = await _nodes(connection, {job for _, job in family}, edges, bounds)
     return {**answer, **({"truncated": True} if cut else {})}
 
 
@@ -119,7 +158,7 @@ async def _graph(
     job_ids = [job for job, _ in walked]
     truncated = any(cut for _, cut in walked)
     edges = await fetch(connection, _EDGES, {"jobs": job_ids, **bounds.values()})
-    answer = await _nodes(connection, job_ids, edges, bounds.most, also)
+    answer = await _nodes(connection, job_ids, edges, bounds, also)
     if truncated:
         answer["truncated"] = True
     return answer
@@ -129,12 +168,12 @@ async def _nodes(
     connection: AsyncConnection[Any],
     job_ids: Collection[UUID],
     edges: list[Row],
-    most: int,
+    bounds: Bounds,
     also: UUID | None = None,
 ) -> Json:
     job_rows = {row["id"]: row for row in await jobs.by_ids(connection, list(job_ids))}
     wanted = sorted({edge["dataset_id"] for edge in edges})
-    room = max(most - len(job_rows), 0)
+    room = max(bounds.most - len(job_rows), 0)
     cut = len(wanted) > room
     chosen = {*wanted[:room], *([also] if also else [])}
     dataset_rows = {row["id"]: row for row in await datasets.by_ids(connection, list(chosen))}
@@ -152,7 +191,7 @@ async def _nodes(
         out[origin].append(shown)
         into[end].append(shown)
         io[job].append({**edge, **_name(dataset_rows[dataset])})
-    data = await _data(connection, job_rows, dataset_rows, io)
+    data = await _data(connection, job_rows, dataset_rows, io, bounds.at)
     nodes = [
         {
             "id": names[key],
@@ -179,8 +218,12 @@ async def _data(
     job_rows: dict[UUID, Row],
     dataset_rows: dict[UUID, Row],
     io: dict[UUID, list[Row]],
+    at: datetime | None,
 ) -> dict[UUID, Json]:
-    latest = await runs.latest_of_jobs(connection, list(job_rows), 1)
+    latest = await runs.latest_of_jobs(connection, list(job_rows), 1, at=at)
+    if at is not None:
+        latest = {job: [past.run_then(run, at) for run in of] for job, of in latest.items()}
+        dataset_rows = await past.written_then(connection, dataset_rows, at)
     shown = await runs.shaped(connection, [run for listed in latest.values() for run in listed])
     tags = await datasets.tags_of(connection, list(dataset_rows))
     told = [_documentation(row) for row in dataset_rows.values()]

@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from headwater.catalog.identity import namespace_id
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.runs import STATE
 from headwater.catalog.store.values import Row
@@ -17,8 +18,8 @@ from headwater.metrics.measures import RUN_STATES, Measures, Named
 from headwater.model import CHECKS_NAMESPACE
 
 # Complete: what goes in and what comes out are both known. A job that only starts others and says
-# nothing of data itself is no gap in the lineage, and neither is the one by which `doctor` sees
-# events arrive.
+# nothing of data itself is no gap in the lineage. The one by which `doctor` sees events arrive is
+# in no figure.
 _JOBS = """
 SELECT count(*) AS jobs, count(*) FILTER (WHERE reads AND writes) AS complete,
     count(*) FILTER (WHERE NOT reads AND NOT writes) AS without
@@ -33,11 +34,16 @@ WHERE reads OR writes OR NOT EXISTS (SELECT FROM jobs child WHERE child.parent_i
 
 _DATASETS = "SELECT count(*) AS n FROM datasets WHERE NOT hidden AND canonical_id = id"
 
-_RUNS = f"SELECT {STATE} AS state, count(*) AS n FROM runs r GROUP BY 1"
+_NOT_A_CHECK = "r.job_id <> ALL(ARRAY(SELECT id FROM jobs WHERE namespace_id = %s))"
 
-_RECENT = """
+_RUNS = f"SELECT {STATE} AS state, count(*) AS n FROM runs r WHERE {_NOT_A_CHECK} GROUP BY 1"
+
+_RECENT = f"""
 SELECT count(*) AS ended, count(*) FILTER (WHERE end_state = 'COMPLETED') AS completed
-FROM (SELECT end_state FROM runs ORDER BY seen_at DESC, id DESC LIMIT 100) latest
+FROM (
+    SELECT r.end_state FROM runs r WHERE {_NOT_A_CHECK}
+    ORDER BY r.seen_at DESC, r.id DESC LIMIT 100
+) latest
 WHERE end_state IN ('COMPLETED', 'FAILED')
 """
 
@@ -76,8 +82,9 @@ async def take(connection: AsyncConnection[Any], most_named: int, now: datetime)
     """Look at everything once; `most_named` jobs and datasets are told by name."""
     (jobs,) = await fetch(connection, _JOBS, (CHECKS_NAMESPACE,))
     (datasets,) = await fetch(connection, _DATASETS)
-    states = {row["state"]: row["n"] for row in await fetch(connection, _RUNS)}
-    (recent,) = await fetch(connection, _RECENT)
+    checks = (namespace_id(CHECKS_NAMESPACE),)
+    states = {row["state"]: row["n"] for row in await fetch(connection, _RUNS, checks)}
+    (recent,) = await fetch(connection, _RECENT, checks)
     (told,) = await fetch(connection, _PROGRESS)
     lag = await _bounded(connection, _LAG, "sum(lag)", most_named)
     fresh = await _bounded(connection, _FRESHNESS, "min(current_at)", most_named)

@@ -13,6 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from headwater.catalog.store.bounded import BoundedConnection, connection_options
 from headwater.errors import DatabaseUnavailableError, QueryTimeoutError, TooBusyError
 
 # What ends one of two transactions that lock the same rows; the same again may work.
@@ -23,14 +24,20 @@ Connection = AsyncConnection[Any]
 
 _LOG = logging.getLogger("headwater.catalog")
 
+# Beyond the time that the database gives a statement: it should speak first, it knows more.
+_GRACE_SECONDS = 5.0
+# How long a connection may take to say that it is there.
+_CHECK_SECONDS = 2.0
+
 
 class Pool:
     """A pool that heals by itself after the database was gone."""
 
     def __init__(self, url: str, *, size: int, wait_seconds: float, query_seconds: float) -> None:
         self._query_seconds = query_seconds
-        self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[BoundedConnection] = AsyncConnectionPool(
             url,
+            connection_class=BoundedConnection,
             min_size=2,
             max_size=size,
             timeout=wait_seconds,
@@ -38,9 +45,9 @@ class Pool:
             reconnect_timeout=30,
             configure=self._configure,
             # A broken connection would cost a client an error: each is asked first, for 0.1 ms.
-            check=AsyncConnectionPool.check_connection,
+            check=self._check,
             open=False,
-            kwargs={"connect_timeout": 5, "application_name": "headwater-catalog"},
+            kwargs=connection_options(url, "headwater-catalog"),
         )
 
     async def open(self) -> None:
@@ -56,7 +63,7 @@ class Pool:
         """A connection in a transaction, committed at the end of the body.
 
         Raises:
-            DatabaseUnavailableError: the database is not there, or went away.
+            DatabaseUnavailableError: the database is not there, went away, or hangs.
             QueryTimeoutError: a statement took longer than the setting allows.
             TooBusyError: two writers were in each other's way; with `conflicts_as=None` the
                 driver's own error, for a caller that tries again.
@@ -80,7 +87,12 @@ class Pool:
                 "the catalog's database does not answer", hint="look at the service's log"
             ) from error
 
-    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+    async def _check(self, connection: BoundedConnection) -> None:
+        connection.patience = _CHECK_SECONDS
+        await AsyncConnectionPool.check_connection(connection)
+        connection.patience = self._query_seconds + _GRACE_SECONDS
+
+    async def _configure(self, connection: BoundedConnection) -> None:
         set_json_loads(orjson.loads, connection)
         milliseconds = int(self._query_seconds * 1000)
         await connection.execute(f"SET statement_timeout = {milliseconds}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -76,18 +76,27 @@ async def of_other_namespaces(
 
 
 async def latest_of_jobs(
-    connection: AsyncConnection[Any], jobs: Sequence[UUID], each: int, *, job_facets: bool = False
+    connection: AsyncConnection[Any],
+    jobs: Sequence[UUID],
+    each: int,
+    *,
+    job_facets: bool = False,
+    at: datetime | None = None,
 ) -> dict[UUID, list[Row]]:
-    """The latest runs of every job, newest first; with what they said of the job, if asked for."""
+    """The latest runs of every job, newest first; with what they said of the job, if asked for.
+
+    Args:
+        at: only runs that were seen by then.
+    """
     also = ", r.job_facets" if job_facets else ""
     return await fetch_by(
         "job_id",
         connection,
         f"SELECT {_SHOWN}{also} FROM unnest(%s::uuid[]) AS wanted(id) "
         "JOIN jobs j ON j.id = wanted.id "
-        "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id "
+        "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id AND seen_at <= %s "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
-        (list(jobs), each),
+        (list(jobs), at or "infinity", each),
     )
 
 
@@ -99,13 +108,31 @@ async def page(
     offset: int,
 ) -> tuple[list[Row], int]:
     """Runs of a job, or of all, newest first; and how many there are."""
-    where = "WHERE (%(job)s::uuid IS NULL OR r.job_id = %(job)s)"
+    only = ["r.job_id = %(job)s"] if job is not None else []
     if states:
-        where += f" AND {STATE} = ANY(%(states)s)"
-    values = {"job": job, "states": list(states), "limit": limit, "offset": offset}
+        only.append(_in_states(set(states)))
+    where = f"WHERE {' AND '.join(only)}" if only else ""
+    values = {"job": job, "limit": limit, "offset": offset}
     order = " ORDER BY r.seen_at DESC, r.id DESC LIMIT %(limit)s OFFSET %(offset)s"
     rows = await fetch(connection, _COLUMNS + where + order, values)
+    if len(rows) < limit and (rows or not offset):
+        # The last ones: there is no need to count.
+        return rows, offset + len(rows)
     return rows, await count(connection, f"runs r {where}", values)
+
+
+_ENDS = ("COMPLETED", "FAILED", "ABORTED")
+_BEGUN = "coalesce(r.started_at, r.running_at) IS NOT NULL"
+
+
+def _in_states(states: Collection[str]) -> str:
+    """A condition in words that indexes are made for; the states are of our own list."""
+    ends = [f"r.end_state = '{state}'" for state in _ENDS if state in states]
+    if "RUNNING" in states:
+        ends.append(f"(r.end_state IS NULL AND {_BEGUN})")
+    if "NEW" in states:
+        ends.append(f"(r.end_state IS NULL AND NOT ({_BEGUN}))")
+    return f"({' OR '.join(ends)})"
 
 
 STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state

@@ -4,11 +4,9 @@ and subject, and what changes is written, with its messages, in one transaction.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,9 +18,8 @@ from headwater.alerts.state import Change, State, Tracked
 from headwater.catalog.store import facts, incidents
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.values import Json, Row
-from headwater.catalog.watch.telling import Happening, Teller
-
-_LOG = logging.getLogger("headwater.alerts")
+from headwater.catalog.watch.standing import NO_SUBJECT, Key, Shown, Standing
+from headwater.catalog.watch.telling import Happening, Subject, Teller
 
 # A run that goes on for less has said nothing yet: until then the run before it counts, so that
 # a job that is restarted again and again is one incident.
@@ -31,29 +28,8 @@ _SETTLE_SECONDS = 60.0
 _TOGETHER = 200
 # Subjects of one alert that are shown one by one.
 _MOST_SHOWN = 200
-_NO_SUBJECT = ""
-# How a bad rules file is shown: no alert can have this name.
-_FILE = "(rules file)"
-Key = tuple[str, str]
+_SERVICE = Subject(NO_SUBJECT)
 _T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class Standing:
-    """How a rule stands over all of its subjects."""
-
-    # Whether any subject could be judged, and what went wrong with one: in this walk over all of
-    # them, and in the one before.
-    judged: bool = False
-    judged_before: bool = False
-    problem: str | None = None
-    problem_before: str | None = None
-    held_back: int = 0
-
-    def begin(self) -> None:
-        self.judged, self.judged_before = False, self.judged
-        self.problem, self.problem_before = None, self.problem
-        self.held_back = 0
 
 
 class Evaluator:
@@ -78,8 +54,7 @@ class Evaluator:
         self._tracked: dict[Key, Tracked] = {}
         self._verdicts: dict[Key, Verdict] = {}
         self._standing = {rule.name: Standing() for rule in rules}
-        self._since: dict[Key, tuple[str, datetime]] = {}
-        self._written: dict[Key, Json] = {}
+        self._shown = Shown(pool)
         self._service: Json = {}
         self._unseen: dict[Scope, dict[Key, Rule]] = {}
 
@@ -97,18 +72,19 @@ class Evaluator:
         """Go on where a service before this one stopped: incidents that are open stay open."""
         async with self._pool.connection() as connection:
             await self._resume(connection)
+        self._teller.wake()
 
     async def _resume(self, connection: Connection) -> None:
         now = datetime.now(UTC)
         known = {rule.name: rule for rule in self.rules}
         for rule in self.of(Scope.SERVICE):
-            key = (rule.name, _NO_SUBJECT)
+            key = (rule.name, NO_SUBJECT)
             self._teller.numbers[key] = await incidents.next_number(connection, *key)
         for row in await incidents.open_incidents(connection):
             of = known.get(row["alert"])
             if of is None:
                 # Its rule is gone from the file: nobody can say any more whether it holds.
-                await incidents.end(connection, row["id"], now)
+                await self._teller.end_without_rule(connection, row["id"], now)
                 continue
             key = (row["alert"], row["subject"])
             self._tracked[key] = Tracked(
@@ -116,22 +92,41 @@ class Evaluator:
             )
             self._teller.open[key] = row["id"]
             self._teller.downstream[key] = row["downstream"]
-            self._since[key] = (State.FIRING.value, row["started_at"])
-        for row in await incidents.states(connection):
+            self._shown.take_over(key, State.FIRING.value, row["started_at"])
+        states = await incidents.states(connection)
+        conditions = {row["alert"]: row["condition"] for row in states if not row["subject"]}
+        for row in states:
             key = (row["alert"], row["subject"])
-            self._written[key] = {}
-            if row["alert"] in known:
-                self._since.setdefault(key, (row["state"], row["since"]))
+            of = known.get(row["alert"])
+            if of is None:
+                self._shown.take_over(key)
+                continue
+            self._shown.take_over(key, row["state"], row["since"])
+            if row["state"] == State.PENDING and conditions.get(of.name) == of.condition.text:
+                self._wait_on(key, of, (now - row["since"]).total_seconds())
+
+    def _wait_on(self, key: Key, rule: Rule, seconds: float) -> None:
+        """A condition that has held for a while, but not for as long as its rule asks."""
+        as_a_whole = key[1] == NO_SUBJECT and rule.condition.scope is not Scope.SERVICE
+        if key not in self._tracked and not as_a_whole:
+            self._tracked[key] = Tracked(
+                rule.hold_seconds,
+                rule.keep_seconds,
+                state=State.PENDING,
+                true_since=self._clock() - max(0.0, seconds),
+            )
 
     async def service(self, values: Mapping[str, Any], *, writable: bool = True) -> None:
         """Evaluate what is about the service as a whole; without a database only its health."""
         self._service = dict(values)
         self.walk_begins(Scope.SERVICE)
         rules = self.of(Scope.SERVICE)
-        found = [(rule, _NO_SUBJECT, None, self._evaluate(rule, {})) for rule in rules]
-        await self._take(found, writable=writable)
+        found = [(rule, _SERVICE, self._evaluate(rule, {})) for rule in rules]
+        await self._take(found, writable=writable, walking=True)
+        for rule in rules:
+            self._standing[rule.name].end()
 
-    async def jobs(self, ids: Sequence[UUID]) -> None:
+    async def jobs(self, ids: Sequence[UUID], *, walking: bool = False) -> None:
         """Evaluate what is about runs, for these jobs."""
         rules = self.of(Scope.JOB)
         if not rules or not ids:
@@ -139,13 +134,12 @@ class Evaluator:
         now = datetime.now(UTC)
         async with self._pool.connection() as connection:
             looked = await facts.jobs(connection, ids, self.names(Scope.JOB), now)
-        for some in _parts(looked):
-            await self._take(
-                [(r, job.subject, job.id, self._judge(r, job)) for job in some for r in rules]
-            )
+        for some in _parts(looked, len(rules)):
+            found = [(r, _subject(job), self._judge(r, job)) for job in some for r in rules]
+            await self._take(found, walking=walking)
             await asyncio.sleep(0)
 
-    async def datasets(self, ids: Sequence[UUID]) -> None:
+    async def datasets(self, ids: Sequence[UUID], *, walking: bool = False) -> None:
         """Evaluate what is about datasets, for these."""
         rules = self.of(Scope.DATASET)
         if not rules or not ids:
@@ -153,14 +147,11 @@ class Evaluator:
         now = datetime.now(UTC)
         async with self._pool.connection() as connection:
             looked = await facts.datasets(connection, ids, self.names(Scope.DATASET), now)
-        for some in _parts(looked):
-            await self._take(
-                [
-                    (r, each.subject, each.id, self._evaluate(r, each.values))
-                    for each in some
-                    for r in rules
-                ]
-            )
+        for some in _parts(looked, len(rules)):
+            found = [
+                (r, _subject(each), self._evaluate(r, each.values)) for each in some for r in rules
+            ]
+            await self._take(found, walking=walking)
             await asyncio.sleep(0)
 
     def _judge(self, rule: Rule, job: facts.JobFacts) -> Verdict:
@@ -178,34 +169,33 @@ class Evaluator:
 
     async def _take(
         self,
-        found: Sequence[tuple[Rule, str, UUID | None, Verdict]],
+        found: Sequence[tuple[Rule, Subject, Verdict]],
         *,
+        walking: bool,
         writable: bool = True,
+        answers: bool = True,
     ) -> None:
         now = self._clock()
-        for rule, subject, thing, verdict in found:
-            key = (rule.name, subject)
+        for rule, subject, verdict in found:
+            key = (rule.name, subject.text)
             self._unseen.get(rule.condition.scope, {}).pop(key, None)
             standing = self._standing[rule.name]
-            standing.judged |= verdict.truth in (Truth.TRUE, Truth.FALSE)
-            if verdict.truth is Truth.ERROR:
-                standing.problem = verdict.problem
+            if answers:
+                standing.note(verdict, walking=walking)
             tracked = self._tracked.get(key) or Tracked(rule.hold_seconds, rule.keep_seconds)
             change = tracked.step(verdict.truth, now)
             if change is Change.FIRED and self._open_of(rule) >= self._most:
                 # Too many at once help nobody: it fires when another has ended.
                 tracked.open, tracked.state, change = False, State.PENDING, None
-                standing.held_back += 1
+                standing.note_held_back(walking=walking)
             self._keep(key, tracked, verdict)
             if change is not None:
-                happening = Happening(
-                    rule, subject, thing, change, verdict.value, datetime.now(UTC)
-                )
+                happening = Happening(rule, subject, change, verdict.value, datetime.now(UTC))
                 await self._tell(happening, tracked, writable=writable)
 
     def _keep(self, key: Key, tracked: Tracked, verdict: Verdict) -> None:
         # A subject that is ok needs no memory; nor does one without data and without an incident.
-        if tracked.open or tracked.state is State.PENDING or key[1] == _NO_SUBJECT:
+        if tracked.open or tracked.state is State.PENDING or key[1] == NO_SUBJECT:
             self._tracked[key] = tracked
             self._verdicts[key] = verdict
         else:
@@ -234,8 +224,13 @@ class Evaluator:
     async def walk_ends(self, scope: Scope) -> None:
         """What was not met on the way is gone from the catalog: its incidents end."""
         gone = self._unseen.pop(scope, {})
-        verdict = Verdict(Truth.FALSE, "it is gone from the catalog")
-        await self._take([(rule, subject, None, verdict) for (_, subject), rule in gone.items()])
+        what = "the job or its last run" if scope is Scope.JOB else "the dataset"
+        verdict = Verdict(Truth.FALSE, f"{what} is no longer in the catalog")
+        found = [(rule, Subject(text), verdict) for (_, text), rule in gone.items()]
+        # No answers: nobody was there to give one.
+        await self._take(found, walking=False, answers=False)
+        for rule in self.of(scope):
+            self._standing[rule.name].end()
 
     async def write(self) -> None:
         """Write how everything stands, where it differs from what was written."""
@@ -249,24 +244,15 @@ class Evaluator:
             rows.append(self._rule_row(rule, {self._tracked[key].state for key in keys}, now))
             # Of many, those with an incident first.
             keys.sort(key=lambda key: not self._tracked[key].open)
-            shown = [key for key in keys if key[1] != _NO_SUBJECT][:_MOST_SHOWN]
+            shown = [key for key in keys if key[1] != NO_SUBJECT][:_MOST_SHOWN]
             rows += [self._subject_row(key, now) for key in shown]
         if self.file_problem is not None:
-            body = {"severity": "critical", "problem": self.file_problem}
-            rows.append(self._row((_FILE, _NO_SUBJECT), State.ERROR, "", body, now))
-        current = {(row["alert"], row["subject"]): row for row in rows}
-        changed = [row for key, row in current.items() if self._written.get(key) != row]
-        gone = [key for key in self._written if key not in current]
-        if changed or gone:
-            async with self._pool.connection() as connection:
-                await incidents.write_states(connection, changed, gone)
-        self._written = dict(current)
-        self._since = {key: value for key, value in self._since.items() if key in current}
+            rows.append(self._shown.file_row(self.file_problem, now))
+        await self._shown.write(rows)
 
     def _rule_row(self, rule: Rule, states: set[State], now: datetime) -> Row:
         standing = self._standing[rule.name]
-        key = (rule.name, _NO_SUBJECT)
-        state = _together(states, standing)
+        key = (rule.name, NO_SUBJECT)
         verdict = self._verdicts.get(key)
         body = {
             "severity": rule.severity,
@@ -274,47 +260,30 @@ class Evaluator:
             "condition": rule.condition.text,
             "runbook": rule.runbook,
             "channels": list(rule.channels),
-            "problem": standing.problem or standing.problem_before,
+            "problem": standing.problem,
+            "withoutData": standing.without_data,
             "heldBack": standing.held_back,
             **self._downstream(key),
         }
-        return self._row(key, state, verdict.value if verdict else "", body, now)
+        value = verdict.value if verdict else ""
+        return self._shown.row(key, standing.together(states), value, body, now)
 
     def _subject_row(self, key: Key, now: datetime) -> Row:
         verdict, state = self._verdicts.get(key), self._tracked[key].state
         body = {"problem": verdict.problem if verdict else None, **self._downstream(key)}
-        return self._row(key, state, verdict.value if verdict else "", body, now)
+        return self._shown.row(key, state, verdict.value if verdict else "", body, now)
 
     def _downstream(self, key: Key) -> Json:
         names = self._teller.downstream.get(key, [])
         return {"downstream": names[:20], "downstreamCount": len(names)} if names else {}
 
-    def _row(self, key: Key, state: State, value: str, body: Json, now: datetime) -> Row:
-        known = self._since.get(key)
-        if known is None or known[0] != state.value:
-            known = self._since[key] = (state.value, now)
-        return {
-            "alert": key[0],
-            "subject": key[1],
-            "state": state.value,
-            "since": known[1],
-            "value": value or None,
-            "body": body,
-        }
+
+def _subject(found: facts.JobFacts | facts.DatasetFacts) -> Subject:
+    return Subject(found.subject, found.id, found.namespace, found.name)
 
 
-def _together(states: set[State], standing: Standing) -> State:
-    """How a rule stands over all of its subjects; those that are ok are not among the states."""
-    for worst in (State.FIRING, State.PENDING, State.ERROR):
-        if worst in states:
-            return worst
-    if standing.problem or standing.problem_before:
-        return State.ERROR
-    if standing.judged or (standing.judged_before and State.NO_DATA not in states):
-        return State.OK
-    return State.NO_DATA
-
-
-def _parts(found: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(found), _TOGETHER):
-        yield found[start : start + _TOGETHER]
+def _parts(found: Sequence[_T], rules: int) -> Iterator[Sequence[_T]]:
+    """Parts that are evaluated without a break: so many that others do not notice."""
+    size = max(1, _TOGETHER // rules)
+    for start in range(0, len(found), size):
+        yield found[start : start + size]

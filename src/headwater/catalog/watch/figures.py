@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import nan
 
 from headwater.catalog.store import incidents, measures, points
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json, instant
 from headwater.catalog.version import VERSION
-from headwater.errors import UnavailableError
+from headwater.errors import DatabaseUnavailableError, UnavailableError
 from headwater.metrics.measures import Measures, Pace
 from headwater.metrics.service import ServiceFigures
 
@@ -26,6 +27,8 @@ _SHARE = 10.0
 # same share; but nobody waits for a look for longer than this.
 _FRESH_SECONDS = 1.0
 _PATIENCE_SECONDS = 0.25
+# Older than this many times the pause between two looks, figures are none of this moment.
+_MISSED_LOOKS = 3
 
 
 class Figures:
@@ -34,6 +37,8 @@ class Figures:
     def __init__(self, pool: Pool, pace: Pace, *, most_named: int) -> None:
         self.pace = pace
         self.messages: dict[str, int] = {}
+        # When this service last evaluated the rules of alerts; 0 if it has not, NaN without rules.
+        self.alerts_evaluated = nan
         self._pool = pool
         self._most_named = most_named
         self._measures = Measures(datetime.now(UTC))
@@ -42,6 +47,8 @@ class Figures:
         self._began = self._taken = float("-inf")
         self._stores = 0
         self._took = 0.0
+        # No look begins before: the last one took long, whatever it came to.
+        self._rest_until = float("-inf")
         self._looking = asyncio.Lock()
         self._minute: datetime | None = None
         self._told_events = 0
@@ -61,22 +68,32 @@ class Figures:
         """Figures that are a moment old; older ones where a look takes longer than that.
 
         Raises:
-            UnavailableError: the database does not answer.
+            UnavailableError: the database does not answer, or has not for so long that the last
+                figures are none of now.
         """
         old = self._stores != self.pace.stores or self._age() > _FRESH_SECONDS
-        if old and self._age() > _SHARE * self._took:
+        if old and time.monotonic() > self._rest_until:
             if self._asked is None or self._asked.done():
                 self._asked = asyncio.create_task(self._look())
+                # Looked at, so that one that nobody waits for any more is not told as lost.
+                self._asked.add_done_callback(lambda task: task.cancelled() or task.exception())
             patience = None if self._taken == float("-inf") else _PATIENCE_SECONDS
             done, _ = await asyncio.wait({self._asked}, timeout=patience)
             for task in done:
                 task.result()
+        if self._age() > _MISSED_LOOKS * max(_SECONDS, _SHARE * self._took):
+            raise DatabaseUnavailableError(
+                f"the last figures are {self._age():.0f} s old: the database is slow or gone",
+                hint="look at the service's log",
+            )
         return self._measures
 
     async def service_figures(self) -> ServiceFigures:
         """What Prometheus is told."""
         found = await self.measures()
-        return ServiceFigures(found, self.pace, VERSION, self._alerts, self.messages)
+        return ServiceFigures(
+            found, self.pace, VERSION, self._alerts, self.messages, self.alerts_evaluated
+        )
 
     def _age(self) -> float:
         return time.monotonic() - self._taken
@@ -88,14 +105,28 @@ class Figures:
             if self._began > asked:
                 return
             began, stores = time.monotonic(), self.pace.stores
-            now = datetime.now(UTC)
-            async with self._pool.connection() as connection:
-                self._measures = await measures.take(connection, self._most_named, now)
-                self._alerts = await incidents.counts_by_state(connection)
-                self._open_alerts = await incidents.count_open(connection)
+            try:
+                await self._take(datetime.now(UTC))
+            except DatabaseUnavailableError:
+                # It was not at work: it may be asked again at once.
+                raise
+            except BaseException:
+                self._rest_after(began)
+                raise
+            self._rest_after(began)
             self._taken = time.monotonic()
             self._began, self._stores = began, stores
             self._took = self._taken - began
+
+    async def _take(self, now: datetime) -> None:
+        async with self._pool.connection() as connection:
+            self._measures = await measures.take(connection, self._most_named, now)
+            self._alerts = await incidents.counts_by_state(connection)
+            self._open_alerts = await incidents.count_open(connection)
+
+    def _rest_after(self, began: float) -> None:
+        now = time.monotonic()
+        self._rest_until = now + _SHARE * (now - began)
 
     async def _run(self) -> None:
         while True:
@@ -106,7 +137,7 @@ class Figures:
                 _LOG.warning("figures: %s", error)
             except Exception:
                 _LOG.exception("figures could not be taken")
-            await asyncio.sleep(max(_SECONDS, _SHARE * self._took))
+            await asyncio.sleep(max(_SECONDS, self._rest_until - time.monotonic()))
 
     async def _keep_point(self) -> None:
         minute = self._measures.at.replace(second=0, microsecond=0)

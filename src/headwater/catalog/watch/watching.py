@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-from headwater.alerts.channels import read_channels, undefined
+from headwater.alerts.channels import read_channels
 from headwater.alerts.names import Scope
-from headwater.alerts.rules import Rule, read_rules
 from headwater.catalog.ingest import Projection
-from headwater.catalog.store import facts, outbox, points
+from headwater.catalog.store import facts, incidents, outbox
 from headwater.catalog.store.leader import Leadership, tell_leader
 from headwater.catalog.store.pool import Pool
-from headwater.catalog.store.values import Json
 from headwater.catalog.watch.evaluating import Evaluator
 from headwater.catalog.watch.figures import Figures
 from headwater.catalog.watch.posting import Postman
+from headwater.catalog.watch.rules_source import RulesSource
+from headwater.catalog.watch.service_values import UNREACHABLE, service_values
+from headwater.catalog.watch.standing import Shown
 from headwater.catalog.watch.telling import Teller
 from headwater.catalog.watch.touched import Touched
-from headwater.errors import AlertRulesError, DatabaseUnavailableError, UnavailableError
+from headwater.errors import DatabaseUnavailableError, UnavailableError
 from headwater.settings.alerts import AlertsSettings
 
 _LOG = logging.getLogger("headwater.alerts")
@@ -39,8 +41,13 @@ _CALM_SECONDS = 0.5
 _SOME = 200
 # Jobs and datasets of one round; a larger catalog is walked over several rounds.
 _ROUND = 5_000
+# Of one step, and how many evaluations it may come to: runs that fail meanwhile wait for its end.
 _STEP = 500
+_STEP_EVALUATIONS = 5_000
 _STANDBY_SECONDS = 2.0
+# How long after its start a service without rules may clear away what earlier ones left: the one
+# before it may have gone just now. Later on, a lock that is free is that of one which restarts.
+_CLEAR_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
 _KEPT_DAYS = 90.0
 _FORGET_SECONDS = 3600.0
@@ -50,30 +57,37 @@ class AlertWatch:
     """One per service. `start` after the pool was opened; `close` before it is closed."""
 
     def __init__(
-        self, pool: Pool, url: str, settings: AlertsSettings, file: Path | None, figures: Figures
+        self,
+        pool: Pool,
+        url: str,
+        settings: AlertsSettings,
+        find_rules: Callable[[], Path | None],
+        figures: Figures,
     ) -> None:
         self._pool = pool
         self._settings = settings
-        self._file = file
+        self._source = RulesSource(find_rules, settings.channels)
         self._figures = figures
         self._leadership = Leadership(url)
-        self._postman = Postman(pool, read_channels(settings.channels), settings, figures.messages)
+        self._postman = Postman(
+            pool,
+            read_channels(settings.channels),
+            settings,
+            figures.messages,
+            lambda: self._leadership.held,
+        )
         self._touched = Touched()
         self._wake = asyncio.Event()
-        self._rules: list[Rule] = []
         self._evaluator: Evaluator | None = None
         self._teller: Teller | None = None
         self._leading = False
+        self._clear_until: float | None = None
         self._forgot = float("-inf")
         self._after = {"jobs": facts.FIRST, "datasets": facts.FIRST}
-        self._stamp: tuple[int, int] | None = None
-        self._file_problem: str | None = None
-        self._watches_datasets = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        work = self._run() if self._file is not None else self._clear()
-        self._tasks = [asyncio.create_task(work)]
+        self._tasks = [asyncio.create_task(self._run())]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -84,15 +98,21 @@ class AlertWatch:
 
     def stored(self, rows: Projection) -> None:
         """Told by the writer after each transaction: quick, and never the cause of a failure."""
-        if not self._rules:
+        if not self._source.rules:
             return
-        failed = self._touched.add(rows, datasets=self._watches_datasets)
+        failed = self._touched.add(rows, datasets=self._source.watches_datasets)
         if failed or (self._evaluator is not None and self._evaluator.any_open):
             self._wake.set()
 
     async def _run(self) -> None:
         while True:
             try:
+                if not self._source.there():
+                    await self._without_rules()
+                    continue
+                if math.isnan(self._figures.alerts_evaluated):
+                    # There are rules, and nobody has evaluated them here: that is not nothing.
+                    self._figures.alerts_evaluated = 0.0
                 if await self._leadership.take():
                     self._leading = True
                     await self._lead()
@@ -109,25 +129,35 @@ class AlertWatch:
                 _LOG.exception("alerts could not be evaluated")
                 await asyncio.sleep(_STANDBY_SECONDS)
 
-    async def _clear(self) -> None:
-        """Without rules nothing is to be shown of earlier ones, unless another service has some."""
+    async def _without_rules(self) -> None:
+        """Nothing is to be shown of earlier rules, unless another service has some."""
+        if self._clear_until is None:
+            self._clear_until = time.monotonic() + _CLEAR_SECONDS
+        if time.monotonic() > self._clear_until:
+            await asyncio.sleep(_STANDBY_SECONDS)
+            return
         try:
-            if await self._leadership.take():
-                await self._begin()
-                assert self._evaluator is not None  # noqa: S101 - just begun
-                await self._evaluator.write()
-        except Exception:
-            _LOG.exception("alerts of earlier rules could not be cleared")
+            if not await self._leadership.take():
+                await asyncio.sleep(_GATHER_SECONDS)
+                return
+            await self._begin()
+            assert self._evaluator is not None  # noqa: S101 - just begun
+            await self._evaluator.write()
+            await self._postman.drain()
+            self._clear_until = float("-inf")
         finally:
+            self._evaluator = self._teller = None
             await self._leadership.leave()
 
     async def _stand_by(self) -> None:
         """Tell the one that evaluates what it should look at, for a while."""
         if self._leading:
-            # Another service has taken over what this one knew.
-            self._leading, self._evaluator = False, None
+            # Another service has taken over all that is written.
+            if self._teller is not None:
+                await self._teller.write_unwritten(over=True)
+            self._leading, self._evaluator, self._teller = False, None, None
             await self._postman.stop()
-        self._read_rules()
+        self._source.read()
         try:
             async with asyncio.timeout(_STANDBY_SECONDS):
                 await self._wake.wait()
@@ -144,18 +174,28 @@ class AlertWatch:
         self._postman.start()
         try:
             _LOG.info("alerts are evaluated by this service")
-            due = time.monotonic()
+            # Also if it has evaluated before: in between another one may have.
+            due, begun = time.monotonic(), False
             while self._leadership.held:
-                if self._read_rules() or self._evaluator is None:
+                new = self._source.read()
+                if self._source.known and (new or not begun):
                     await self._begin()
+                    begun = True
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._settings.interval_seconds
-                    await self._round()
+                    await (self._round() if begun else self._show_the_mistake())
                 await self._wait(due)
-                await self._look_at_touched()
+                await self._look_at_touched(_SOME)
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
+
+    async def _show_the_mistake(self) -> None:
+        """Without rules nobody can say whether an incident goes on: all stay as they are."""
+        if self._source.problem is not None:
+            row = Shown(self._pool).file_row(self._source.problem, datetime.now(UTC))
+            async with self._pool.connection() as connection:
+                await incidents.write_states(connection, [row], [])
 
     def _told(self, runs: Iterable[UUID]) -> None:
         self._touched.add_failed(runs)
@@ -171,37 +211,13 @@ class AlertWatch:
             await asyncio.sleep(_GATHER_SECONDS if self._touched.failed else _CALM_SECONDS)
         self._wake.clear()
 
-    def _read_rules(self) -> bool:
-        """Read the file if it has changed; whether rules are new. A bad file changes nothing."""
-        assert self._file is not None  # noqa: S101 - not started without one
-        try:
-            status = self._file.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
-            if stamp == self._stamp:
-                return False
-            self._stamp = stamp
-            self._rules = read_rules(self._file)
-        except (OSError, AlertRulesError) as error:
-            if self._file_problem != str(error):
-                _LOG.error("alerts: %s", error)
-            self._file_problem = str(error)
-            return False
-        self._file_problem = None
-        self._watches_datasets = any(r.condition.scope is Scope.DATASET for r in self._rules)
-        missing = list(undefined(self._rules, self._settings.channels))
-        if missing:
-            _LOG.warning("alerts: no setting defines these channels: %s", ", ".join(missing))
-        return True
-
     async def _begin(self) -> None:
         """Take over what was open, under the rules as they are now."""
         if self._teller is not None:
             await self._teller.write_unwritten()
-        teller = Teller(
-            self._pool, self._postman.defined, self._postman.send_now, self._postman.wake
-        )
+        teller = Teller(self._pool, self._postman)
         evaluator = Evaluator(
-            self._pool, self._rules, teller, most_incidents=self._settings.most_incidents
+            self._pool, self._source.rules, teller, most_incidents=self._settings.most_incidents
         )
         await evaluator.resume()
         self._evaluator, self._teller = evaluator, teller
@@ -209,17 +225,17 @@ class AlertWatch:
 
     async def _round(self) -> None:
         """Look at everything, or at the next part of everything."""
-        evaluator = self._evaluator
-        assert evaluator is not None  # noqa: S101 - begun before
+        evaluator, teller = self._evaluator, self._teller
+        assert evaluator is not None and teller is not None  # noqa: S101, PT018 - begun before
         try:
-            values = await self._service_values()
-            if self._teller is not None:
-                await self._teller.write_unwritten()
+            values = await service_values(self._figures, self._pool)
+            await teller.write_unwritten()
             await evaluator.service(values)
             await self._walk("jobs", Scope.JOB)
             await self._walk("datasets", Scope.DATASET)
-            evaluator.file_problem = self._file_problem
+            evaluator.file_problem = self._source.problem
             await evaluator.write()
+            self._figures.alerts_evaluated = time.time()
             await self._forget()
         except DatabaseUnavailableError as error:
             _LOG.warning("alerts: %s", error)
@@ -231,7 +247,7 @@ class AlertWatch:
     async def _tell_that_the_database_is_gone(self) -> None:
         """The lock is gone as well, but nobody else can hold it now: the last one speaks."""
         if self._leading and self._evaluator is not None:
-            await self._evaluator.service({"marquez_health_check_failed": True}, writable=False)
+            await self._evaluator.service(UNREACHABLE, writable=False)
 
     async def _forget(self) -> None:
         if time.monotonic() - self._forgot < _FORGET_SECONDS:
@@ -243,25 +259,31 @@ class AlertWatch:
     async def _walk(self, table: str, scope: Scope) -> None:
         evaluator = self._evaluator
         assert evaluator is not None  # noqa: S101 - begun before
-        if not evaluator.of(scope):
+        rules = evaluator.of(scope)
+        if not rules:
             return
-        for _ in range(_ROUND // _STEP):
+        step = max(1, min(_STEP, _STEP_EVALUATIONS // len(rules)))
+        look = evaluator.jobs if scope is Scope.JOB else evaluator.datasets
+        for _ in range(_ROUND // step):
             if self._after[table] == facts.FIRST:
                 evaluator.walk_begins(scope)
             async with self._pool.connection() as connection:
-                ids = await facts.page_of(connection, table, self._after[table], _STEP)
-            await (evaluator.jobs(ids) if scope is Scope.JOB else evaluator.datasets(ids))
-            if len(ids) < _STEP:
+                ids = await facts.page_of(connection, table, self._after[table], step)
+            await look(ids, walking=True)
+            # A run that has failed does not wait until everything was looked at.
+            await self._look_at_touched(0)
+            if len(ids) < step:
                 self._after[table] = facts.FIRST
                 await evaluator.walk_ends(scope)
                 return
             self._after[table] = ids[-1]
 
-    async def _look_at_touched(self) -> None:
+    async def _look_at_touched(self, others: int) -> None:
+        """Look at all runs that have failed, and at some others that events were about."""
         evaluator = self._evaluator
-        if evaluator is None or not self._touched:
+        if evaluator is None or not (self._touched.failed or (others and self._touched)):
             return
-        runs, datasets = self._touched.take(_SOME)
+        runs, datasets = self._touched.take(others)
         try:
             if evaluator.of(Scope.JOB) and runs:
                 async with self._pool.connection() as connection:
@@ -272,26 +294,3 @@ class AlertWatch:
         except UnavailableError as error:
             # The next round looks at everything.
             _LOG.warning("alerts: %s", error)
-
-    async def _service_values(self) -> Json:
-        found = await self._figures.measures()
-        async with self._pool.connection() as connection:
-            usual = await points.typical(connection, datetime.now(UTC))
-        return {
-            "marquez_health_check_failed": False,
-            "job_without_lineage_percentage": found.without_lineage_percentage,
-            "job_lineage_coverage_ratio": found.job_coverage,
-            "record_lineage_coverage_ratio": found.record_coverage,
-            "typical_record_lineage_coverage_ratio": usual.get("coverage"),
-            "job_success_ratio": found.success_ratio,
-            "recent_job_success_ratio": found.recent_success_ratio,
-            "consumer_lag": found.consumer_lag,
-            "typical_consumer_lag": usual.get("lag"),
-            "late_records": found.late,
-            "dead_lettered_records": found.dead_lettered,
-            "out_of_order_records": found.order_violations,
-            "failed_runs": found.runs.get("FAILED", 0),
-            "running_runs": found.runs.get("RUNNING", 0),
-            "jobs": found.jobs,
-            "datasets": found.datasets,
-        }

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 # One call waits so long for something to be told; between two calls nothing is missed.
 _WAIT_MILLIS = 1000
-_JOIN_SECONDS = 5.0
 
 
 class Relay:

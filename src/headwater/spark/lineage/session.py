@@ -42,6 +42,7 @@ from headwater.spark.lineage.configuration import (
 from headwater.spark.lineage.listener import track_streaming
 from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.relay import Relay
+from headwater.spark.lineage.streaming import emitter_of
 from headwater.spark.lineage.teller import StreamTeller
 from headwater.spark.session import create_session
 
@@ -53,12 +54,13 @@ _log = logging.getLogger("headwater.lineage")
 class Application:
     """One run of an application, from its session to its end."""
 
-    def __init__(self, spark: SparkSession, name: str, settings: Settings) -> None:
+    def __init__(
+        self, spark: SparkSession, name: str, settings: Settings, emitter: Emitter
+    ) -> None:
         self.spark = spark
         self.name = name
         self.settings = settings
-        self._emitter = Emitter.from_settings(settings, _log.warning)
-        assert self._emitter is not None  # noqa: S101 - the caller has asked
+        self._emitter = emitter
         run = LineageRun.from_settings(
             settings, self._emitter.emit, name, str(uuid.uuid4()), tell=_log.warning
         )
@@ -116,8 +118,7 @@ class Application:
         self.lineage.finish(error)
         with suppress(Exception):
             self._counting.close()
-        if self._emitter is not None:
-            self._emitter.close()
+        self._emitter.close()
 
 
 _current: Application | None = None
@@ -201,9 +202,12 @@ def _submitted() -> dict[str, str]:
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
     global _current, _failure
+    emitter = emitter_of(settings, _log.warning)
+    if emitter is None:
+        return
     # Whatever went wrong before is not this run's.
     _failure = None
-    _current = Application(spark, name, settings)
+    _current = Application(spark, name, settings, emitter)
     _end_with(spark)
 
 

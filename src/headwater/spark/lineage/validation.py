@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import zipfile
 
@@ -12,6 +11,7 @@ from headwater.errors import CheckFailedError
 from headwater.jvm.jars import locked_jars, missing_jars
 from headwater.model import CHECKS_NAMESPACE
 from headwater.openlineage.transport import CatalogClient
+from headwater.openlineage.validation import SWITCHED_OFF, ask, ask_for_run
 from headwater.settings import Settings
 from headwater.spark.lineage.configuration import LISTENER
 from headwater.spark.lineage.session import (
@@ -61,28 +61,44 @@ def check_write_arrives(settings: Settings) -> str:
     """Start Spark, write a few rows, and ask the catalog for the run.
 
     Raises:
-        CheckFailedError: it is not there.
+        CheckFailedError: it is not there, or the catalog does not answer; that is asked first.
+        SettingError: the catalog's address or key can't be used.
     """
+    if not settings.lineage.enabled:
+        return SWITCHED_OFF
+    client = CatalogClient.from_settings(settings)
+    try:
+        # Before Spark, which takes its time to start.
+        ask(client, "/api/v1/namespaces?limit=1")
+        client.close()
+        run_id = _write(settings)
+        run = ask_for_run(client, run_id)
+    finally:
+        client.close()
+    state = run.get("state") if run else None
+    if state != "COMPLETED":
+        raise CheckFailedError(
+            f"the catalog at {client.url} has no completed run {run_id} of {_JOB}: {state}",
+            hint="`headwater lineage spool status` tells what waits, and why",
+        )
+    return f"a write of Spark's has arrived, as {CHECKS_NAMESPACE}/{_JOB}"
+
+
+def _write(settings: Settings) -> str:
+    """A few rows, with lineage; returns the run's id."""
     lineage = settings.lineage.model_copy(update={"namespace": CHECKS_NAMESPACE, "off_for": []})
     settings = settings.model_copy(update={"lineage": lineage})
     spark = create_spark_session_with_lineage(_JOB, settings=settings, connectors=())
     try:
         check_listener_loaded(spark)
         application = current_application(spark)
-        run_id = application.run.run_id if application else ""
+        if application is None:
+            raise CheckFailedError(
+                f"no run of {_JOB} was begun", hint="look at MARQUEZ_URL and MARQUEZ_API_KEY"
+            )
         with tempfile.TemporaryDirectory() as folder:
             spark.range(3).write.parquet(f"file://{folder}/rows")
             spark.read.parquet(f"file://{folder}/rows").write.parquet(f"file://{folder}/copy")
+        return application.run.run_id
     finally:
         finish_lineage()
-    client = CatalogClient.from_settings(settings)
-    try:
-        answer = client.request("GET", f"/api/v1/jobs/runs/{run_id}")
-    finally:
-        client.close()
-    if answer.status != 200 or json.loads(answer.text)["state"] != "COMPLETED":
-        raise CheckFailedError(
-            f"the catalog at {client.url} has no completed run {run_id} of {_JOB}: {answer.status}",
-            hint="`headwater lineage spool status` tells what waits, and why",
-        )
-    return f"a write of Spark's has arrived, as {CHECKS_NAMESPACE}/{_JOB}"

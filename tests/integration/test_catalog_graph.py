@@ -1,0 +1,167 @@
+"""The graph as the page shows it: when data was written, the whole of it, and as it was."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from tests.catalog_support import Catalog, dataset, fresh_database, run_event, run_id, running
+
+from headwater.model import CHECKS_NAMESPACE
+from headwater.settings import Settings
+
+STREAM = {"jobType": {"processingType": "STREAMING", "integration": "SPARK"}}
+
+
+def at(hour: int, minute: int = 0) -> str:
+    return f"2026-01-01T{hour:02}:{minute:02}:00Z"
+
+
+@pytest.fixture
+def own(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
+    with running(headwater_settings, fresh_database(postgres), page=True) as service:
+        yield service
+
+
+def node(answer: Any, name: str) -> Any:
+    (found,) = [each for each in answer["graph"] if each["id"] == name]
+    return found["data"]
+
+
+def names(answer: Any) -> set[str]:
+    return {each["id"] for each in answer["graph"]}
+
+
+@pytest.mark.parametrize("end", ["FAIL", "ABORT"])
+def test_a_stopped_streams_dataset_was_written_when_the_stream_last_wrote(
+    own: Catalog, end: str
+) -> None:
+    common: dict[str, Any] = {"job": "stream", "outputs": ["out"], "job_facets": STREAM}
+    own.send(run_event("START", at=at(1), **common), run_event("RUNNING", at=at(2), **common))
+    own.send(run_event(end, at=at(3), job="stream", job_facets=STREAM))
+    graph = own.get("/lineage?nodeId=job:tests:stream")
+    assert node(graph, "dataset:data:out")["lastWrittenAt"] == at(2)
+    assert own.get("/namespaces/data/datasets/out")["lastWrittenAt"] == at(2)
+
+
+def test_a_failed_run_leaves_the_write_before_it_as_the_last(own: Catalog) -> None:
+    own.send(run_event(at=at(1), run=run_id("good"), inputs=["in"], outputs=["out"]))
+    own.send(run_event("FAIL", at=at(5), run=run_id("bad"), inputs=["in"], outputs=["out"]))
+    graph = own.get("/graph")
+    assert node(graph, "job:tests:job")["latestRun"]["state"] == "FAILED"
+    assert node(graph, "dataset:data:out")["lastWrittenAt"] == at(1)
+    # Nobody told of a write to it.
+    assert node(graph, "dataset:data:in")["lastWrittenAt"] is None
+
+
+def test_a_write_under_another_name_is_a_write_of_the_dataset(own: Catalog) -> None:
+    other = {"namespace": "data", "name": "alias", "type": "TABLE"}
+    own.send(run_event(at=at(1), outputs=[dataset("path", symlinks={"identifiers": [other]})]))
+    own.send(run_event(at=at(4), run=run_id("later"), outputs=["alias"]))
+    (found,) = [each for each in own.get("/graph")["graph"] if each["type"] == "DATASET"]
+    assert found["data"]["lastWrittenAt"] == at(4)
+
+
+def test_the_whole_graph_is_all_jobs_but_the_doctors_own(own: Catalog) -> None:
+    own.send(
+        run_event(job="one", namespace="a", inputs=["x"], outputs=["y"]),
+        run_event(job="two", namespace="b", inputs=["y"]),
+        run_event(job="probe", namespace=CHECKS_NAMESPACE, outputs=["probed"]),
+    )
+    datasets = {"dataset:data:x", "dataset:data:y"}
+    assert names(own.get("/graph")) == {"job:a:one", "job:b:two", *datasets}
+    assert names(own.get("/graph?namespace=a")) == {"job:a:one", *datasets}
+    # A namespace of datasets alone shows who uses them.
+    assert "job:b:two" in names(own.get("/graph?namespace=data"))
+    chosen = own.get(f"/graph?namespace={CHECKS_NAMESPACE}")
+    assert f"job:{CHECKS_NAMESPACE}:probe" in names(chosen)
+    assert own.get("/graph?namespace=nobody") == {"graph": []}
+
+
+def test_a_whole_graph_that_is_too_large_has_what_changed_last_and_says_so(
+    headwater_settings: Settings, postgres: str
+) -> None:
+    few = headwater_settings.catalog.model_copy(update={"max_nodes": 3})
+    settings = headwater_settings.model_copy(update={"catalog": few})
+    with running(settings, fresh_database(postgres)) as service:
+        for number in range(5):
+            service.send(run_event(job=f"job_{number}", at=at(number)))
+        answer = service.get("/graph")
+    assert names(answer) == {f"job:tests:job_{number}" for number in (2, 3, 4)}
+    assert answer["truncated"] is True
+
+
+def test_the_graph_of_a_time_has_the_states_of_that_time(own: Catalog) -> None:
+    error = {"errorMessage": {"message": "no", "programmingLanguage": "PYTHON"}}
+    first, second = run_id("first"), run_id("second")
+    own.send(
+        run_event("START", at=at(1), run=first, outputs=["out"]),
+        run_event("COMPLETE", at=at(2), run=first, outputs=["out"]),
+        run_event("START", at=at(3), run=second, outputs=["out"]),
+        run_event("FAIL", at=at(4), run=second, outputs=["out"], run_facets=error),
+        run_event(job="late", at=at(5), inputs=["out"]),
+    )
+
+    def then(path: str, when: str) -> tuple[str, str, str | None, bool]:
+        graph = own.get(f"{path}at={when}")
+        run = node(graph, "job:tests:job")["latestRun"]
+        written = node(graph, "dataset:data:out")["lastWrittenAt"]
+        assert ("errorMessage" in run["facets"]) is (when >= at(4))
+        return run["id"], run["state"], written, "job:tests:late" in names(graph)
+
+    for path in ("/graph?", "/lineage?nodeId=job:tests:job&"):
+        assert then(path, at(1, 30)) == (first, "RUNNING", None, False)
+        assert then(path, at(2, 30)) == (first, "COMPLETED", at(2), False)
+        assert then(path, at(3, 30)) == (second, "RUNNING", at(2), False)
+        assert then(path, at(4, 30)) == (second, "FAILED", at(2), False)
+        assert then(path, at(6)) == (second, "FAILED", at(2), True)
+    assert names(own.get(f"/graph?at={at(0)}")) == set()
+    assert own.call("GET", "/graph?at=yesterday").status_code == 400
+
+
+def test_a_stream_that_ran_then_had_written_up_to_then(own: Catalog) -> None:
+    common: dict[str, Any] = {"job": "stream", "outputs": ["out"], "job_facets": STREAM}
+    own.send(run_event("START", at=at(1), **common), run_event("RUNNING", at=at(9), **common))
+    graph = own.get(f"/graph?at={at(4)}")
+    assert node(graph, "job:tests:stream")["latestRun"]["state"] == "RUNNING"
+    assert node(graph, "dataset:data:out")["lastWrittenAt"] == at(4)
+
+
+def raw(service: Catalog, path: str, **headers: str) -> requests.Response:
+    """An answer as it comes over the wire."""
+    accept = {"Accept-Encoding": "gzip", **headers}
+    return requests.get(service.url + path, headers=accept, timeout=30, stream=True)
+
+
+def test_answers_and_files_are_packed_for_who_takes_them_so(own: Catalog) -> None:
+    for number in range(30):
+        own.send(run_event(job=f"job_{number}", outputs=[f"out_{number}"]))
+    packed = raw(own, "/api/v1/graph")
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert "accept-encoding" in packed.headers["Vary"].lower()
+    body = packed.raw.read(decode_content=False)
+    plain = raw(own, "/api/v1/graph", **{"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    assert gzip.decompress(body) == plain.content
+    assert len(body) < len(plain.content) / 4
+    # The same content has the same tag, and who has it gets nothing.
+    assert packed.headers["ETag"] == plain.headers["ETag"]
+    again = raw(own, "/api/v1/graph", **{"If-None-Match": packed.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    index = raw(own, "/").text
+    (script,) = {
+        part for part in index.split('"') if part.startswith("/assets/index-") and ".js" in part
+    }
+    assert raw(own, script).headers["Content-Encoding"] == "gzip"
+
+
+def test_small_answers_and_answers_to_events_are_sent_as_they_are(own: Catalog) -> None:
+    assert "Content-Encoding" not in raw(own, "/api/v1/health").headers
+    many = [run_event(job=f"job_{number}") for number in range(50)]
+    bad = [{**event, "eventType": "X"} for event in many]
+    answer = own.call("POST", "/lineage/batch", json=bad)
+    assert len(answer.content) > 1024
+    assert "Content-Encoding" not in answer.headers

@@ -1,0 +1,28 @@
+"""The page's port: a fault of the machine is not told as an address that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
+
+from headwater.catalog.api.page import Page
+
+
+def test_a_disk_that_can_not_be_read_is_no_address_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    page = Page(FastAPI(), tmp_path)
+
+    async def broken(self: StaticFiles, path: str, scope: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(StaticFiles, "get_response", broken)
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    with pytest.raises(OSError, match="Input/output error"):
+        asyncio.run(page(scope, None, None))  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""`headwater doctor`: a finding for everything, above all when something is not well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fault_server import garbage, serving, status
+
+from headwater.cli import doctor as command
+from headwater.cli.app import main
+from headwater.errors import CheckFailedError
+from headwater.services import checkup
+from headwater.services.checkup import Finding, check_up_spark
+from headwater.settings import Settings, load
+from headwater.spark.lineage.validation import check_write_arrives
+
+CLOSED = "http://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def _on_a_machine_without_services(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADWATER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MARQUEZ_URL", CLOSED)
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+
+
+def doctor(*options: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["doctor", *options])
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_without_a_catalog_every_check_has_its_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor("--spark", "--json") == 1
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert {"python", "java", "disk", "kafka", "transport", "spool", "lineage"} <= found.keys()
+    for name in ("transport", "lineage"):
+        assert found[name]["text"].startswith(f"{CLOSED} can't be reached")
+        assert "MARQUEZ_URL" in found[name]["hint"]
+    assert found["spool"]["ok"]
+
+
+def test_lineage_that_is_switched_off_is_no_fault_with_spark_either(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATER_LINEAGE__ENABLED", "false")
+    doctor("--spark", "--json")
+    found = [each for each in json.loads(capsys.readouterr().out) if each["name"] == "lineage"]
+    off = (True, "switched off (lineage.enabled)")
+    assert [(each["ok"], each["text"]) for each in found] == [off, off]
+    assert check_write_arrives(load(lineage={"enabled": False})) == off[1]
+
+
+def test_findings_are_shown_one_by_one_as_they_come(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    def slow(settings: Settings) -> Iterator[Finding]:
+        yield Finding("first", False, "it is not there", "make it")
+        shown.append(capsys.readouterr().out)
+        yield Finding("second", True, "there")
+
+    monkeypatch.setattr(command, "check_up", slow)
+    assert doctor() == 1
+    assert "it is not there" in shown[0]
+    assert "hint: make it" in shown[0]
+    assert "second" in capsys.readouterr().out
+
+
+def test_a_check_that_breaks_is_a_finding_and_the_others_follow(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(settings: Settings) -> Iterator[Finding]:
+        yield Finding("kafka", True, "runs")
+        raise ModuleNotFoundError("No module named 'psutil'\nand more")
+
+    def fails(settings: Settings) -> str:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(checkup, "_services", broken)
+    monkeypatch.setattr(checkup, "_jars", fails)
+    found = {each.name: each for each in checkup.check_up(load())}
+    assert found["jars"] == Finding("jars", False, "OSError: no such thing")
+    assert found["services"].text == "ModuleNotFoundError: No module named 'psutil'"
+    assert {"kafka", "disk", "spool"} <= found.keys()
+
+
+def test_spark_is_not_started_for_a_catalog_that_does_not_answer_well() -> None:
+    with serving(status(401)) as server:
+        (found,) = check_up_spark(load(catalog={"url": server.url}))
+        assert (found.ok, found.hint) == (False, "look at MARQUEZ_API_KEY")
+    with serving(garbage) as server, pytest.raises(CheckFailedError, match=server.url):
+        check_write_arrives(load(catalog={"url": server.url}))
+    (unusable,) = check_up_spark(load(catalog={"url": "http://a..b:5000"}))
+    assert "MARQUEZ_URL" in unusable.text

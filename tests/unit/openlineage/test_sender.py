@@ -1,0 +1,165 @@
+"""Delivery goes on, past a disk that can't be read and past one event the catalog fails at."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fault_server import FaultServer, serving, status
+
+from headwater.openlineage import Emitter
+from headwater.openlineage.backlog import Backlog, refused_path, waiting
+from headwater.openlineage.sender import Sender, flush
+from headwater.openlineage.spool import Spool
+from headwater.openlineage.transport import CatalogClient
+
+OK = status(201)
+
+
+def event(number: int, run: str = "run") -> dict[str, Any]:
+    return {"run": {"runId": run}, "n": number}
+
+
+def left_behind(root: Path, *events: dict[str, Any]) -> Spool:
+    """Of a process that is dead."""
+    spool = Spool(root)
+    for each in events:
+        assert spool.append(each)
+    spool.close()
+    return spool
+
+
+def emitter_of(root: Path, url: str, told: list[str] | None = None, **given: Any) -> Emitter:
+    spool, tell = Spool(root), (told if told is not None else []).append
+    client = CatalogClient(url)
+    sender = Sender(client, spool, most_pause_seconds=0.05, tell=tell, **given)
+    return Emitter(spool, sender, close_seconds=20, tell=tell)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def failing_at(*runs: str) -> FaultServer:
+    """A catalog that answers 500 to all events of these runs."""
+
+    def answer(connection: socket.socket) -> None:
+        poison = server.events[-1]["run"]["runId"] in runs
+        (status(500, "division by zero") if poison else OK)(connection)
+
+    server = FaultServer(answer)
+    return server
+
+
+def taken(server: FaultServer, run: str) -> list[int]:
+    """In their order, without repeats."""
+    told = [each["n"] for each in server.events if each["run"]["runId"] == run]
+    return list(dict.fromkeys(told))
+
+
+def test_the_sender_goes_on_when_its_disk_can_be_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    real = Backlog.peek
+    broken = [True]
+
+    def peek(backlog: Backlog) -> Any:
+        if broken:
+            raise OSError(5, "Input/output error", str(backlog.folder))
+        return real(backlog)
+
+    monkeypatch.setattr(Backlog, "peek", peek)
+    with serving(OK) as server:
+        emitter = emitter_of(tmp_path, server.url, told)
+        emitter.emit(event(0))
+        wait_until(lambda: emitter.counts.sender.failed_tries > 1)
+        broken.clear()
+        wait_until(lambda: emitter.counts.sender.delivered == 1)
+        wait_until(lambda: len(told) == 2)
+        broken.append(True)
+        assert emitter.close() is False, "it can't know, and says so without raising"
+        assert [each.alive for each in waiting(tmp_path)] == [False], "the next one may take it"
+    assert told[0].startswith(f"lineage waits in {tmp_path}: the spool can't be read: Input/output")
+    assert told[1] == "lineage is delivered again"
+
+
+def test_a_dead_process_whose_events_can_not_be_read_holds_nobody_up(tmp_path: Path) -> None:
+    dead = left_behind(tmp_path, event(0, "dead"))
+    segment = dead.folder / "000001.events"
+    segment.rename(tmp_path / "kept")
+    segment.mkdir()
+    with serving(OK) as server:
+        emitter = emitter_of(tmp_path, server.url)
+        emitter.emit(event(0))
+        assert emitter.close()
+        assert "Is a directory" in str(emitter.counts.sender.trouble)
+        # It is left to the next one, which can.
+        segment.rmdir()
+        (tmp_path / "kept").rename(segment)
+        assert flush(CatalogClient(server.url), tmp_path, 0).delivered == 1
+    assert [each["run"]["runId"] for each in server.events] == ["run", "dead"]
+
+
+def test_one_event_that_the_catalog_fails_at_is_set_aside_and_the_others_arrive(
+    tmp_path: Path,
+) -> None:
+    left_behind(tmp_path, event(0, "bad"), event(0, "a"), event(1, "bad"), event(1, "a"))
+    server = failing_at("bad")
+    emitter = emitter_of(tmp_path, server.url, most_tries=3)
+    emitter.emit(event(0, "b"))
+    wait_until(lambda: emitter.counts.sender.delivered == 3)
+    assert emitter.close()
+    server.close()
+    assert emitter.counts.sender.refused == 2
+    assert (taken(server, "a"), taken(server, "b")) == ([0, 1], [0])
+    notes = [json.loads(line) for line in refused_path(tmp_path).read_text().splitlines()]
+    assert [(each["status"], each["answer"], each["event"]["n"]) for each in notes] == [
+        (500, "division by zero", 0),
+        (500, "division by zero", 1),
+    ]
+    tries = [each["n"] for each in server.events if each["run"]["runId"] == "bad"]
+    # Three tries and one behind the witness; the next one of the run is not waited for as long.
+    assert tries == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("code", [500, 503, 401])
+def test_in_an_outage_nothing_is_set_aside(code: int, tmp_path: Path) -> None:
+    left_behind(tmp_path, *(event(0, f"run-{number}") for number in range(5)))
+    with serving(*[status(code)] * 40, OK) as server:
+        emitter = emitter_of(tmp_path, server.url, most_tries=2)
+        emitter.emit(event(0))
+        wait_until(lambda: emitter.counts.sender.delivered == 6)
+        assert emitter.close()
+    assert emitter.counts.sender.refused == 0
+    assert not refused_path(tmp_path).exists()
+
+
+def test_a_catalog_that_comes_back_at_the_witness_gets_the_event_as_well(tmp_path: Path) -> None:
+    left_behind(tmp_path, event(0, "a"), event(0, "b"))
+    with serving(status(500), status(500), OK) as server:
+        counts = flush(CatalogClient(server.url), tmp_path, 20, most_tries=2)
+    assert (counts.delivered, counts.refused) == (2, 0)
+    assert [each["run"]["runId"] for each in server.events] == ["a", "a", "b", "a", "b"]
+
+
+def test_events_of_one_run_alone_wait_because_nothing_tells_whose_fault_it_is(
+    tmp_path: Path,
+) -> None:
+    left_behind(tmp_path, event(0, "bad"), event(1, "bad"))
+    server = failing_at("bad")
+    emitter = emitter_of(tmp_path, server.url, most_tries=2)
+    emitter.emit(event(2, "bad"))
+    wait_until(lambda: emitter.counts.sender.failed_tries > 5)
+    assert not emitter.close()
+    server.close()
+    assert emitter.counts.sender.refused == 0
+    assert sum(each.events for each in waiting(tmp_path)) == 3

@@ -1,0 +1,106 @@
+"""One event to one catalog: bounded in every phase, and the key is never shown."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+
+import pytest
+from tests.fault_server import drip, serving, status
+
+from headwater.errors import SettingError
+from headwater.openlineage.deadline import DeadlineSocket
+from headwater.openlineage.transport import CatalogClient, Delivered, Later
+
+
+def test_the_line_end_behind_a_key_is_not_sent() -> None:
+    with serving(status(201)) as server:
+        client = CatalogClient(server.url, " s3cr3t-key\n")
+        assert isinstance(client.send(b"{}"), Delivered)
+        client.close()
+    assert "Authorization: Bearer s3cr3t-key\r\n" in server.heads[0] + "\r\n"
+
+
+@pytest.mark.parametrize("key", ["s3cr3t\nkey", "s3cr3t\x00key", "s3cr3t-ключ", "s3cr3t\x7f"])
+def test_a_key_that_can_not_be_sent_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(SettingError, match="MARQUEZ_API_KEY") as refused:
+        CatalogClient("http://localhost:5000", key)
+    assert "s3cr3t" not in f"{refused.value} {refused.value.hint}"
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a..b:5000",
+        f"http://{'a' * 64}:5000",
+        "http://[::1",
+        "http://localhost:99999",
+        "http://local host:5000",
+        "http://localhost:5000/my catalog",
+        "http://localhost:5000/ä",
+        "localhost:5000",
+        "http://me:s3cr3t@localhost",
+        "http://me:s3/cr3t@[::1",
+    ],
+)
+def test_an_address_that_can_not_be_asked_is_refused_at_once(url: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        CatalogClient(url)
+    assert "MARQUEZ_URL" in f"{refused.value} {refused.value.hint}"
+    assert "s3" not in str(refused.value)
+
+
+@pytest.mark.parametrize("error", [ValueError, UnicodeError, RuntimeError])
+def test_whatever_fails_the_event_is_sent_later_and_the_reason_does_not_quote_it(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **named: object) -> None:
+        raise error("Invalid header value b'Bearer s3cr3t-key'")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", fail)
+    with serving(status(201)) as server:
+        outcome = CatalogClient(server.url, "s3cr3t-key").send(b"{}")
+    assert outcome == Later(f"{server.url} can't be asked: {error.__name__}")
+
+
+def test_a_request_ends_in_time_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then holds it no longer than one that is silent."""
+    with serving(drip) as server:
+        client = CatalogClient(server.url, request_seconds=0.4)
+        client.send(b"{}")
+        before = threading.active_count()
+        threads: list[int] = []
+        real = DeadlineSocket.in_time
+
+        # Asked before each wait: a place to look at the threads.
+        def counting(timed: DeadlineSocket) -> socket.socket:
+            threads.append(threading.active_count())
+            return real(timed)
+
+        monkeypatch.setattr(DeadlineSocket, "in_time", counting)
+        began = time.monotonic()
+        outcome = client.send(b"{}")
+        assert time.monotonic() - began < 20, "it drips for five minutes"
+    assert isinstance(outcome, Later)
+    assert "did not answer in time" in outcome.reason
+    # The server has one for each connection.
+    assert max(threads) <= before + 1
+
+
+def test_sending_ends_in_time_when_nobody_reads() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = CatalogClient(f"http://127.0.0.1:{silent.getsockname()[1]}", request_seconds=0.3)
+        outcome = client.send(b"x" * 64 * 1024 * 1024)
+    assert isinstance(outcome, Later)
+    assert "did not answer in time" in outcome.reason
+
+
+def test_a_large_answer_is_read_as_far_as_it_is_asked_for() -> None:
+    with serving(status(200, "x" * 300_000)) as server:
+        client = CatalogClient(server.url)
+        assert len(client.request("GET", "/", most_bytes=1_000_000).text) == 300_000
+        assert len(client.request("GET", "/").text) == 64 * 1024
+        client.close()
