@@ -183,4 +183,5 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them
         job = catalog.get(f"/namespaces/neuronews/jobs/{name}")
         assert (job["type"], job["latestRun"]["state"]) == (kind, "COMPLETED")
         assert source in [each["name"] for each in job["inputs"]]
-        assert [each["name"] for each in job["outputs"]] == [TABLE]
+        aside = [f"{topic}-dead-letter"] if kind == "STREAM" else []
+        assert [each["name"] for each in job["outputs"]] == [TABLE, *aside]
