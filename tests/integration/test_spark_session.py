@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from headwater.spark import create_session
 from headwater.testing.fixtures import TopicMaker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +49,26 @@ def test_an_archive_of_sparks_classes_is_used_where_there_is_one(
     driver = jvm.java.lang.ProcessHandle.current().pid()
     # Java takes it away again when it was made by another Java or from other jars.
     assert str(archive) in Path(f"/proc/{driver}/maps").read_text()
+
+
+def test_there_is_one_session_in_every_thread_and_behind_every_batch(
+    spark: SparkSession, headwater_settings: Settings, tmp_path: Path
+) -> None:
+    def make_a_frame(rows: DataFrame, batch: int) -> None:
+        rows.sparkSession.createDataFrame([(batch,)], "batch long").collect()
+
+    spark.range(1).write.parquet(str(tmp_path / "in"))
+    rows = spark.readStream.schema("id long").parquet(str(tmp_path / "in"))
+    query = rows.writeStream.foreachBatch(make_a_frame).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(60)
+    assert pyspark.sql.SparkSession.getActiveSession() is not spark, "Spark has left a copy active"
+    found = [create_session("test", headwater_settings)]
+    thread = threading.Thread(
+        target=lambda: found.append(create_session("test", headwater_settings))
+    )
+    thread.start()
+    thread.join(60)
+    assert [each is spark for each in found] == [True, True]
 
 
 def test_times_are_in_utc(spark: SparkSession) -> None:

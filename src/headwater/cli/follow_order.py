@@ -36,10 +36,11 @@ def follow_order(
     with stopped_by_signals() as stopped:
         while not stopped.is_set():
             found = proof.step()
-            _print(found, as_json)
             now = time.monotonic()
             if found or now - told >= _STATUS_SECONDS:
+                # Before it is printed: who reads a line finds it counted.
                 tell(report.judged, report.found)
+            _print(found, as_json)
             if now - told >= _STATUS_SECONDS:
                 told = now
                 messages.print(_status(report), markup=False)

@@ -70,7 +70,7 @@ def create_session(
         **(additional_configs or {}),
     }
     with _one_at_a_time:
-        existing = _active_session()
+        existing = running_session()
         if existing is not None:
             spark = existing
             for key, value in configuration.items():
@@ -84,12 +84,14 @@ def create_session(
     return spark
 
 
-def _active_session() -> SparkSession | None:
-    active = SparkSession.getActiveSession()
-    if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001
-        # Spark remembers it for the thread that made it; in others this finds the same one.
-        return SparkSession.builder.getOrCreate()
-    return active
+def running_session() -> SparkSession | None:
+    """The one that Python has started.
+
+    Spark's active session is another in other threads, and a `foreachBatch` that makes a frame
+    leaves the copy that belongs to its query behind as active.
+    """
+    running = SparkContext._active_spark_context is not None  # noqa: SLF001
+    return SparkSession.builder.getOrCreate() if running else None
 
 
 def _start(

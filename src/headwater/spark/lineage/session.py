@@ -44,7 +44,7 @@ from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.relay import Relay
 from headwater.spark.lineage.streaming import emitter_of
 from headwater.spark.lineage.teller import StreamTeller
-from headwater.spark.session import create_session
+from headwater.spark.session import create_session, running_session
 
 CONNECTORS = ("kafka", "delta", "iceberg")
 
@@ -159,7 +159,7 @@ def create_spark_session_with_lineage(
             app_name, settings, connectors=names, additional_configs=given, watch=watch
         )
     configuration = lineage_configuration(app_name, settings, given)
-    running = SparkSession.getActiveSession() is not None
+    running = running_session() is not None
     spark = create_session(
         app_name,
         settings,
@@ -191,7 +191,7 @@ def current_application(spark: SparkSession) -> Application | None:
 
 def _submitted() -> dict[str, str]:
     """What `spark-submit --conf` says of lineage; elsewhere there is nothing yet."""
-    if not running_under_spark_submit() or SparkSession.getActiveSession() is not None:
+    if not running_under_spark_submit() or running_session() is not None:
         return {}
     return {
         key: value

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headwater.errors import SettingError
@@ -20,6 +20,7 @@ from headwater.spark.lineage.description import Description, describe
 from headwater.spark.lineage.schemas import schemas_in
 from headwater.spark.lineage.sources import topic_dataset
 from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
+from headwater.spark.session import running_session
 
 # Names of queries that tell of themselves while they run: `listener` leaves them out.
 SPEAKING: set[str] = set()
@@ -67,7 +68,7 @@ def _teller_of(
         if emitter is None:
             return None
         rows = query.rows
-        spark = SparkSession.getActiveSession() if rows is None else rows.sparkSession
+        spark = running_session() if rows is None else rows.sparkSession
         schema_of = schemas_in(spark) if spark is not None else None
         found = _describe(query, settings)
         return StreamTeller(query, run_id, settings, emitter, found, say, schema_of)
