@@ -82,7 +82,7 @@ def latest_run(catalog: Catalog, job: str = JOB) -> dict[str, Any]:
     return dict(catalog.get(f"/namespaces/neuronews/jobs/{job}")["latestRun"])
 
 
-def test_the_batch_job_is_in_the_catalog_with_all_that_the_seed_shows(
+def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
     rows = articles()
@@ -92,6 +92,9 @@ def test_the_batch_job_is_in_the_catalog_with_all_that_the_seed_shows(
     write_csv(tmp_path / "in" / "a.csv", rows[:25])
     write_csv(tmp_path / "in" / "b.csv", [*rows[25:], *bad, rows[0]])
     table = "demo.news.articles_raw"
+    # Other tests have written there, too.
+    for name in (table, f"{table}_rejected"):
+        spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
     options = ("--files", f"{tmp_path}/in/*.csv", "--table", table)
     run(settings, *options)
 
@@ -281,7 +284,7 @@ def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
         assert key not in dict(session_configuration(("openlineage",), quiet))
 
 
-def test_the_seeds_own_job_file_tells_where_its_code_lies(
+def test_the_examples_own_job_file_tells_where_its_code_lies(
     spark: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = "demo.example.articles_raw"

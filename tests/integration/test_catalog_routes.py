@@ -46,7 +46,7 @@ curl http://localhost:5000/api/v1/jobs/runs
 
 
 @pytest.mark.parametrize("line", [line for line in LINES.splitlines() if line.startswith("curl")])
-def test_every_curl_line_of_the_seed_works_as_written(catalog: Catalog, line: str) -> None:
+def test_every_curl_line_of_the_guide_works_as_written(catalog: Catalog, line: str) -> None:
     identifier = {"namespace": "iceberg", "name": "demo.news.articles_raw", "type": "TABLE"}
     output = dataset("/warehouse/news", symlinks={"identifiers": [identifier]})
     catalog.send(run_event(job="BatchWriteRawWithLineage", namespace="neuronews", outputs=[output]))

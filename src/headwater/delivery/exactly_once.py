@@ -11,7 +11,7 @@ no task retries, no speculation; and a process whose batch failed does not go on
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from headwater import faultpoints
 from headwater.checkpoint import read_progress
-from headwater.delivery.modes import Idempotent, Run, unsafe
+from headwater.delivery.modes import KNOWN_AFTER_A_KILL, Idempotent, Run, unsafe
 from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers, start
 from headwater.delivery.tail import Tail
 from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
@@ -35,6 +35,9 @@ class ExactlyOnce(Idempotent):
     """The idempotent mode, and a second run of a batch that knows what the first has done."""
 
     name = "exactly-once"
+
+    def options(self) -> Mapping[str, str]:
+        return {**super().options(), **KNOWN_AFTER_A_KILL}
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         super().refuse_unsafe(spark, target)

@@ -2,7 +2,8 @@
 
     exactly-once   each once, on one driver; offsets without gaps, readers need nothing
     strict         each once, on clusters too: transactions; readers must read committed
-    idempotent     up to five requests on their way, a producer's retry doubles nothing
+    idempotent     up to five requests on their way, a producer's retry doubles nothing as long as
+                   the broker remembers them
     batched        one request on its way
     individual     a record is sent when the one before it has been acknowledged
 
@@ -39,15 +40,17 @@ PRODUCER = {
     # A full queue waits as long as a record may be on its way, instead of failing.
     "kafka.max.block.ms": "120000",
 }
-_IDEMPOTENT = {
+# A broker that was killed remembers only the last request of each producer: of several that it had
+# taken and not yet acknowledged, it takes the earlier ones for new when they are sent again.
+KNOWN_AFTER_A_KILL = {
     "kafka.enable.idempotence": "true",
-    "kafka.max.in.flight.requests.per.connection": "5",
+    "kafka.max.in.flight.requests.per.connection": "1",
 }
 # At once, on one machine: a task that waits for an acknowledgement takes no core.
 _WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
-# A broker that was killed can know less, or more, of a producer than that producer itself: it then
-# ends the transaction, where one without transactions would go on by itself.
+# A broker that has lost what it knew of a producer ends the transaction, where one without
+# transactions would go on by itself.
 _TRANSACTION_LOST = (
     "OutOfOrderSequenceException",
     "UnknownProducerIdException",
@@ -109,7 +112,12 @@ class Idempotent(Mode):
     name = "idempotent"
 
     def options(self) -> Mapping[str, str]:
-        return {"mode": "pipelined", **PRODUCER, **_IDEMPOTENT}
+        return {
+            "mode": "pipelined",
+            **PRODUCER,
+            "kafka.enable.idempotence": "true",
+            "kafka.max.in.flight.requests.per.connection": "5",
+        }
 
 
 class Batched(Mode):
@@ -163,7 +171,7 @@ class Strict(Mode):
         return {
             "mode": "transactional",
             **PRODUCER,
-            **_IDEMPOTENT,
+            **KNOWN_AFTER_A_KILL,
             # As long as a task may take. Kafka's own limit is 15 minutes.
             "kafka.transaction.timeout.ms": "600000",
         }

@@ -56,7 +56,7 @@ def test_the_driver_of_a_catalogs_database_comes_along(tmp_path: Path) -> None:
     assert connectors_for(("kafka",), settings) == ("kafka",)
 
 
-def test_the_listener_is_configured_as_the_seed_shows_and_the_user_wins(tmp_path: Path) -> None:
+def test_the_listener_is_configured_as_documented_and_the_user_wins(tmp_path: Path) -> None:
     settings = load(home=tmp_path, catalog={"url": "http://marquez:5000"})
     found = lineage_configuration("MyJob", settings, {"spark.extraListeners": "a.B"})
     assert found.through_spool
