@@ -19,11 +19,10 @@ from headwater.edges.table import IndexTable, Scanned, make_table
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
-from headwater.openlineage.described import describe_job, described
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
-from headwater.spark.lineage.metadata import job_facets
+from headwater.spark.lineage.metadata import describe_shipped_job
 from headwater.spark.lineage.streaming import tell_of_query
 
 # Every topic but Kafka's own.
@@ -88,7 +87,14 @@ def main(settings: Settings, options: StreamOptions) -> None:
         # Of the three kinds of rows that the index has, edges are what it is for.
         rows = as_rows(EDGE, 0, edges_of(parsed))
         told_as = options.told_as(rows, [delta_table(str(path))])
-        _describe(options, settings)
+        describe_shipped_job(
+            settings,
+            options.job_name,
+            source_system="kafka",
+            target_system="delta",
+            description="Which records came of which, from the headers of all topics",
+            location=Path(__file__),
+        )
         with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
             query = (
                 parsed.writeStream.foreachBatch(_add_to(table, options.say))
@@ -98,19 +104,6 @@ def main(settings: Settings, options: StreamOptions) -> None:
                 .start()
             )
             run_until_stopped(query, stop, settings, options.say, on_batch)
-
-
-def _describe(options: StreamOptions, settings: Settings) -> None:
-    facets = job_facets(
-        settings,
-        options.job_name,
-        source_system="kafka",
-        target_system="delta",
-        description="Which records came of which, from the headers of all topics",
-        location=Path(__file__),
-    )
-    # What the user has said of it wins.
-    describe_job(options.job_name, {**facets, **described(options.job_name)})
 
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:

@@ -34,7 +34,6 @@ from headwater.jobs.articles import (
 )
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic
-from headwater.openlineage.described import describe_job, described
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.settings import Settings
@@ -46,7 +45,7 @@ from headwater.spark import (
     run_until_stopped,
 )
 from headwater.spark.lifecycle import Unhurried
-from headwater.spark.lineage.metadata import job_facets
+from headwater.spark.lineage.metadata import describe_shipped_job
 from headwater.spark.lineage.streaming import table_output, tell_of_query, topic_outputs
 from headwater.spark.lineage.teller import StreamQuery
 from headwater.tables.column import Maker
@@ -98,7 +97,14 @@ def main(settings: Settings, options: StreamOptions) -> None:
     table = table_of(spark, name, "iceberg")
     rows = articles_of(parsed, maker).drop(DELETED)
     known = _prepare(table, rows, maker, settings)
-    _describe(options, settings)
+    describe_shipped_job(
+        settings,
+        options.job_name,
+        source_system="kafka",
+        target_system="iceberg",
+        description="News articles from a topic, merged by id",
+        location=Path(__file__),
+    )
     told_as = _told_as(options, rows, known, settings)
     run_id = str(maker.run_id)
     stop = StopSignal()
@@ -139,19 +145,6 @@ def _prepare(table: Table, rows: DataFrame, maker: Maker, settings: Settings) ->
     known = table.known()
     register(known, settings)
     return known
-
-
-def _describe(options: StreamOptions, settings: Settings) -> None:
-    facets = job_facets(
-        settings,
-        options.job_name,
-        source_system="kafka",
-        target_system="iceberg",
-        description="News articles from a topic, merged by id",
-        location=Path(__file__),
-    )
-    # What the user has said of it wins.
-    describe_job(options.job_name, {**facets, **described(options.job_name)})
 
 
 def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:

@@ -13,7 +13,7 @@ from tests.lineage_events import batch, names, spooled, states, wait_until
 
 from headwater.openlineage import LineageRun, facets, lineage_facet
 from headwater.openlineage.progress import Roles, StreamProgress
-from headwater.settings import Settings, load
+from headwater.settings import Settings
 from headwater.spark import StopSignal
 from headwater.spark.lineage import description, measures, streaming
 from headwater.spark.lineage.description import describe_plan
@@ -21,17 +21,6 @@ from headwater.spark.lineage.measures import Measures
 from headwater.spark.lineage.sources import topic_dataset
 from headwater.spark.lineage.streaming import tell_of_query, topic_outputs
 from headwater.spark.lineage.teller import StreamQuery, StreamTeller
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Of a machine without a catalog; events are told at once, or never."""
-    return load(
-        home=tmp_path,
-        kafka={"bootstrap_servers": "b:9092"},
-        catalog={"url": "http://127.0.0.1:1"},
-        lineage={"interval_seconds": 3600},
-    )
 
 
 def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQuery:

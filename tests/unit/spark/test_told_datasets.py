@@ -24,17 +24,6 @@ from headwater.spark.lineage.streaming import counted, tell_of_query, topic_outp
 from headwater.spark.lineage.teller import StreamQuery, StreamTeller
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Of a machine without a catalog; events are told at once, or never."""
-    return load(
-        home=tmp_path,
-        kafka={"bootstrap_servers": "b:9092"},
-        catalog={"url": "http://127.0.0.1:1"},
-        lineage={"interval_seconds": 3600},
-    )
-
-
 def test_topics_keep_the_names_that_the_query_has_for_its_brokers(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import InputError
 from headwater.openlineage import facets as make
-from headwater.openlineage.described import describe_job
+from headwater.openlineage.described import describe_job, described
 from headwater.openlineage.facets import Facet
 from headwater.settings import Settings
 from headwater.spark.lineage.code import commit_of, main_script, told_path
@@ -71,6 +71,27 @@ def add_lineage_metadata(
         application.run.add_job_facet(name, facet)
     if job_type == "batch":
         application.lineage.start()
+
+
+def describe_shipped_job(
+    settings: Settings,
+    job_name: str,
+    *,
+    source_system: str,
+    target_system: str,
+    description: str,
+    location: Path,
+) -> None:
+    """What a shipped job says of itself; what the user has said of it wins."""
+    facets = job_facets(
+        settings,
+        job_name,
+        source_system=source_system,
+        target_system=target_system,
+        description=description,
+        location=location,
+    )
+    describe_job(job_name, {**facets, **described(job_name)})
 
 
 def job_facets(
