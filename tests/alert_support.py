@@ -35,12 +35,14 @@ class Hook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                # Decided before the path is seen: a test that sees it may change the answer.
+                answer = hook.answer
                 hook.paths.append(self.path)
                 time.sleep(hook.delay)
-                if hook.answer == 200:
+                if answer == 200:
                     hook.got.append(json.loads(body))
                     hook.times.append(time.monotonic())
-                self.send_response(hook.answer)
+                self.send_response(answer)
                 if hook.location is not None:
                     self.send_header("Location", hook.location)
                 self.send_header("Content-Length", "0")

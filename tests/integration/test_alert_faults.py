@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -307,3 +308,63 @@ def test_a_lock_of_a_service_that_stands_still_goes_to_the_next(
             await following.leave()
 
     asyncio.run(pass_on())
+
+
+def test_a_service_that_is_closed_while_it_takes_the_lock_leaves_it_free(postgres: str) -> None:
+    database = fresh_database(postgres)
+
+    async def stopped_after(seconds: float) -> bool:
+        """Whether it had the lock before it was stopped."""
+        taking = asyncio.create_task((closed := Leadership(database)).take())
+        await asyncio.sleep(seconds)
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        await closed.leave()
+        following = Leadership(database)
+        try:
+            # The database gives it back when it sees the connection end.
+            async with asyncio.timeout(5):
+                while not await following.take():
+                    await asyncio.sleep(0.02)
+        finally:
+            await following.leave()
+        return not taking.cancelled()
+
+    async def stop_at_every_moment() -> None:
+        seconds = 0.0
+        while not await stopped_after(seconds):
+            assert seconds < 5, "it was never taken"
+            seconds += 0.0005
+
+    # What nobody holds any more is collected, and its connection ends: not so in a service, where
+    # something may hold it for long.
+    gc.disable()
+    try:
+        asyncio.run(stop_at_every_moment())
+    finally:
+        gc.enable()
+
+
+def test_who_is_stopped_while_the_database_hangs_stops(postgres: str) -> None:
+    database = fresh_database(postgres)
+
+    async def stop(proxy: TcpProxy, through: str) -> bool:
+        pool = Pool(through, size=2, wait_seconds=5, query_seconds=1)
+        await pool.open()
+
+        async def ask() -> None:
+            async with pool.connection() as connection:
+                proxy.half_open()
+                await connection.execute("SELECT 1")
+
+        asking = asyncio.create_task(ask())
+        while not proxy.bytes_swallowed:
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.wait([asking])
+        proxy.restore()
+        await pool.close()
+        return asking.cancelled()
+
+    with proxied(database) as (proxy, through):
+        assert asyncio.run(stop(proxy, through))

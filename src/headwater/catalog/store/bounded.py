@@ -43,6 +43,13 @@ class BoundedConnection(AsyncConnection[Any]):
         ending = loop.call_later(self.patience, self._hang_up)
         try:
             return await super().wait(*values, **named)
+        except psycopg.Error as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # The driver, asked to stop, met the end of the connection and tells of that: who
+                # takes it for a fault would go on.
+                raise asyncio.CancelledError from error
+            raise
         finally:
             ending.cancel()
 

@@ -55,27 +55,34 @@ class Leadership:
         """
         if self._connection is not None:
             return True
-        connection: BoundedConnection | None = None
         try:
             connection = await BoundedConnection.connect(
                 self._url, autocommit=True, **connection_options(self._url, "headwater-alerts")
             )
+            self._connection = await self._with_lock(connection)
+        except psycopg.Error as error:
+            raise DatabaseUnavailableError("the catalog's database does not answer") from error
+        return self.held
+
+    async def _with_lock(self, connection: BoundedConnection) -> BoundedConnection | None:
+        """The same connection; closed, and None, if another one has the lock."""
+        taken = False
+        try:
             # Notices are waited for as long as `listen` says, and an answer comes meanwhile.
             connection.patience = _LISTEN_SECONDS + _ANSWER_SECONDS
-            cursor = await connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))
-            row = await cursor.fetchone()
-            if row is None or not row[0]:
-                await connection.close()
-                return False
+            # Before the lock: nobody may hold it unlooked after.
             for statement in _LOOKED_AFTER:
                 await connection.execute(statement.encode())
-            await connection.execute(f"LISTEN {_TOPIC}".encode())
-        except psycopg.Error as error:
-            if connection is not None:
+            cursor = await connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))
+            row = await cursor.fetchone()
+            if row is not None and row[0]:
+                await connection.execute(f"LISTEN {_TOPIC}".encode())
+                taken = True
+        finally:
+            # Also when it is stopped meanwhile: what nobody closes keeps the lock.
+            if not taken:
                 await connection.close()
-            raise DatabaseUnavailableError("the catalog's database does not answer") from error
-        self._connection = connection
-        return True
+        return connection if taken else None
 
     async def listen(self, told: Callable[[Iterable[UUID]], None]) -> None:
         """Pass on what other services tell, until the connection ends and the lock with it."""

@@ -93,8 +93,10 @@ class AlertWatch:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._postman.stop()
-        await self._leadership.leave()
+        try:
+            await self._postman.stop()
+        finally:
+            await self._leadership.leave()
 
     def stored(self, rows: Projection) -> None:
         """Told by the writer after each transaction: quick, and never the cause of a failure."""
