@@ -75,6 +75,11 @@ def read_rules(path: Path) -> list[Rule]:
         ) from None
     if len(content) > MOST_BYTES:
         raise AlertRulesError(f"the rules file {path} has more than {MOST_BYTES} bytes")
+    if not content.strip():
+        # So it looks to who reads while somebody writes it; all alerts would end, and begin anew.
+        raise AlertRulesError(
+            f"the rules file {path} is empty", hint="one without alerts has the line `alerts: []`"
+        )
     return parse_rules(content, str(path))
 
 

@@ -2,7 +2,7 @@
 
 Later wins: default < `headwater.toml` < the well-known names that other tools use, too
 (`KAFKA_BOOTSTRAP_SERVERS`, …) < `HEADWATER_SECTION__KEY` < a flag on the command line.
-A name that is not in `sections` is an error, so that a typing mistake is not silently ignored.
+A name that is in no section is an error, so that a typing mistake is not silently ignored.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pydantic_settings import (
 
 from headwater.errors import SettingError
 from headwater.settings.alerts import AlertsSettings
+from headwater.settings.catalog import CatalogSettings
+from headwater.settings.lineage import LineageSettings
 from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
     ArticlesSettings,
-    CatalogSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
     JvmSettings,
     KafkaSettings,
-    LineageSettings,
     PostgresSettings,
     ReplaySettings,
     Section,

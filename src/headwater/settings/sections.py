@@ -1,9 +1,12 @@
-"""The sections of the settings: each key with its default, its bounds and what it is for."""
+"""The sections of the settings: each key with its default, its bounds and what it is for.
+
+Longer ones have a module of their own beside this one.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -42,98 +45,6 @@ class PostgresSettings(Section):
     """The local PostgreSQL."""
 
     port: int = Field(5432, ge=1, le=65535, description="Port of the local PostgreSQL.")
-
-
-class CatalogSettings(Section):
-    """The lineage service and its database."""
-
-    url: str | None = Field(
-        None,
-        min_length=1,
-        description="Where jobs send their lineage, such as `http://marquez:5000`. "
-        "Default: the local service.",
-    )
-    api_key: SecretStr | None = Field(
-        None, description="Key or token that jobs send with their lineage, as a bearer."
-    )
-    database_url: SecretStr | None = Field(
-        None,
-        description="A PostgreSQL (14 or newer) to use. When set, none is started locally.",
-    )
-    host: str = Field(
-        "127.0.0.1",
-        min_length=1,
-        description="Address that the service listens on. Beyond loopback it asks for API keys "
-        "or OIDC tokens.",
-    )
-    port: int = Field(5000, ge=1, le=65535, description="Port of the service's API.")
-    page_port: int = Field(3000, ge=1, le=65535, description="Port of the service's page.")
-    require_keys: bool = Field(
-        False, description="Whether keys or tokens are asked for on loopback, too."
-    )
-    tls_certificate: Path | None = Field(
-        None, description="Certificate chain (PEM) for HTTPS; goes with `tls_key`."
-    )
-    tls_key: Path | None = Field(None, description="Private key (PEM) of the certificate.")
-    cors_origins: tuple[str, ...] = Field(
-        (), description='Origins whose pages may call the API, such as `["https://lineage"]`.'
-    )
-    allowed_hosts: tuple[str, ...] = Field(
-        (),
-        description="Host names by which the service may be called; on loopback without keys "
-        "only loopback names are answered.",
-    )
-    oidc_issuer: str | None = Field(
-        None, description="Issuer of OIDC bearer tokens to accept, as in their `iss`."
-    )
-    oidc_audience: str | None = Field(None, description="What their `aud` must hold.")
-    oidc_keys_url: str | None = Field(
-        None, description="The issuer's key set (JWKS). Without it the issuer is asked for it."
-    )
-    oidc_roles_claim: str = Field(
-        "roles", description="The claim with the roles `read`, `write` or `admin`."
-    )
-    max_body_mb: float = Field(
-        16.0, gt=0, description="Largest body of a request, unpacked, in MiB; above it 413."
-    )
-    max_depth: int = Field(
-        100, ge=10, le=200, description="Deepest nesting of JSON in a request; above it 413."
-    )
-    max_batch_events: int = Field(
-        10_000, ge=1, description="Most events of one batch; above it 413."
-    )
-    max_rows: int = Field(
-        1000, ge=1, description="Most entries of a list; more are cut with `truncated`."
-    )
-    max_nodes: int = Field(
-        5000, ge=1, description="Most nodes of a graph; more are cut with `truncated`."
-    )
-    max_queries: int = Field(
-        8, ge=1, description="Questions that are answered at once; others wait, then get 429."
-    )
-    max_connections: int = Field(
-        1000, ge=1, description="Connections that are held at once; above it 503."
-    )
-    most_waiting_events: int = Field(
-        2000, ge=1, description="Events that may wait to be stored; above it 429."
-    )
-    query_seconds: float = Field(
-        10.0, gt=0, description="How long one query may take; a graph is cut, others get 429."
-    )
-    body_seconds: float = Field(
-        30.0, gt=0, description="How long a client may take to send its body; then 408."
-    )
-    most_named: int = Field(
-        200,
-        ge=1,
-        le=10_000,
-        description="Datasets and jobs that `/metrics` tells by name; all others are one, `other`.",
-    )
-    retention_days: float = Field(
-        0.0,
-        ge=0,
-        description="Age at which events and runs are removed; the graph stays. 0: never.",
-    )
 
 
 class ServicesSettings(Section):
@@ -301,76 +212,6 @@ class ReplaySettings(Section):
     )
     max_replays: int = Field(
         3, ge=1, description="Records that were replayed so often are not replayed again."
-    )
-
-
-class LineageSettings(Section):
-    """What jobs tell the catalog: runs, datasets and columns, as OpenLineage events."""
-
-    enabled: bool = Field(
-        True, description="Whether jobs emit events. Row lineage in headers does not depend on it."
-    )
-    off_for: list[str] = Field(
-        [],
-        description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
-        "and any character.",
-    )
-    namespace: str = Field(
-        "neuronews", min_length=1, description="Namespace of jobs and their runs."
-    )
-    parent_job: str | None = Field(
-        None, description="Job that started these jobs, such as a scheduler's, by its name."
-    )
-    parent_run_id: str | None = Field(
-        None, description="The run of that job, a UUID. Without it one is derived from its name."
-    )
-    environment: str = Field("development", description="Where jobs run, as told to the catalog.")
-    team: str | None = Field(None, description="Who owns the jobs.")
-    project: str | None = Field(None, description="What the jobs belong to.")
-    run_facets: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Facets to put on every run, by name, as JSON."
-    )
-    job_facets: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Facets to put on every job, by name, as JSON."
-    )
-    interval_seconds: float = Field(
-        60.0, gt=0, description="How often a streaming query tells how far it has come."
-    )
-    analysis_seconds: float = Field(
-        2.0,
-        ge=0,
-        description="How long a start may look at the query's plan for its columns; then the "
-        "events have no column lineage.",
-    )
-    emit_seconds: float = Field(
-        1.0, gt=0, description="How long handing an event to the spool may hold up a job."
-    )
-    close_seconds: float = Field(
-        5.0, ge=0, description="How long a job that ends waits for its events to be delivered."
-    )
-    connect_seconds: float = Field(
-        5.0, gt=0, description="How long connecting to the catalog may take."
-    )
-    request_seconds: float = Field(
-        30.0, gt=0, description="How long one request to the catalog may take in all."
-    )
-    most_backoff_seconds: float = Field(
-        60.0, gt=0, description="Longest pause between two tries while the catalog is away."
-    )
-    most_tries: int = Field(
-        10,
-        ge=1,
-        description="How often an event is tried that the catalog answers with 500 while it takes "
-        "those of other runs, before it is set aside.",
-    )
-    spool: Path | None = Field(
-        None, description="Folder where events wait. Default: `spool` in `home`."
-    )
-    spool_mb: float = Field(
-        64.0, gt=0, description="Most that may wait there, of all jobs together, in MiB."
-    )
-    when_full: Literal["drop-oldest", "drop-new"] = Field(
-        "drop-oldest", description="What gives way when the spool or its disk is full."
     )
 
 

@@ -30,6 +30,16 @@ def rules_of(text: str) -> list[str]:
     return [rule.name for rule in parse_rules(text.encode(), "rules.yml")]
 
 
+def test_a_file_that_is_just_being_written_does_not_end_all_alerts(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yml"
+    for content in ("", "\n"):
+        file.write_text(content)
+        with pytest.raises(AlertRulesError, match=r"rules\.yml is empty"):
+            read_rules(file)
+    file.write_text("alerts: []")
+    assert read_rules(file) == []
+
+
 def test_the_plainest_file_is_enough() -> None:
     first, second, third = parse_rules(RULES, "rules.yml")
     assert first.name == "lineage_job_failure"

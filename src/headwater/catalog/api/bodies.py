@@ -14,7 +14,7 @@ from fastapi import Request
 from headwater.catalog.api.problems import ApiError, refused
 from headwater.catalog.ingest import BadEventError, parse_json
 from headwater.catalog.ingest.checks import Checks, parse_time
-from headwater.settings.sections import CatalogSettings
+from headwater.settings.catalog import CatalogSettings
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import shapes
+from headwater.catalog.api import graph_shapes
 from headwater.catalog.api.params import Depth, NameInPath, node_parts, splits, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
 from headwater.catalog.api.service import service_of
@@ -25,7 +25,7 @@ NodeId = Annotated[
 _MOST_COLUMN_EDGES = 10_000
 
 
-@router.get("/lineage", response_model=shapes.Graph)
+@router.get("/lineage", response_model=graph_shapes.Graph)
 async def get_lineage(
     request: Request,
     nodeId: NodeId,
@@ -66,7 +66,7 @@ async def _node(connection: Connection, kind: str, node: str) -> Row | None:
     return None
 
 
-@router.get("/graph", response_model=shapes.Graph)
+@router.get("/graph", response_model=graph_shapes.Graph)
 async def get_whole_graph(
     request: Request,
     namespace: Annotated[
@@ -88,7 +88,7 @@ async def get_whole_graph(
         return json_response(await lineage.whole(connection, namespace or None, bounds))
 
 
-@router.get("/column-lineage", response_model=shapes.Graph)
+@router.get("/column-lineage", response_model=graph_shapes.Graph)
 async def get_column_lineage(
     request: Request,
     nodeId: NodeId,
@@ -139,7 +139,7 @@ async def _columns(connection: Connection, kind: str, node: str) -> list[columns
     return []
 
 
-@router.get("/runlineage/upstream", response_model=shapes.UpstreamRuns)
+@router.get("/runlineage/upstream", response_model=graph_shapes.UpstreamRuns)
 async def get_upstream_runs(request: Request, runId: UUID, depth: Depth = 20) -> Response:
     """The run, and the runs that wrote what it has read."""
     service = service_of(request)
@@ -151,7 +151,7 @@ async def get_upstream_runs(request: Request, runId: UUID, depth: Depth = 20) ->
     return json_response(answer)
 
 
-@router.get("/records/{topic}/{partition}/{offset}", response_model=shapes.Record)
+@router.get("/records/{topic}/{partition}/{offset}", response_model=graph_shapes.Record)
 async def get_record(
     request: Request,
     topic: NameInPath,

@@ -22,7 +22,7 @@ from headwater.catalog.api.rules import NAMED_IN_BODY, RULES, Role
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store.keys import ApiKey, find_key, looks_like_key
 from headwater.errors import TooBusyError
-from headwater.settings.sections import CatalogSettings
+from headwater.settings.catalog import CatalogSettings
 
 # A revoked key stops working after this time at the latest, on every service.
 _KEY_SECONDS = 5.0

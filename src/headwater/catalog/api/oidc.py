@@ -15,7 +15,7 @@ import jwt
 
 from headwater.errors import SettingError
 from headwater.settings import default_ca_file
-from headwater.settings.sections import CatalogSettings
+from headwater.settings.catalog import CatalogSettings
 
 _LOG = logging.getLogger("headwater.catalog")
 

@@ -20,7 +20,7 @@ from headwater.catalog.api.record_questions import RecordQuestions
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
 from headwater.settings import Settings
-from headwater.settings.sections import CatalogSettings
+from headwater.settings.catalog import CatalogSettings
 
 _LOG = logging.getLogger("headwater.catalog")
 # Clients that reuse connections must not meet one that is being closed: longer than their own 15 s.

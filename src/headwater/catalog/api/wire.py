@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.catalog.api.guard import is_loopback
 from headwater.catalog.api.problems import problem_response
-from headwater.settings.sections import CatalogSettings
+from headwater.settings.catalog import CatalogSettings
 
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
