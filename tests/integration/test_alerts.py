@@ -181,6 +181,7 @@ def test_datasets_and_history_have_conditions_of_their_own(
         rule("few rows", "dataset.row_count < 0.5 * dataset.typical_row_count"),
         rule("bad data", "dataset.failed_assertions > 0"),
         rule("uncovered", "job_run.lineage_coverage_ratio < 0.9"),
+        rule("lost", "job_run.events_lost > 0"),
         rule("behind", "consumer_lag > 2.0 * typical_consumer_lag"),
         rule("many", "dataset.freshness_seconds > 0"),
     )
@@ -208,12 +209,13 @@ def test_datasets_and_history_have_conditions_of_their_own(
                 "INSERT INTO metric_points (at, figures) SELECT now() - make_interval(mins => n), "
                 "'{\"lag\": 7}' FROM generate_series(1, 20) n"
             )
-        behind = {"headwater_progress": {"rowsIn": 1, "rowsOut": 1, "lag": 100}}
+        behind = {"headwater_progress": {"rowsIn": 1, "rowsOut": 1, "lag": 100, "eventsLost": 2}}
         catalog.send(
             run_event("RUNNING", job="slowly", run=run_id("slowly"), run_facets=behind),
             run_event(job="reads", inputs=[checked, "old"]),
-            run_event(job="writes", outputs=["old"], run_facets={"headwater_progress": progress}),
             run_event(job="after", run=run_id("after"), inputs=["old"], outputs=["newer"]),
+            # From now on it is stale.
+            run_event(job="writes", outputs=["old"], run_facets={"headwater_progress": progress}),
         )
         expected = {
             "stale dataset:data:old",
@@ -221,6 +223,7 @@ def test_datasets_and_history_have_conditions_of_their_own(
             "few rows dataset:data:counted",
             "bad data dataset:data:checked",
             "uncovered job:tests:writes",
+            "lost job:tests:slowly",
             "behind",
         }
         wait_until(lambda: expected <= {k for k, v in states(catalog).items() if v == "firing"})
@@ -242,6 +245,10 @@ def test_datasets_and_history_have_conditions_of_their_own(
     assert stale["downstream"][:2] == ["job:tests:after", "job:tests:reads"]
     assert stale["downstreamCount"] == 3
     assert "dataset.name = old" in stale["value"]
+    # Whoever tells of progress and of no loss has lost nothing.
+    assert [each["subject"] for each in listed if each["name"] == "lost" and each["subject"]] == [
+        "job:tests:slowly"
+    ]
     # Of many at once only so many are incidents; the others wait.
     many = [each["state"] for each in listed if each["name"] == "many"]
     assert sorted(many) == ["firing", "firing", "pending"]

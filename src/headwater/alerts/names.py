@@ -117,6 +117,7 @@ NAMES: Mapping[str, Name] = {
             ("job_run.late_rows", "int", "Records that came too late for it."),
             ("job_run.dead_lettered", "int", "Records that it sent to the dead letter."),
             ("job_run.order_violations", "int", "Records that it found out of order."),
+            ("job_run.events_lost", "int", "Lineage events that its process dropped, of any run."),
             ("job_run.lag", "int", "Records that it has yet to read."),
         ),
         *_named(

@@ -23,6 +23,7 @@ _KEYS = (
     "lateRows",
     "deadLettered",
     "orderViolations",
+    "eventsLost",
     "lag",
 )
 
@@ -37,12 +38,13 @@ class Progress:
     late_rows: int | None = None
     dead_lettered: int | None = None
     order_violations: int | None = None
+    events_lost: int | None = None
     lag: int | None = None
     lag_at: datetime | None = None
 
     def add(self, other: Progress) -> None:
         """Counts only grow: the greater is the later. A lag is a level: the later word holds."""
-        for each in fields(self)[:6]:
+        for each in fields(self)[:7]:
             known, said = getattr(self, each.name), getattr(other, each.name)
             if said is not None:
                 setattr(self, each.name, said if known is None else max(known, said))

@@ -30,7 +30,8 @@ _NO_ID = UUID(int=0)
 # says nothing yet, and then the one before it counts.
 _RUNS = """
 SELECT j.id AS job_id, j.namespace, j.name, r.*, p.rows_in, p.rows_out, p.rows_with_lineage,
-    p.late_rows, p.dead_lettered, p.order_violations, p.lag
+    p.late_rows, p.dead_lettered, p.order_violations, p.lag,
+    CASE WHEN p.run_id IS NOT NULL THEN coalesce(p.events_lost, 0) END AS events_lost
 FROM jobs j
 CROSS JOIN LATERAL (
     SELECT l.id, l.seen_at, l.last_event_at, l.started_at, l.running_at, l.ended_at, l.end_state,
@@ -171,6 +172,7 @@ def _run_values(row: Row, now: datetime) -> Json:
         "job_run.late_rows": row["late_rows"],
         "job_run.dead_lettered": row["dead_lettered"],
         "job_run.order_violations": row["order_violations"],
+        "job_run.events_lost": row["events_lost"],
         "job_run.lag": row["lag"],
     }
 

@@ -252,6 +252,7 @@ _COUNTS = (
     "late_rows",
     "dead_lettered",
     "order_violations",
+    "events_lost",
 )
 PROGRESS = f"""
 INSERT INTO run_progress (run_id, {", ".join(_COUNTS)}, lag, lag_at)
