@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 import pytest
@@ -69,6 +70,52 @@ def test_there_is_one_session_in_every_thread_and_behind_every_batch(
     thread.start()
     thread.join(60)
     assert [each is spark for each in found] == [True, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_files_get_their_permissions_without_a_process_for_each(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = spark._jvm
+    hadoop, context = jvm.org.apache.hadoop.fs, cast(Any, spark.sparkContext._jsc)
+    driver = jvm.java.lang.ProcessHandle.current().pid()
+    file = tmp_path / "made" / "here"
+    path = hadoop.Path(f"file://{file}")
+    local = path.getFileSystem(context.hadoopConfiguration())
+    raw = hadoop.RawLocalFileSystem()
+    raw.initialize(path.toUri(), context.hadoopConfiguration())
+    local.create(path).close()
+
+    def set_all(system: Any) -> tuple[list[int], bool]:
+        """The modes that the file gets, and whether processes were started for that."""
+        before, found = faults_of_children(driver), []
+        for mode in (0o777, 0o750, 0o640, 0o400, 0o001, 0o000):
+            system.setPermission(path, hadoop.permission.FsPermission(mode))
+            found.append(stat.S_IMODE(file.stat().st_mode))
+        return found, faults_of_children(driver) > before
+
+    modes, started = set_all(local)
+    assert not started
+    assert (modes, True) == set_all(raw), "Hadoop itself starts `chmod`"
+    # What Java has no word for is left to `chmod`, which lets a shared folder stay one.
+    local.setPermission(path.getParent(), hadoop.permission.FsPermission(0o1777))
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o1777
+    file.parent.chmod(0o2775)
+    local.setPermission(path.getParent(), hadoop.permission.FsPermission(0o755))
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o2755
+
+    before = faults_of_children(driver)
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(once=True).format("parquet").start(str(tmp_path / "rows")).awaitTermination(60)
+    assert list((tmp_path / "checkpoint" / "commits").glob("0"))
+    assert faults_of_children(driver) == before
+
+
+def faults_of_children(pid: int) -> int:
+    """Page faults of all processes that this one has started and that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[8])
 
 
 def test_times_are_in_utc(spark: SparkSession) -> None:

@@ -46,15 +46,17 @@ def path(settings: Settings, groups: tuple[str, ...]) -> None:
 
 
 @jars.command()
+@click.option("--again", is_flag=True, help="Make it anew where there is one.")
 @with_settings
-def archive(settings: Settings) -> None:
+def archive(settings: Settings, again: bool) -> None:
     """Keep Spark's classes in a form that halves what each start of Spark costs.
 
-    Takes as long as some starts. To be done again after an update of Java or Spark.
+    Takes as long as some starts. To be done again after an update of Java or Spark; where there
+    is one that fits, nothing is done.
     """
     from headwater.spark.warm_start import make_class_archive
 
-    path = make_class_archive(settings)
+    path = make_class_archive(settings, again=again)
     click.echo(f"{path.stat().st_size / 1e6:.0f} MB in {path}")
 
 

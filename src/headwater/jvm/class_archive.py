@@ -16,26 +16,45 @@ from headwater.settings import Settings
 
 # Java would tell on standard output that an archive does not fit, between a job's own lines.
 _QUIET = "-Xlog:cds*=off"
+_WRITE = "-XX:ArchiveClassesAtExit="
 
 
 def archive_path(java: Java, settings: Settings) -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
+    """Where the archive for this Java and this Spark is, or would be.
+
+    Named after where both are and after what is there: Java takes an archive only as long as the
+    jars have the size and the time that they had, so a Spark installed anew needs another one.
+    """
     release = java.home / "release"
-    build = release.read_text(errors="replace") if release.is_file() else ""
-    made_from = [str(java.home), build, *(str(jar) for jar in spark_jars())]
-    digest = hashlib.sha256("\n".join(made_from).encode()).hexdigest()[:12]
-    return settings.jars_dir.parent / "classes" / f"spark-{digest}.jsa"
+    jars = spark_jars()
+    made_from = [release.read_text(errors="replace") if release.is_file() else ""]
+    for jar in jars:
+        found = jar.stat()
+        made_from.append(f"{jar.name} {found.st_size} {found.st_mtime_ns}")
+    places = [str(java.home), *sorted({str(jar.parent) for jar in jars})]
+    name = f"spark-{_digest(places)}-{_digest(made_from)}.jsa"
+    return settings.jars_dir.parent / "classes" / name
+
+
+def outdated(path: Path) -> list[Path]:
+    """Archives of the same Java and Spark as they were before an update of one of them."""
+    place = path.name.rpartition("-")[0]
+    return sorted(other for other in path.parent.glob(f"{place}-*.jsa") if other != path)
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def use_options(java: Java, settings: Settings) -> str:
     """Options of Java's that use the archive; none as long as there is none."""
     path = archive_path(java, settings)
-    # Options are parted by spaces.
-    if not path.is_file() or " " in str(path):
+    # Options are parted by spaces. Java writes none while it uses one.
+    if not path.is_file() or " " in str(path) or _WRITE in settings.spark.java_options:
         return ""
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}"
 
 
 def write_options(path: Path) -> str:
     """Options of Java's that write the archive when it ends."""
-    return f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
+    return f"{_WRITE}{path} {_QUIET}"

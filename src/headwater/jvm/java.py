@@ -23,7 +23,8 @@ _VERSION = re.compile(r'(?:version |JAVA_VERSION=)"(?:1\.)?(\d+)')
 _SYSTEM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
 
 # For a Java that lives for a minute: the compiler that optimises more would cost it a third.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# That one alone gets room for a small program; Spark with all its connectors needs more.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 # Spark asks for a module that a trimmed Java lacks and that only its linear algebra uses.
 # Without the flag Java also keeps quiet about incubator modules on every start.

@@ -31,6 +31,7 @@ _FOLDERS = {
         "delivery/java",
         "enrichment/java",
         "quality/java",
+        "spark/java",
     ),
     "openlineage": ("spark/lineage/java",),
 }

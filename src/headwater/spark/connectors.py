@@ -47,8 +47,15 @@ CONNECTORS: Mapping[str, Connector] = {
     ),
 }
 
-# One machine has few cores: Delta's 50 snapshot partitions make each commit four times slower.
-LOCAL_CONFIGURATION = {"spark.databricks.delta.snapshotPartitions": "2"}
+# Where everything is on one machine.
+LOCAL_CONFIGURATION = {
+    # It has few cores: Delta's 50 snapshot partitions make each commit four times slower.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Hadoop starts processes for each file that it makes; this does not, for tables as for
+    # checkpoints, which Spark else writes by another way than Hadoop's file systems.
+    "spark.hadoop.fs.file.impl": "headwater.spark.LocalFiles",
+    "spark.sql.streaming.checkpointFileManagerClass": "headwater.spark.CheckpointFiles",
+}
 
 
 def session_configuration(names: Iterable[str], settings: Settings) -> dict[str, str]:
