@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 WEB = Path(__file__).parents[1] / "web"
 _AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
@@ -23,6 +23,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+# For all that a page has to do or to show: several browsers may share two cores.
+_PATIENCE_MS = 15_000
 # The rules of WCAG 2.2 AA, and good practice.
 _RULES = """async (scope) => {
     const found = await axe.run(scope, {resultTypes: ["violations"], preload: false});
@@ -47,6 +49,7 @@ def executable() -> str:
 def chromium() -> Iterator[Browser]:
     """An empty profile, closed at the end."""
     path = executable()
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
         yield browser
@@ -59,7 +62,7 @@ class Visit:
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         self.context = browser.new_context(base_url=url, reduced_motion="reduce", **options)
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(_PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))

@@ -7,7 +7,7 @@ no commit, batch N was begun and will be run again, with exactly the same input.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -91,14 +91,28 @@ def read_reading(checkpoint: Path) -> Reading | None:
     progress = read_progress(checkpoint)
     if progress.begun == NO_BATCH:
         return None
-    # In the files of sources a version comes before the offsets.
     begun = read_offsets(checkpoint, progress.begun)
     committed: Offsets = {}
     if progress.committed != NO_BATCH:
         committed = read_offsets(checkpoint, progress.committed)
-    sources = sorted((checkpoint / "sources").glob("*/0"))
-    started = _merged(line for file in sources for line in _lines(file)[1:])
+    started = read_started(checkpoint)
     return Reading(checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint))
+
+
+def read_started(checkpoint: Path) -> Offsets:
+    """Where the query began to read, of all topics; none before it has begun.
+
+    Raises:
+        CheckpointError: a file can't be read.
+    """
+    sources = sorted((checkpoint / "sources").glob("*/0"))
+    return started_offsets(_lines(file) for file in sources)
+
+
+def started_offsets(files: Iterable[Sequence[str]]) -> Offsets:
+    """The same, of the lines of each source's file."""
+    # A version comes before the offsets.
+    return _merged(line for lines in files for line in lines[1:])
 
 
 def read_offsets(checkpoint: Path, batch: int) -> Offsets:

@@ -47,6 +47,7 @@ from headwater.spark import (
     read_topic_stream,
     run_until_stopped,
 )
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.streaming import (
     counted,
     is_finite,
@@ -54,7 +55,6 @@ from headwater.spark.lineage.streaming import (
     tell_of_query,
     topic_outputs,
 )
-from headwater.spark.lineage.teller import StreamQuery
 from headwater.tables.column import Maker
 from headwater.tables.contract import TableFormat
 from headwater.tables.registry import register

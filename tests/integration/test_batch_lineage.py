@@ -7,7 +7,7 @@ import json
 import runpy
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog, fresh_database
+from tests.iceberg_rest import iceberg_rest_service
 from tests.lineage_events import states, told, wait_until
 from tests.support import environment
 
@@ -32,6 +33,7 @@ from headwater.spark import (
 )
 from headwater.spark.connectors import session_configuration
 from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
+from headwater.spark.lineage.session import current_application
 from headwater.spark.lineage.validation import check_listener_loaded
 
 pytestmark = pytest.mark.spark
@@ -181,37 +183,54 @@ def test_a_job_that_fails_is_a_failed_run_with_its_error(
     assert latest_run(catalog)["state"] == "FAILED"
 
 
-def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
-    spark: SparkSession, settings: Settings, catalog: Catalog, postgres: str
-) -> None:
+@pytest.fixture
+def jdbc_lake(postgres: str) -> dict[str, Any]:
+    """Settings of a catalog that is kept in PostgreSQL."""
     database = conninfo_to_dict(fresh_database(postgres))
-    iceberg = settings.iceberg.model_copy(
-        update={
-            "catalog": "lake",
-            "type": "jdbc",
-            "uri": "jdbc:postgresql://{host}:{port}/{dbname}".format(**database),
-            "options": {"jdbc.user": database["user"], "jdbc.password": database["password"]},
-        }
-    )
-    lake = session_configuration(("iceberg",), settings.model_copy(update={"iceberg": iceberg}))
-    for key, value in lake.items():
-        if key.startswith("spark.sql.catalog.lake"):
+    return {
+        "uri": "jdbc:postgresql://{host}:{port}/{dbname}".format(**database),
+        "options": {"jdbc.user": database["user"], "jdbc.password": database["password"]},
+    }
+
+
+@pytest.fixture
+def rest_lake(headwater_settings: Settings, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Settings of a catalog behind a service."""
+    with iceberg_rest_service(headwater_settings, tmp_path / "lake") as uri:
+        yield {"uri": uri, "options": {"token": "for-tests"}}
+
+
+@pytest.mark.parametrize("kind", ["jdbc", "rest"])
+def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
+    spark: SparkSession,
+    settings: Settings,
+    catalog: Catalog,
+    kind: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    # Spark keeps a catalog that it has seen: each kind has a name of its own.
+    lake = f"{kind}_lake"
+    given = {"catalog": lake, "type": kind, **request.getfixturevalue(lake)}
+    iceberg = settings.iceberg.model_copy(update=given)
+    made = session_configuration(("iceberg",), settings.model_copy(update={"iceberg": iceberg}))
+    for key, value in made.items():
+        if key.startswith(f"spark.sql.catalog.{lake}"):
             spark.conf.set(key, value)
     session = create_spark_session_with_lineage("CopyNumbers", settings=settings)
     assert session is spark
     assert check_listener_loaded(session).endswith("listens")
     assert spark.conf.get("spark.openlineage.transport.url") == catalog.url
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.numbers")
-    spark.range(10).selectExpr("id", "id * 2 AS twice").writeTo("lake.numbers.source").create()
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {lake}.numbers")
+    spark.range(10).selectExpr("id", "id * 2 AS twice").writeTo(f"{lake}.numbers.source").create()
     finish_lineage()
 
     create_spark_session_with_lineage("CopyNumbers", settings=settings)
     add_lineage_metadata(spark, team="numbers", facets={"acme_release": {"ticket": "REL-17"}})
-    source = spark.table("lake.numbers.source").where("id > 3")
-    source.selectExpr("twice AS n", "upper('x') AS x").writeTo("lake.numbers.copy").create()
-    assert spark.table("lake.numbers.copy").count() == 6
-    spark.table("lake.numbers.copy").collect()
-    spark.sql("DELETE FROM lake.numbers.copy WHERE n = 8")
+    source = spark.table(f"{lake}.numbers.source").where("id > 3")
+    source.selectExpr("twice AS n", "upper('x') AS x").writeTo(f"{lake}.numbers.copy").create()
+    assert spark.table(f"{lake}.numbers.copy").count() == 6
+    spark.table(f"{lake}.numbers.copy").collect()
+    spark.sql(f"DELETE FROM {lake}.numbers.copy WHERE n = 8")  # noqa: S608
     finish_lineage()
 
     job = catalog.get("/namespaces/neuronews/jobs/CopyNumbers")
@@ -222,12 +241,164 @@ def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
         [each["datasetVersionId"]["name"] for each in run[f"{part}DatasetVersions"]]
         for part in ("input", "output")
     )
-    assert (inputs, outputs) == (["lake.numbers.source"], ["lake.numbers.copy"])
-    table = catalog.get("/namespaces/neuronews/datasets/lake.numbers.copy")
+    assert (inputs, outputs) == ([f"{lake}.numbers.source"], [f"{lake}.numbers.copy"])
+    table = catalog.get(f"/namespaces/neuronews/datasets/{lake}.numbers.copy")
     columns = {each["name"]: each["inputFields"] for each in table["columnLineage"]}
     assert [(each["dataset"], each["field"]) for each in columns["n"]] == [
-        ("lake.numbers.source", "twice")
+        (f"{lake}.numbers.source", "twice")
     ]
+
+
+def test_rows_that_are_written_to_delta_are_counted(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    numbers, table = str(tmp_path / "numbers"), str(tmp_path / "table")
+    spark.range(100).write.parquet(numbers)
+    create_spark_session_with_lineage("CountDelta", settings=settings)
+    rows = spark.read.parquet(numbers)
+    rows.write.format("delta").save(table)
+    rows.where("id < 10").write.format("delta").mode("append").save(table)
+    rows.createOrReplaceTempView("numbers")
+    spark.sql(
+        f"MERGE INTO delta.`{table}` t USING (SELECT id + 95 AS id FROM numbers) s "  # noqa: S608
+        "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    )
+    finish_lineage()
+    assert spark.read.format("delta").load(table).count() == 205
+    last = told(catalog, "CountDelta")[-1]
+    (output,) = [each for each in last["outputs"] if each["name"] == table]
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 205
+    assert output["outputFacets"]["outputStatistics"]["size"] > 0
+
+
+def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "numbers")
+    spark.range(10).selectExpr("id", "id % 3 AS part").write.parquet(folder)
+    rows = spark.read.parquet(folder)
+    rows.createOrReplaceTempView("numbers")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.words")
+    spark.sql("CREATE TABLE demo.words.a (id LONG, secret STRING, chosen LONG) USING iceberg")
+    spark.sql("CREATE TABLE demo.words.m (part LONG, many LONG) USING iceberg")
+
+    def ways(job: str, run: Callable[[], object]) -> tuple[dict[str, Any], list[Any]]:
+        create_spark_session_with_lineage(job, settings=settings)
+        run()
+        finish_lineage()
+        (output,) = told(catalog, job)[-1]["outputs"]
+        columns = output["facets"]["columnLineage"]
+
+        def listed(fields: list[dict[str, Any]]) -> list[Any]:
+            return sorted(
+                (one["field"], way["type"], way["subtype"], way["masking"])
+                for one in fields
+                for way in one["transformations"]
+            )
+
+        made = {name: listed(each["inputFields"]) for name, each in columns["fields"].items()}
+        return made, listed(columns.get("dataset") or [])
+
+    chosen = "CASE WHEN part = 1 THEN id ELSE -1L END AS chosen"
+    appended = rows.selectExpr("coalesce(id, 0L) AS id", "sha2(string(id), 256) AS secret", chosen)
+    assert ways("Append", lambda: appended.writeTo("demo.words.a").append()) == (
+        {
+            "id": [("id", "DIRECT", "IDENTITY", False)],
+            "secret": [("id", "DIRECT", "TRANSFORMATION", True)],
+            "chosen": [
+                ("id", "DIRECT", "IDENTITY", False),
+                ("part", "INDIRECT", "CONDITIONAL", False),
+            ],
+        },
+        [],
+    )
+    merge = (
+        "MERGE INTO demo.words.m t "
+        "USING (SELECT part, count(id) AS many FROM numbers "
+        "WHERE id > (SELECT min(part) FROM numbers) GROUP BY part) s "
+        "ON t.part = s.part WHEN MATCHED AND s.many > 1 THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert ways("Merge", lambda: spark.sql(merge)) == (
+        {
+            "part": [("part", "DIRECT", "IDENTITY", False)],
+            "many": [("id", "DIRECT", "AGGREGATION", True)],
+        },
+        [
+            ("id", "INDIRECT", "CONDITIONAL", False),
+            ("id", "INDIRECT", "FILTER", False),
+            ("part", "INDIRECT", "FILTER", False),
+            ("part", "INDIRECT", "GROUP_BY", False),
+            ("part", "INDIRECT", "JOIN", False),
+        ],
+    )
+
+
+def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
+    spark: SparkSession,
+    settings: Settings,
+    catalog: Catalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = str(tmp_path / "numbers")
+    # In one file: a merge writes files anew that it changes.
+    spark.range(10).selectExpr("id", "id % 3 AS part").coalesce(1).write.parquet(folder)
+    rows = spark.read.parquet(folder)
+    rows.createOrReplaceTempView("numbers")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.asked")
+    rows.limit(0).writeTo("demo.asked.target").createOrReplace()
+    create_spark_session_with_lineage("WhoTells", settings=settings)
+    application = current_application(spark)
+    assert application is not None
+    heard: list[dict[str, Any]] = []
+    take = application.lineage.take
+
+    def listen(told: dict[str, Any]) -> None:
+        heard.append(told)
+        take(told)
+
+    monkeypatch.setattr(application.lineage, "take", listen)
+
+    rows.select("id", "part").writeTo("demo.asked.target").append()
+    spark.sql(
+        "MERGE INTO demo.asked.target t USING (SELECT id + 5 AS id, part FROM numbers) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    # Of a filter the listener says which columns it looks at; of a query in it, what it reads.
+    rows.where("part = 1").writeTo("demo.asked.target").append()
+    spark.sql(
+        "INSERT INTO demo.asked.target SELECT * FROM numbers "
+        "WHERE id IN (SELECT max(id) FROM demo.asked.target)"
+    )
+    spark.table("demo.asked.target").writeTo("demo.asked.copy").createOrReplace()
+    finish_lineage()
+
+    ends = [each for each in heard if each.get("state") == "END" and not each["nested"]]
+    assert [each["alone"] for each in ends] == [True, True, False, False, False]
+    by_listener = {
+        each["execution"]
+        for each in heard
+        if "event" in each and each["event"]["eventType"] == "COMPLETE"
+    }
+    assert [each["execution"] in by_listener for each in ends] == [
+        not each["alone"] for each in ends
+    ]
+    events = told(catalog, "WhoTells")
+    decisive = {
+        each["field"]
+        for event in events
+        for output in event["outputs"]
+        for each in (output["facets"].get("columnLineage") or {}).get("dataset", ())
+    }
+    assert {"part", "id"} <= decisive
+    outputs = {each["name"]: each for each in events[-1]["outputs"]}
+    counts = {
+        name: each["outputFacets"]["outputStatistics"]["rowCount"] for name, each in outputs.items()
+    }
+    # 10 rows, the same with 5 new ones, 3 of the part, none; and what is there then.
+    there = spark.table("demo.asked.target").count()
+    assert counts == {"demo.asked.target": there + 10, "demo.asked.copy": there}
 
 
 def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_once(

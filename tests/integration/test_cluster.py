@@ -68,6 +68,8 @@ class Cluster:
         command += ["--jars", ",".join(map(str, jars))]
         command += ["--executor-memory", "512m", "--executor-cores", "1"]
         command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
+        # As a scheduler adds it.
+        command += ["--conf", "spark.openlineage.parentJobName=nightly"]
         command += ["--conf", "spark.sql.shuffle.partitions=2", str(job), *options]
         done = subprocess.run(
             command,
@@ -182,6 +184,7 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them
     ):
         job = catalog.get(f"/namespaces/neuronews/jobs/{name}")
         assert (job["type"], job["latestRun"]["state"]) == (kind, "COMPLETED")
+        assert job["parentJobName"] == "nightly"
         assert source in [each["name"] for each in job["inputs"]]
         aside = [f"{topic}-dead-letter"] if kind == "STREAM" else []
         assert [each["name"] for each in job["outputs"]] == [TABLE, *aside]

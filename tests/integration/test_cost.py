@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.lineage_events import wait_until
 
 from headwater.cost import CostMeter
 from headwater.openlineage.events import Event
@@ -116,3 +119,29 @@ def test_a_query_that_others_started_is_metered_by_its_run_id(
     # What was made for the queries to read, and nothing that they read.
     used = batches.usage(settled=True)
     assert (used.records_written, used.records_read) == (110, 110)
+
+
+def test_a_listener_of_queries_need_not_wait_for_itself(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    found: list[tuple[bool, int]] = []
+
+    class Asking(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None: ...
+        def onQueryProgress(self, event: Any) -> None: ...
+        def onQueryIdle(self, event: Any) -> None: ...
+
+        def onQueryTerminated(self, event: Any) -> None:
+            meter = CostMeter(spark, str(event.runId), settings)
+            found.append((meter.settle(), meter.usage().records_written))
+
+    source, asking = files(spark, tmp_path / "in", 400), Asking()
+    CostMeter(spark, "listens-from-now-on", settings)
+    spark.streams.addListener(asking)
+    try:
+        copy(spark, source, tmp_path / "copy").awaitTermination(60)
+        wait_until(lambda: bool(found))
+    finally:
+        spark.streams.removeListener(asking)
+    # What waits until everybody is told would wait for itself, in vain.
+    assert found == [(True, 400)]

@@ -243,9 +243,9 @@ def test_a_quiet_topic_no_longer_holds_back_the_other_and_only_old_records_are_l
         assert dropped(query) == 0
     (late,) = join.records("-late")
     assert read_letter(late).origin == join.ad_at(2)
-    beats = [(beat.key, beat.value) for beat in join.records("-heartbeat")]
-    key, value = beats[-1]
-    assert ((key or b"").split()[0], value) == (join.ads.encode(), b"2024-01-01T09:00:00.000Z")
+    # On a slow machine the visits were quiet, too, for longer than a second.
+    beats = {((beat.key or b"").split()[0], beat.value) for beat in join.records("-heartbeat")}
+    assert (join.ads.encode(), b"2024-01-01T09:00:00.000Z") in beats
 
 
 @pytest.mark.parametrize("matches", ["first", "nearest"])

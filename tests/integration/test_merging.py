@@ -141,3 +141,26 @@ def test_two_first_starts_make_the_table_once(
     monkeypatch.setattr(type(spark.catalog), "tableExists", lambda catalog, name: False)
     there.ensure(schema)
     assert set(rows_of(spark, table)) == {"a", "b", "c"}
+
+
+def test_a_table_of_many_days_is_written_one_file_at_a_time(
+    spark: SparkSession, table: str
+) -> None:
+    by_day, plain = (table_of(spark, f"{table}_{name}", "iceberg") for name in ("by_day", "plain"))
+    given = spark.sql(
+        "SELECT cast(id AS string) id, 1 AS n, timestamp_seconds(id * 86400) AS at FROM range(40)"
+    )
+    schema = given.schema
+    by_day.ensure(schema, ("days(at)",))
+    plain.ensure(schema)
+    assert merge(by_day.name, given.selectExpr("*", "false AS gone"), RULE, {}) == 40
+    # With a file open for each day, 1 GB of heap ended at some hundred of them.
+    written = "write.spark.fanout.enabled"
+    assert properties(spark, by_day.name)[written] == "false"
+    assert written not in properties(spark, plain.name)
+    spark.sql(f"DROP TABLE {by_day.name}")
+    spark.sql(f"DROP TABLE {plain.name}")
+
+
+def properties(spark: SparkSession, table: str) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}

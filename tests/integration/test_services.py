@@ -216,12 +216,28 @@ def test_a_database_of_the_users_own_is_checked_and_its_password_not_shown(
         assert password not in output.stdout + output.stderr
 
 
+def wait_until_all_stand_still(process: psutil.Process) -> None:
+    """The signal reaches the threads one by one: for a moment a paused broker still answers."""
+
+    def stands_still(thread: int) -> bool:
+        try:
+            return bool(psutil.Process(thread).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return True
+
+    deadline = time.monotonic() + 10
+    while not all(stands_still(each.id) for each in process.threads()):
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.01)
+
+
 @pytest.mark.kafka
 def test_a_paused_broker_is_reported_as_silent_within_a_bound(home: Settings) -> None:
     (state,) = start(home, "kafka")
     assert state.pid is not None
     process = psutil.Process(state.pid)
     process.suspend()
+    wait_until_all_stand_still(process)
     try:
         began = time.monotonic()
         assert status(home)[0].state is State.SILENT

@@ -24,6 +24,7 @@ from headwater.openlineage.open_runs import OpenRun, OpenRunNote
 from headwater.openlineage.tables import delta_table
 from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
+from headwater.spark.lineage.beginnings import first_offsets
 from headwater.spark.lineage.listener import StreamTracker, track_streaming
 from headwater.testing.fixtures import TopicMaker
 
@@ -158,8 +159,9 @@ def tracker(spark: SparkSession, settings: Settings, tmp_path: Path) -> Iterator
     outputs = {"into_batches": [delta_table(str(tmp_path / "table"))]}
     found = track_streaming(spark, settings, outputs=outputs)
     assert found is not None
-    # A session has one: a second call for it adds none that would tell all twice.
-    assert track_streaming(spark, settings) is found
+    # A session has one: a second call for it adds none that would tell all twice, and nothing
+    # that was said before is forgotten.
+    assert track_streaming(spark) is found
     yield found
     spark.streams.removeListener(found)
     found.stop()
@@ -183,9 +185,9 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     own = f"{'127.0.0.1' if host == 'localhost' else 'localhost'}:{port}"
     brokers = {"kafka.bootstrap.servers": own}
 
-    def stream(topic: str) -> DataFrame:
+    def stream(topic: str, begin: str = "earliest") -> DataFrame:
         reader = spark.readStream.format("kafka").options(**brokers, subscribe=topic)
-        return reader.option("startingOffsets", "earliest").load()
+        return reader.option("startingOffsets", begin).load()
 
     def start(rows: DataFrame, name: str, *, finite: bool = False, **sink: Any) -> StreamingQuery:
         writer = rows.writeStream.queryName(name)
@@ -203,13 +205,15 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     running = start(both.where("value IS NOT NULL"), "to_kafka", **sink)
 
     # While it runs: RUNNING with what was read since the event before.
-    def last_read() -> int:
-        ranges = [
-            each["last"]
-            for event in told(catalog, "to_kafka")
+    def read_ranges(name: str) -> list[tuple[int, int]]:
+        return [
+            (each["first"], each["last"])
+            for event in told(catalog, name)
             for each in event["run"]["facets"].get("headwater_offsets", {}).get("inputs", ())
         ]
-        return max(ranges, default=-1)
+
+    def last_read() -> int:
+        return max((last for _, last in read_ranges("to_kafka")), default=-1)
 
     wait_until(lambda: last_read() == 1)
     send(source, settings, b'{"page": "c"}')
@@ -224,6 +228,18 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     start(
         counting, "into_batches", finite=True, batches=lambda rows, batch: None
     ).awaitTermination()
+    later = stream(source, json.dumps({source: {"0": 1}})).select("value")
+    start(later, "later", finite=True, batches=lambda rows, batch: None).awaitTermination()
+
+    def wait(rows: Any) -> Any:
+        for each in rows:
+            time.sleep(60)
+            yield each
+
+    slow = stream(source).select("value").mapInPandas(wait, "value binary")
+    cut_off = start(slow, "cut_off", finite=True, format="noop")
+    wait_until((tmp_path / "cut_off" / "offsets" / "0").exists)
+    cut_off.stop()
     start(counting, "quiet_copy", finite=True, batches=lambda rows, batch: None).awaitTermination()
     tracker.stop()
 
@@ -249,11 +265,19 @@ def test_plain_queries_of_a_session_are_told_of_with_one_call(
     assert states(delta)[-1] == "COMPLETE"
     assert names(delta[-1], "outputs") == [str(tmp_path / "d")]
     assert facet(delta[-1], "headwater_job")["opaqueSteps"] == ["MapInPandas"]
-    # Delta's sink does not count: what is not known is not told.
+    # Delta's sink does not count; its tasks do.
     progress = facet(delta[-1], "headwater_progress")
-    assert (progress["rowsIn"], "rowsOut" in progress) == (3, False)
+    assert (progress["rowsIn"], progress["rowsOut"]) == (3, 3)
+    assert delta[-1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 3
     assert told(catalog, "quiet_copy") == []
+    # What lies before its begin is not told as read, wherever the checkpoint is.
+    assert read_ranges("later") == [(1, 2)]
+    assert first_offsets(f"file://{tmp_path}/later", 30) == {source: {0: 1}}
+    # It would have ended by itself.
+    assert states(told(catalog, "cut_off"))[-1] == "ABORT"
     batches = told(catalog, "into_batches")
     assert states(batches)[-1] == "COMPLETE"
     assert names(batches[-1], "outputs") == [str(tmp_path / "table")]
+    # What a function does with its rows is not known, and not told.
+    assert "rowsOut" not in facet(batches[-1], "headwater_progress")
     assert columns(batches[-1])["offset"] == {f"{source}:offset": {"IDENTITY"}}

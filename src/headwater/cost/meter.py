@@ -67,19 +67,17 @@ class CostMeter:
             settled: wait, for two seconds at most, until Spark has told of all tasks that ended.
         """
         if settled:
-            self._settle()
+            self.settle()
         return Usage.told(list(self._listener.usage(self._owner)))
+
+    def settle(self) -> bool:
+        """Wait, for two seconds at most, until Spark has told of all tasks that ended; whether it
+        has."""
+        return bool(self._listener.settle(_WAIT_MILLIS))
 
     def tell(self, run: LineageRun, *, settled: bool = False) -> None:
         """Make it a facet of the run's next events."""
         run.add_run_facet(FACET, cost_facet(self.usage(settled=settled), self._settings))
-
-    def _settle(self) -> None:
-        bus = self._context._jsc.sc().listenerBus()  # noqa: SLF001
-        try:
-            bus.waitUntilEmpty(_WAIT_MILLIS)
-        except Exception:  # noqa: S110 - a busy bus: what is known is told
-            pass
 
 
 def _listener(context: Any) -> Any:

@@ -25,8 +25,8 @@ from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings
 from headwater.spark import OnBatch, StopSignal, run_until_stopped
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.streaming import tell_of_query
-from headwater.spark.lineage.teller import StreamQuery
 
 Say = Callable[[str], None]
 

@@ -34,8 +34,8 @@ from headwater.kafka import ensure_topic, partition_states, topic_id
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lineage.queries import Gap
 from headwater.spark.lineage.streaming import counted, tell_of_query
-from headwater.spark.lineage.teller import Gap
 
 _NAME, _TOPIC = "data_synchronization", "visits"
 # As many as the text this job comes from gives its topic.

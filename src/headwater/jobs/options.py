@@ -21,7 +21,7 @@ from headwater.jvm.ivy import Progress
 from headwater.openlineage.events import Dataset
 from headwater.pipeline import LineageJob, OnFailure
 from headwater.settings import Settings
-from headwater.spark.lineage.teller import StreamQuery
+from headwater.spark.lineage.queries import StreamQuery
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 

@@ -46,8 +46,8 @@ from headwater.spark import (
 )
 from headwater.spark.lifecycle import Unhurried
 from headwater.spark.lineage.metadata import describe_shipped_job
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.streaming import table_output, tell_of_query, topic_outputs
-from headwater.spark.lineage.teller import StreamQuery
 from headwater.tables.column import Maker
 from headwater.tables.registry import KnownTable, register
 from headwater.tables.writer import Table, check_columns, stored, table_of, writer_of

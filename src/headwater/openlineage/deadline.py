@@ -1,4 +1,4 @@
-"""A socket that has until a moment for all that is done with it together.
+"""A socket that has until a moment for all that is done with it together, connecting included.
 
 A socket's own limit is for each call: a server that sends a byte now and then would hold a request
 for ever. Here each call gets what is left of the time. No thread watches over it, because none can
@@ -61,3 +61,31 @@ class _Reader(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+def connected_by(end: float, host: str, port: int) -> socket.socket:
+    """A connection to the first of the host's addresses that answers; all share the time."""
+    trouble: OSError = TimeoutError("no address was tried in time")
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, place in enumerate(places):
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        # One that is silent leaves time for those behind it.
+        try:
+            return _connected_to(place, left / (len(places) - number))
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+def _connected_to(place: tuple[Any, ...], seconds: float) -> socket.socket:
+    family, kind, protocol, _, address = place
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.settimeout(seconds)
+        made.connect(address)
+    except BaseException:
+        made.close()
+        raise
+    return made

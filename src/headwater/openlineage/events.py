@@ -5,11 +5,11 @@ An event is a dictionary, ready to be written as JSON. Nothing here talks to any
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 Event = dict[str, Any]
 Facet = Mapping[str, Any]
@@ -26,6 +26,7 @@ VERSION = version("headwater")
 PRODUCER = f"https://headwater.dev/{VERSION}"
 SCHEMA_URL = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 # Spark writes some file systems in other ways than OpenLineage names them.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 
@@ -60,14 +61,17 @@ def kafka_namespace(bootstrap_servers: str) -> str:
 
 def file_location(uri: str) -> DatasetName:
     """Files, or a table that is known by its folder: `file` and its path, `s3://bucket` and key."""
-    parts = urlsplit(uri)
-    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    path = parts.path.rstrip("/") or "/"
+    # As Hadoop reads it: `?` and `#` are letters like any other.
+    found = _LOCATION.fullmatch(uri)
+    scheme, authority, path = found.groups() if found else (None, None, uri)
+    scheme = (scheme or "").lower()
+    scheme = _SCHEMES.get(scheme, scheme)
+    path = path.rstrip("/") or "/"
     if scheme in ("", "file"):
         return DatasetName("file", path)
     if scheme in ("s3", "gs"):
         path = path.strip("/") or "/"
-    return DatasetName(f"{scheme}://{parts.netloc}", path)
+    return DatasetName(f"{scheme}://{authority or ''}", path)
 
 
 def run_event(

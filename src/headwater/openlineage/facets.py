@@ -82,6 +82,11 @@ def storage(layer: str, file_format: str | None = None) -> Facet:
     return official("StorageDatasetFacet", "1-0-1", storageLayer=layer, fileFormat=file_format)
 
 
+def version(of_dataset: str) -> Facet:
+    """Which version of a dataset it is, such as the id of an Iceberg table's snapshot."""
+    return official("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=of_dataset)
+
+
 def job_type(processing: Literal["STREAMING", "BATCH"], *, interval: float | None = None) -> Facet:
     """With an interval in seconds: events come at it, and each one stands for itself."""
     pattern = None
@@ -162,7 +167,7 @@ def input_statistics(rows: int, size: int | None = None, files: int | None = Non
     return official(name, "1-0-0", rowCount=rows, size=size, fileCount=files)
 
 
-def output_statistics(rows: int, size: int | None = None, files: int | None = None) -> Facet:
+def output_statistics(rows: int | None, size: int | None = None, files: int | None = None) -> Facet:
     name = "OutputStatisticsOutputDatasetFacet"
     return official(name, "1-0-2", rowCount=rows, size=size, fileCount=files)
 

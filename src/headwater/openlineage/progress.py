@@ -7,12 +7,15 @@ metrics, which offsets it wrote (`{"visits/0": "17,19,3"}`: first, last and coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 # Of a topic's partition: the first and the last offset, both included.
 Ranges = dict[tuple[str, int], tuple[int, int]]
+
+# Where a query began to read: by topic and partition, the first offset.
+Started = Callable[[], Mapping[str, Mapping[int, int]]]
 
 # Rows of a streaming query are counted under this name, where its sink does not count them: as
 # `rows`, and what was set aside as `dead_letter`.
@@ -40,6 +43,8 @@ class StreamProgress:
     """Of one run. Counts are since its begin; ranges since they were taken last."""
 
     roles: Roles = field(default_factory=Roles)
+    # Of a query's first batch Spark tells only the end.
+    started: Started = dict
     batch: int = 0
     batches: int = 0
     rows_in: Counter[str] = field(default_factory=Counter)
@@ -78,11 +83,6 @@ class StreamProgress:
         self._read, self._written = {}, {}
         return read, written
 
-    def put_back(self, read: Ranges, written: Ranges) -> None:
-        """Ranges that were taken and could not be told."""
-        _merge(self._read, read)
-        _merge(self._written, written)
-
     def counts(self) -> dict[str, int]:
         """As the facet `headwater_progress` has them; what is not known is left out."""
         roles, out = self.roles, self.rows_out
@@ -106,11 +106,13 @@ class StreamProgress:
 
     def _add_source(self, source: Mapping[str, Any]) -> int | None:
         """Adds what a source has read; returns how far it is behind, if it tells that."""
-        begin, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+        end = _offsets(source.get("endOffset"))
+        begin = _offsets(source.get("startOffset") or (self.started() if end else None))
         rows = source.get("numInputRows") or 0
         shown = {place: at for place, at in end.items() if place[0] not in self.roles.hidden}
         ranges: Ranges = {}
-        for place, after in shown.items():
+        # Where nobody knows the begin, no range is told rather than one that is too long.
+        for place, after in shown.items() if begin else ():
             # A partition that was added is read from its first record.
             first = begin.get(place, 0)
             if first < after:
@@ -118,7 +120,7 @@ class StreamProgress:
                 self.rows_in[place[0]] += after - first
         # Marks of transactions take offsets; a batch that is looked at twice counts its rows twice.
         spanned = sum(last - first + 1 for first, last in ranges.values())
-        self._rows_read += min(rows, spanned) if end else rows
+        self._rows_read += min(rows, spanned) if begin else rows
         _merge(self._read, ranges)
         latest = _offsets(source.get("latestOffset"))
         if not shown or not latest:

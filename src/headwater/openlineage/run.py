@@ -75,10 +75,9 @@ class LineageRun:
         redact = Redactor.from_settings(settings)
         run = cls(emit, given.namespace, job_name, run_id, redact=redact, tell=tell)
         if given.parent_job and given.parent_job != job_name:
-            parent_run = _parent_run(given.parent_run_id, given.namespace, given.parent_job)
-            run.add_run_facet(
-                "parent", facets.parent(parent_run, given.namespace, given.parent_job)
-            )
+            namespace = given.parent_namespace or given.namespace
+            parent_run = _parent_run(given.parent_run_id, namespace, given.parent_job)
+            run.add_run_facet("parent", facets.parent(parent_run, namespace, given.parent_job))
         if given.team:
             run.add_job_facet("ownership", facets.ownership([f"team:{given.team}"]))
         known = {"team": given.team, "project": given.project, "environment": given.environment}
@@ -134,9 +133,10 @@ class LineageRun:
 
     def fail(self, error: BaseException | str) -> None:
         """The error's text and trace go along, without secrets."""
-        message, trace = str(error), None
-        if isinstance(error, BaseException):
-            message = f"{type(error).__name__}: {error}"
+        if isinstance(error, str):
+            message, trace = error, None
+        else:
+            message = f"{type(error).__name__}: {_text_of(error)}"
             trace = self._redact("".join(traceback.format_exception(error)))
         facet = facets.error_message(self._redact(message), trace)
         self.add_run_facet("errorMessage", facet)
@@ -199,6 +199,14 @@ def _merge(known: dict[DatasetName, Dataset], given: Sequence[Dataset]) -> None:
             if part in dataset:
                 entry[part] = {**entry.get(part, {}), **dataset[part]}
         known[name] = entry
+
+
+def _text_of(error: BaseException) -> str:
+    """Some errors ask for their text only now, and of a Java that may be gone."""
+    try:
+        return str(error)
+    except Exception:
+        return "its text can't be told any more"
 
 
 def _parent_run(given: str | None, namespace: str, job: str) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headwater.openlineage.backlog import Adopted, Backlog, adopt, set_aside
 from headwater.openlineage.events import instant
+from headwater.openlineage.losses import Losses
 from headwater.openlineage.spool import Spool
 from headwater.openlineage.suspicion import Suspicion
 from headwater.openlineage.transport import CatalogClient, Later, Refused
@@ -54,6 +55,7 @@ class Delivery:
         self.counts = SenderCounts()
         self._client = client
         self._root = root
+        self._losses = Losses(root)
         self._own = own
         self._suspicion = Suspicion(client, most_tries)
         # None until it was looked for.
@@ -102,9 +104,12 @@ class Delivery:
                     return self._later(outcome)
                 if isinstance(outcome, Refused):
                     at = instant(datetime.now(UTC))
-                    # On a full disk it is lost, and counted: the others must not wait for it.
-                    with suppress(OSError):
+                    try:
                         set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
+                    except OSError as error:
+                        # On a full disk it is lost, and counted: the others must not wait for it.
+                        self._losses.add(1, f"refused, and can't be kept: {error.strerror}")
+                        self._losses.write()
                     self.counts.refused += 1
                 else:
                     self.counts.delivered += 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from headwater.errors import SettingError
-from headwater.openlineage.deadline import DeadlineSocket
+from headwater.openlineage.deadline import DeadlineSocket, connected_by
 from headwater.openlineage.events import VERSION
 from headwater.settings import Settings, default_ca_file
 
@@ -190,8 +190,7 @@ class CatalogClient:
 
     def _connect(self) -> socket.socket:
         end = self._moment(self._connect_seconds)
-        seconds = max(end - time.monotonic(), 0.001)
-        made = socket.create_connection((self._host, self._port), seconds)
+        made = connected_by(end, self._host, self._port)
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not self._https:

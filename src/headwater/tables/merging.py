@@ -87,8 +87,8 @@ def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]
         LineageTableError: others commit to the table all the time.
     """
     session = rows.sparkSession
-    newest = rule.one_per_key(rows).persist()
     with configured(session, _few_tasks(session)):
+        newest = rule.one_per_key(rows).persist()
         try:
             # Both readings of the merge begin at once: without this each would make the rows.
             kept = _count(newest, rule)

@@ -24,6 +24,9 @@ from headwater.tables.registry import KnownTable
 ORDINAL_COLUMN = "ordinal"
 _QUERY_ID = "headwater.query-id"
 _BATCH_ID = "headwater.batch-id"
+# Of a partitioned Iceberg table: rows are sorted by partition before they are written. Else a task
+# has a file open for each partition that it meets, and some hundred of them fill the heap.
+_ONE_FILE_AT_A_TIME = "TBLPROPERTIES ('write.spark.fanout.enabled' = 'false')"
 
 
 class Table(ABC):
@@ -99,9 +102,10 @@ class IcebergTable(Table):
         namespace = self.name.rpartition(".")[0]
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         # Two jobs may start at once on a new table.
-        by = f" PARTITIONED BY ({', '.join(partitioned_by)})" if partitioned_by else ""
+        parts = f"PARTITIONED BY ({', '.join(partitioned_by)}) {_ONE_FILE_AT_A_TIME}"
         self.spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.name} ({schema.toDDL()}) USING iceberg{by}"
+            f"CREATE TABLE IF NOT EXISTS {self.name} ({schema.toDDL()}) USING iceberg "
+            + (parts if partitioned_by else "")
         )
 
     def columns(self) -> StructType:

@@ -116,6 +116,20 @@ def new_run(events: list[Event], told: list[str] | None = None, **lineage: Any) 
     )
 
 
+def test_an_error_whose_text_is_gone_ends_the_run_all_the_same() -> None:
+    class OfAJavaThatIsGone(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError("py4j")
+
+    events: list[Event] = []
+    run = new_run(events)
+    run.start()
+    run.fail(OfAJavaThatIsGone())
+    assert events[-1]["eventType"] == "FAIL"
+    message = events[-1]["run"]["facets"]["errorMessage"]["message"]
+    assert message.startswith("OfAJavaThatIsGone: ")
+
+
 def test_a_run_is_told_whole_in_every_event_and_ends_once() -> None:
     events: list[Event] = []
     run = new_run(events, team="web", project="site", parent_job="dag", namespace="tests")
@@ -208,6 +222,8 @@ def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:
         (file_location("file:///data/x"), ("file", "/data/x")),
         (file_location("s3a://bucket/a/b"), ("s3://bucket", "a/b")),
         (file_location("hdfs://nn:8020/a/b"), ("hdfs://nn:8020", "/a/b")),
+        (file_location("file:/data/a#1.csv"), ("file", "/data/a#1.csv")),
+        (file_location("s3a://bucket/a?b#c"), ("s3://bucket", "a?b#c")),
     ],
 )
 def test_datasets_are_named_as_openlineage_names_them(

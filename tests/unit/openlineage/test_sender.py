@@ -14,6 +14,7 @@ from tests.fault_server import FaultServer, serving, status
 
 from headwater.openlineage import Emitter
 from headwater.openlineage.backlog import Backlog, refused_path, waiting
+from headwater.openlineage.losses import read_lost
 from headwater.openlineage.sender import Sender, flush
 from headwater.openlineage.spool import Spool
 from headwater.openlineage.transport import CatalogClient
@@ -163,3 +164,15 @@ def test_events_of_one_run_alone_wait_because_nothing_tells_whose_fault_it_is(
     server.close()
     assert emitter.counts.sender.refused == 0
     assert sum(each.events for each in waiting(tmp_path)) == 3
+
+
+def test_an_event_that_is_refused_and_can_not_be_kept_is_counted_as_lost(tmp_path: Path) -> None:
+    left_behind(tmp_path, event(1), event(2))
+    # As on a full disk: the file for what was refused can't be written.
+    refused_path(tmp_path).mkdir()
+    with serving(status(422, "no such type")) as server:
+        counts = flush(CatalogClient(server.url), tmp_path, 5)
+    assert counts.refused == 2
+    lost = read_lost(tmp_path)
+    assert lost is not None
+    assert (lost.events, "refused" in lost.reason) == (2, True)

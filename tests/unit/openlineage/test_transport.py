@@ -6,6 +6,7 @@ import http.client
 import socket
 import threading
 import time
+from typing import Any
 
 import pytest
 from tests.fault_server import drip, serving, status
@@ -104,3 +105,30 @@ def test_a_large_answer_is_read_as_far_as_it_is_asked_for() -> None:
         assert len(client.request("GET", "/", most_bytes=1_000_000).text) == 300_000
         assert len(client.request("GET", "/").text) == 64 * 1024
         client.close()
+
+
+def test_all_addresses_of_a_host_share_the_time_for_connecting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Whoever comes when nobody accepts and the queue is full is not answered.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        place = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(place)
+        many: list[Any] = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place)] * 40
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: many)
+        began = time.monotonic()
+        outcome = CatalogClient("http://catalog.example", connect_seconds=0.5).send(b"{}")
+        assert time.monotonic() - began < 10, "one by one it would be twenty seconds"
+        assert outcome == Later("http://catalog.example did not answer in time")
+        # One that is silent, and one of a kind that this machine does not have, cost only time.
+        with serving(status(201)) as server:
+            answers = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+            unknown = (-7, socket.SOCK_STREAM, 0, "", place)
+            many[:] = [many[0], unknown, (*many[0][:4], answers)]
+            outcome = CatalogClient("http://catalog.example", connect_seconds=3).send(b"{}")
+        assert outcome == Delivered()
+        for each in waiting:
+            each.close()

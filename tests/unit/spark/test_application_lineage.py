@@ -12,6 +12,8 @@ from headwater.spark.lineage.datasets import MOST_FILES
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CSV = {"namespace": "file", "name": "/in/a.csv", "facets": {"schema": {"fields": []}}}
+# Of a plan: the first source, its column, and how it becomes the output's.
+AS_IT_IS = [[0, "id", "DIRECT", "IDENTITY", False]]
 
 
 class Told:
@@ -32,10 +34,11 @@ class Told:
         execution: int,
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
+        **more: Any,
     ) -> None:
         job = {"namespace": "neuronews", "name": "app.some_node", "facets": {}}
         event = {"eventType": state, "job": job, "inputs": inputs, "outputs": outputs}
-        self.lineage.take({"execution": execution, "event": event})
+        self.lineage.take({"execution": execution, "event": event, **more})
 
     def found(self, state: str, execution: int, **more: Any) -> None:
         self.lineage.take({"execution": execution, "state": state, **more})
@@ -95,7 +98,7 @@ def test_a_table_has_one_name_and_columns_of_a_merge_are_those_of_its_source() -
     told = Told()
     columns = {
         "sources": [{"files": ["file:///in/a.csv", "file:///in/b.csv"]}],
-        "fields": {"id": [[0, "key", "TRANSFORMATION"]]},
+        "fields": {"id": [[0, "key", "DIRECT", "TRANSFORMATION", False]]},
     }
     merged = table("demo.a", merged=True, columns=columns)
     told.found("START", 1, inputs=[], outputs=[merged])
@@ -123,7 +126,7 @@ def test_a_table_has_one_name_and_columns_of_a_merge_are_those_of_its_source() -
 def test_what_the_listener_keeps_silent_about_is_told_in_the_end() -> None:
     told = Told()
     source = table("lake.source")
-    columns = {"sources": [{"table": "lake.source"}], "fields": {"id": [[0, "id", "IDENTITY"]]}}
+    columns = {"sources": [{"table": "lake.source"}], "fields": {"id": AS_IT_IS}}
     told.found("END", 7, inputs=[source], outputs=[table("lake.copy", columns=columns)])
     told.lineage.finish()
     assert told.states == ["START", "RUNNING", "COMPLETE"]
@@ -136,7 +139,7 @@ def test_what_the_listener_keeps_silent_about_is_told_in_the_end() -> None:
 def test_many_files_are_told_as_their_folder() -> None:
     told = Told()
     paths = [f"file:///in/{number}.csv" for number in range(MOST_FILES + 1)]
-    columns = {"sources": [{"files": paths}], "fields": {"id": [[0, "id", "IDENTITY"]]}}
+    columns = {"sources": [{"files": paths}], "fields": {"id": AS_IT_IS}}
     told.found("END", 1, inputs=[], outputs=[table("demo.a", columns=columns)])
     told.lineage.finish()
     last = told.events[-1]
@@ -158,3 +161,56 @@ def test_an_application_that_was_stopped_is_an_aborted_run() -> None:
     # Whatever comes afterwards, the run is over.
     told.lineage.finish()
     assert told.states[-1] == "ABORT"
+
+
+def test_rows_of_all_writes_to_an_output_are_added_up_whoever_has_counted_them() -> None:
+    def counted(name: str, **statistics: int) -> dict[str, Any]:
+        return {**folder(name), "outputFacets": {"outputStatistics": statistics}}
+
+    told = Told()
+    by_tasks = {"rows": 100, "bytes": 5000}
+    # The listener's own numbers are taken where it has some.
+    told.event("COMPLETE", 1, [CSV], [counted("/a", rowCount=3, fileCount=2)], written=by_tasks)
+    told.event("COMPLETE", 2, [CSV], [counted("/a", rowCount=4, size=40, fileCount=2)])
+    # A query inside of another one writes the same rows.
+    told.event("COMPLETE", 6, [CSV], [counted("/a", rowCount=4)], written=by_tasks, nested=True)
+    # It has none for Delta's commands.
+    told.event("COMPLETE", 3, [CSV], [folder("/b")], written={"rows": 7, "bytes": 70})
+    told.event("COMPLETE", 4, [CSV], [folder("/b")], written={"rows": 1, "bytes": 10})
+    # Nobody knows which of two outputs the rows are in.
+    told.event("COMPLETE", 5, [CSV], [folder("/c"), folder("/d")], written=by_tasks)
+    told.lineage.finish()
+    found = {each["name"]: each.get("outputFacets", {}) for each in told.events[-1]["outputs"]}
+    assert {name: _numbers(each) for name, each in found.items()} == {
+        "/a": {"rowCount": 7, "fileCount": 4},
+        "/b": {"rowCount": 8, "size": 80},
+        "/c": {},
+        "/d": {},
+    }
+
+
+def _numbers(facets: dict[str, Any]) -> dict[str, int]:
+    statistics = facets.get("outputStatistics", {})
+    return {name: value for name, value in statistics.items() if not name.startswith("_")}
+
+
+def test_what_is_known_of_a_write_is_told_without_the_listener() -> None:
+    told = Told()
+    fields = [{"name": "id", "type": "string"}]
+    source = {"files": ["file:///in/a.csv"], "fields": fields}
+    made = {"sources": [source], "fields": {"id": AS_IT_IS}}
+    articles = table("demo.news.articles", columns=made, version="17")
+    told.found("START", 1, inputs=[], outputs=[articles], alone=True)
+    more = {"inputs": [], "outputs": [articles], "alone": True}
+    told.found("END", 1, **more, written={"rows": 3, "bytes": 30})
+    # Rows that are only changed are a write, too.
+    changed = {**more, "outputs": [table("demo.news.articles", version="18")]}
+    told.found("END", 2, **changed, written={"rows": 2, "bytes": 20})
+    told.lineage.finish()
+    assert told.states == ["START", "RUNNING", "RUNNING", "COMPLETE"]
+    (file,) = told.events[1]["inputs"]
+    assert (file["name"], file["facets"]["schema"]["fields"]) == ("/in/a.csv", fields)
+    (output,) = told.events[1]["outputs"]
+    assert output["facets"]["version"]["datasetVersion"] == "17"
+    assert output["facets"]["columnLineage"]["fields"]["id"]["inputFields"][0]["field"] == "id"
+    assert _numbers(told.events[-1]["outputs"][0]["outputFacets"]) == {"rowCount": 5, "size": 50}

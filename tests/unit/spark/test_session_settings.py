@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.errors import InputError, SettingError
+from headwater.openlineage import LineageRun
+from headwater.openlineage.events import Event
 from headwater.settings import Settings, load
 from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
 from headwater.spark.lineage import session
@@ -69,11 +71,25 @@ def test_the_listener_is_configured_as_documented_and_the_user_wins(tmp_path: Pa
         "spark.openlineage.transport.url": "http://own:1",
         "spark.openlineage.namespace": "mine",
         "spark.openlineage.transport.auth.apiKey": "secret",
+        "spark.openlineage.parentJobNamespace": "airflow",
+        "spark.openlineage.parentJobName": "dag.task",
+        "spark.openlineage.parentRunId": "0190c0de-0000-7000-8000-000000000001",
     }
     changed = lineage_configuration("MyJob", settings, own).settings
     assert (changed.catalog_url, changed.lineage.namespace) == ("http://own:1", "mine")
     assert changed.catalog.api_key is not None
     assert changed.catalog.api_key.get_secret_value() == "secret"
+    event: list[Event] = []
+    LineageRun.from_settings(changed, event.append, "MyJob", "a run").start()
+    parent = event[0]["run"]["facets"]["parent"]
+    assert parent["job"] == {"namespace": "airflow", "name": "dag.task"}
+    assert parent["run"]["runId"].startswith("0190c0de")
+    # Another transport says nothing of where Headwater's own events go.
+    kafka = {"spark.openlineage.transport.type": "kafka"}
+    found = lineage_configuration("MyJob", settings, kafka)
+    assert (found.through_spool, found.settings.catalog_url) == (False, "http://marquez:5000")
+    alone = lineage_configuration("MyJob", settings, {}).settings
+    assert alone.lineage.parent_job is None, "the listener's own word for no parent"
 
 
 def test_lineage_is_switched_off_by_name(tmp_path: Path) -> None:

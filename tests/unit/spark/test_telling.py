@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -9,18 +10,21 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from tests.checkpoints import write_checkpoint
 from tests.lineage_events import batch, names, spooled, states, wait_until
 
 from headwater.openlineage import LineageRun, facets, lineage_facet
+from headwater.openlineage.losses import read_lost
 from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.settings import Settings
 from headwater.spark import StopSignal
 from headwater.spark.lineage import description, measures, streaming
-from headwater.spark.lineage.description import describe_plan
+from headwater.spark.lineage.description import Description, describe_plan
 from headwater.spark.lineage.measures import Measures
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.sources import topic_dataset
 from headwater.spark.lineage.streaming import tell_of_query, topic_outputs
-from headwater.spark.lineage.teller import StreamQuery, StreamTeller
+from headwater.spark.lineage.teller import StreamTeller
 
 
 def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQuery:
@@ -65,6 +69,30 @@ def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
     found = [progress[name] for name in ("rowsIn", "rowsOut", "rowsWithLineage", "deadLettered")]
     assert found == [8, 7, 6, 1]
     assert progress["lag"] == 5
+
+
+def test_the_first_batch_begins_where_the_checkpoint_says(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def first_batch() -> dict[str, Any]:
+        progress = batch(0, {"visits": (4, 9)})
+        # As Spark tells it, where records below were removed or were not asked for.
+        progress["sources"][0]["startOffset"] = None
+        return progress
+
+    def read_of(events: list[dict[str, Any]]) -> list[tuple[int, int]]:
+        # A topic that is new may be told of before the end is.
+        told = [each["run"]["facets"].get("headwater_offsets") for each in events]
+        return [(one["first"], one["last"]) for each in told if each for one in each["inputs"]]
+
+    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    assert read_of(events) == [], "nobody knows where it began"
+    assert events[-1]["run"]["facets"]["headwater_progress"]["rowsIn"] == 5
+
+    write_checkpoint(tmp_path / "checkpoint", "visits", started={0: 4}, committed={0: 4})
+    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    assert read_of(events) == [(4, 8)]
+    assert events[-1]["inputs"][0]["inputFacets"]["inputStatistics"]["rowCount"] == 5
 
 
 def test_what_was_told_already_is_not_told_again(settings: Settings, tmp_path: Path) -> None:
@@ -174,6 +202,43 @@ def test_a_query_does_not_hear_of_troubles_with_its_lineage(
     assert seen == [1]
     if broken != "start":
         assert states(events)[-1] == "COMPLETE"
+
+
+def test_what_is_lost_on_its_way_is_told_by_what_arrives(
+    settings: Settings, tmp_path: Path
+) -> None:
+    narrow = settings.model_copy(
+        update={"lineage": settings.lineage.model_copy(update={"spool_mb": 0.02})}
+    )
+
+    def told_of(topic: str) -> bool:
+        try:
+            return topic in names(spooled(narrow, "job")[-1], "inputs")
+        except (IndexError, FileNotFoundError):
+            # What is looked at just gives way.
+            return False
+
+    def body(on_batch: Any) -> None:
+        for number in range(12):
+            # Each new topic is told of at once; nobody takes the events away.
+            on_batch(batch(number, {f"topic-{number}": (0, 3)}))
+            wait_until(functools.partial(told_of, f"topic-{number}"))
+
+    *_, end = tell(narrow, tmp_path, body)
+    lost = read_lost(narrow.spool_dir)
+    assert lost is not None
+    assert 0 < end["run"]["facets"]["headwater_progress"]["eventsLost"] <= lost.events
+
+
+def test_what_kept_columns_from_being_followed_is_told_without_secrets(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = "Py4JJavaError: password=hunter2\n" + "\tat org.apache.spark" * 1000
+    monkeypatch.setattr(streaming, "_describe", lambda *_: Description(trouble=trouble))
+    start, *_ = tell(settings, tmp_path, lambda on_batch: None)
+    told = start["run"]["facets"]["headwater_job"]["withoutColumns"]
+    assert told.startswith("Py4JJavaError: password=***")
+    assert len(told) <= 1000
 
 
 def test_a_facet_of_a_user_that_fails_does_not_hurt(settings: Settings, tmp_path: Path) -> None:

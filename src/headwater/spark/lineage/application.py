@@ -17,6 +17,7 @@ from headwater.openlineage.events import Dataset, name_of
 from headwater.spark.lineage.datasets import Renaming, add_files, few_files, table_dataset
 
 Told = Mapping[str, Any]
+_COUNTS = ("rowCount", "size", "fileCount")
 # How a program exits that SIGINT or SIGTERM has ended.
 _STOPPED = (130, 143)
 
@@ -37,6 +38,8 @@ class ApplicationLineage:
         # By execution: what was found out about its tables, and waits for the listener's words.
         self._found: dict[int, Told] = {}
         self._names: set[DatasetName] = set()
+        # Of each output the rows, bytes and files of all writes of this run.
+        self._written: dict[DatasetName, dict[str, int]] = {}
         self._renaming = Renaming()
         self.run.add_run_facet("nominalTime", make.nominal_time(began))
 
@@ -59,15 +62,17 @@ class ApplicationLineage:
             self._renaming.learn(told)
             if told["state"] == "START":
                 self._tell_of_begin({}, told)
+            elif told.get("alone"):
+                # The listener is not asked.
+                self._tell_of_write({}, self._found.pop(execution), _written(told))
             return
         found, event = self._found.get(execution, {}), told["event"]
-        if event["job"]["facets"].get("jobType", {}).get("jobType") == "APPLICATION":
-            return
         if event["eventType"] in ("START", "RUNNING"):
             self._tell_of_begin(event, found)
         elif event["eventType"] == "COMPLETE":
             self._found.pop(execution, None)
-            self._tell_of_write(event, found)
+            counted = _without_counts(event) if told.get("nested") else event
+            self._tell_of_write(counted, found, _written(told))
 
     def finish(self, error: BaseException | str | None = None) -> None:
         """Tell how it ended; of an application that wrote nothing and did not fail, nothing."""
@@ -109,22 +114,47 @@ class ApplicationLineage:
             self._started = True
             self.run.start(*known)
 
-    def _tell_of_write(self, event: Told, found: Told) -> None:
+    def _tell_of_write(
+        self, event: Told, found: Told, written: Mapping[str, int] | None = None
+    ) -> None:
         # The listener says of a write that failed that it is complete.
         if "failure" in found:
             return
         inputs, outputs = self._datasets(event, found)
-        if _moves_rows(inputs, outputs):
+        if _moves_rows(inputs, outputs) or (outputs and written):
             self.start()
             self._names |= {name_of(each) for each in (*inputs, *outputs)}
+            self._add_up(outputs, written)
             self.run.running(inputs, outputs)
+
+    def _add_up(self, outputs: list[Dataset], written: Mapping[str, int] | None) -> None:
+        """Let each output tell of all that the run has written to it.
+
+        Of some commands, such as Delta's, the listener gives no numbers: then those of the tasks
+        are taken, which say how much was written, but not to which of several outputs.
+        """
+        for output in outputs:
+            given = output.get("outputFacets", {}).get("outputStatistics")
+            if given is not None:
+                counted = {each: given[each] for each in _COUNTS if given.get(each) is not None}
+            elif written is not None and len(outputs) == 1:
+                counted = {"rowCount": written["rows"], "size": written["bytes"]}
+            else:
+                continue
+            before = self._written.get(name_of(output))
+            if before is not None:
+                # A sum of which a part is not known is not known.
+                counted = {each: before[each] + counted[each] for each in before.keys() & counted}
+            self._written[name_of(output)] = counted
+            told = make.output_statistics(*(counted.get(each) for each in _COUNTS))
+            output["outputFacets"] = {**output.get("outputFacets", {}), "outputStatistics": told}
 
     def _tell_of_others(self) -> None:
         """Writes of which the listener said nothing in the end."""
         found, self._found = self._found, {}
         for each in found.values():
             if each["state"] == "END":
-                self._tell_of_write({}, each)
+                self._tell_of_write({}, each, _written(each))
 
     def _datasets(self, event: Told, found: Told) -> tuple[list[Dataset], list[Dataset]]:
         """Inputs and outputs by the names that they have everywhere."""
@@ -132,7 +162,8 @@ class ApplicationLineage:
         inputs = self._joined(event.get("inputs", ()), found.get("inputs", ()))
         for table in found.get("outputs", ()):
             for source in table.get("columns", {}).get("sources", ()):
-                add_files(inputs, [file_location(path) for path in source.get("files", ())])
+                files = [file_location(path) for path in source.get("files", ())]
+                add_files(inputs, files, source.get("fields", ()))
         # A merge reads what it changes; that is no input of the job.
         for name in outputs:
             inputs.pop(name, None)
@@ -167,3 +198,14 @@ def _moves_rows(inputs: list[Dataset], outputs: list[Dataset]) -> bool:
         or any("columnLineage" in each["facets"] for each in outputs)
         or any("outputStatistics" in each.get("outputFacets", {}) for each in outputs)
     )
+
+
+def _written(told: Told) -> Mapping[str, int] | None:
+    """What the tasks have written; of a query inside of another one nothing, which has the same."""
+    return None if told.get("nested") else told.get("written")
+
+
+def _without_counts(event: Told) -> Told:
+    """Of a query inside of another one, which counts the same rows."""
+    outputs = [{**each, "outputFacets": {}} for each in event["outputs"]]
+    return {**event, "outputs": outputs}

@@ -6,7 +6,7 @@ is another name of it. The listener names it by its folder, or, in some catalogs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headwater.openlineage import DatasetName, file_location
@@ -25,38 +25,53 @@ def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
     """A table as `java/` tells of it."""
     dataset = _named(table)
     dataset["facets"]["schema"] = make.schema(table["fields"])
-    fields = _column_fields(table.get("columns") or {}, names)
+    if table.get("version"):
+        dataset["facets"]["version"] = make.version(table["version"])
+    columns = table.get("columns") or {}
+    sources = [names.of_source(source) for source in columns.get("sources", ())]
+    fields = {
+        output: {"inputFields": _input_fields(origins, sources)}
+        for output, origins in columns.get("fields", {}).items()
+    }
     if fields:
-        dataset["facets"]["columnLineage"] = make.column_lineage(fields)
+        decisive = _input_fields(columns.get("decisive", ()), sources)
+        dataset["facets"]["columnLineage"] = make.column_lineage(fields, decisive)
     return dataset
 
 
-def _column_fields(columns: Mapping[str, Any], names: Renaming) -> dict[str, Any]:
-    """By output field: the fields of inputs that it is made from."""
-    sources = [names.of_source(source) for source in columns.get("sources", ())]
-    return {
-        output: {
-            "inputFields": [
-                {
-                    **name._asdict(),
-                    "field": field,
-                    "transformations": [{"type": "DIRECT", "subtype": way}],
-                }
-                for at, field, way in origins
-                for name in sources[at]
-            ]
-        }
-        for output, origins in columns.get("fields", {}).items()
-    }
+def _input_fields(
+    origins: Iterable[Sequence[Any]], sources: Sequence[Sequence[DatasetName]]
+) -> list[dict[str, Any]]:
+    """Each field of an input once, with all the ways in which it is used."""
+    ways: dict[tuple[DatasetName, str], list[dict[str, Any]]] = {}
+    for at, field, kind, subtype, masking in origins:
+        for name in sources[at]:
+            way = {"type": kind, "subtype": subtype, "description": "", "masking": masking}
+            ways.setdefault((name, field), []).append(way)
+    return [
+        {**name._asdict(), "field": field, "transformations": found}
+        for (name, field), found in ways.items()
+    ]
 
 
-def add_files(inputs: dict[DatasetName, Dataset], files: list[DatasetName]) -> None:
-    """Add files that a query reads; of several the listener tells only their folder."""
+def add_files(
+    inputs: dict[DatasetName, Dataset],
+    files: list[DatasetName],
+    fields: Sequence[Mapping[str, str]] = (),
+) -> None:
+    """Add files that a query reads; of several the listener tells only their folder.
+
+    Args:
+        fields: the files' columns. What the listener says of them wins.
+    """
     folders = {_folder(name) for name in files} - set(files)
     told = {folder: inputs.pop(folder) for folder in folders if folder in inputs}
     for name in files:
         known = told.get(_folder(name), {})
-        inputs.setdefault(name, {**known, **name.dataset(known.get("facets"))})
+        facets = {"dataSource": make.data_source(name.namespace, name.namespace)}
+        if fields:
+            facets["schema"] = make.schema(fields)
+        inputs.setdefault(name, {**known, **name.dataset({**facets, **known.get("facets", {})})})
 
 
 def few_files(datasets: list[Dataset]) -> list[Dataset]:

@@ -16,6 +16,7 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,14 @@ from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark.lineage.description import Description, describe_plan
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.schemas import schemas_in
 from headwater.spark.lineage.sources import table_of, topic_dataset
 from headwater.spark.lineage.streaming import SPEAKING, emitter_of
-from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
+from headwater.spark.lineage.teller import Say, StreamTeller
 
 _FILE_SINK = re.compile(r"FileSink\[(.+)\]")
+_DELTA_SINK = "DeltaSink"
 # Triggers after which a query that ended has done what it was asked for.
 _FINITE = ("AvailableNowTrigger", "OneTimeTrigger")
 
@@ -42,25 +45,25 @@ def track_streaming(
     settings: Settings | None = None,
     *,
     outputs: Mapping[str, Sequence[Dataset]] | None = None,
-    say: Say = lambda line: None,
+    say: Say | None = None,
 ) -> StreamTracker | None:
     """Tell the catalog of all streaming queries that this session starts from now on.
 
     Queries of a `LineageJob` and of the shipped jobs tell of themselves and are left out. Nothing
     happens if lineage is switched off; None is returned then. A session has one tracker: a further
-    call gives it further outputs, and these settings for the queries to come.
+    call gives it further outputs and, for the queries to come, settings, if it is given some.
 
     Args:
         outputs: what queries write, by query name, where Spark does not know it.
     """
-    settings = settings or load()
-    if not settings.lineage.enabled:
-        return None
     tracker = _tracker_of(spark)
     if tracker is not None:
         tracker.retune(settings, outputs or {}, say)
-        return tracker
-    tracker = StreamTracker(spark, settings, outputs or {}, say)
+        return tracker if tracker.is_on else None
+    settings = settings or load()
+    if not settings.lineage.enabled:
+        return None
+    tracker = StreamTracker(spark, settings, outputs or {}, say or (lambda line: None))
     spark.streams.addListener(tracker)
     _trackers.append(tracker)
     atexit.register(tracker.stop)
@@ -102,11 +105,19 @@ class StreamTracker(StreamingQueryListener):
         self.application = str(spark.sparkContext.appName)
 
     def retune(
-        self, settings: Settings, outputs: Mapping[str, Sequence[Dataset]], say: Say
+        self,
+        settings: Settings | None,
+        outputs: Mapping[str, Sequence[Dataset]],
+        say: Say | None,
     ) -> None:
-        """For queries that start from now on."""
-        self._settings, self._say = settings, say
+        """For queries that start from now on; what is not given stays as it is."""
+        self._settings = settings or self._settings
+        self._say = say or self._say
         self._outputs = {**self._outputs, **outputs}
+
+    @property
+    def is_on(self) -> bool:
+        return self._settings.lineage.enabled
 
     def belongs_to(self, spark: SparkSession) -> bool:
         mine = self._session
@@ -142,13 +153,16 @@ class StreamTracker(StreamingQueryListener):
         """At the end of the program: what is over is told of as such, the rest as stopped."""
         with self._access:
             left = dict(self._tellers)
+        if left:
+            # Spark tells of a query's last batch some time after it.
+            with suppress(Exception):  # The JVM is gone.
+                bus: Any = self._session.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
+                bus.waitUntilEmpty(int(self._settings.lineage.close_seconds * 1000))
         for run_id, (_, query) in left.items():
             failure = None
-            try:
+            with suppress(Exception):
                 found = query.exception()
                 failure = str(found.get()) if found.isDefined() else None
-            except Exception:  # noqa: S110 - the JVM is gone
-                pass
             self._end(run_id, failure)
 
     def _start(self, event: Any) -> None:
@@ -174,6 +188,7 @@ class StreamTracker(StreamingQueryListener):
             _checkpoint(query),
             None,
             list(self._outputs.get(name, ())) or _sink_datasets(query, sink),
+            files_only=_writes_files(sink),
             job_facets=described(self.application),
         )
         self._begin(str(event.runId), told_as, emitter, found, java)
@@ -199,15 +214,27 @@ class StreamTracker(StreamingQueryListener):
         if found is None:
             return
         teller, query = found
-        teller.end(failure, stopped=failure is None and not _is_finite(query))
+        teller.end(failure, stopped=failure is None and not _is_done(query))
 
 
-def _is_finite(query: Any) -> bool:
+def _is_done(query: Any) -> bool:
+    """Whether it has done what it was asked for, and was not stopped in the middle of it."""
     try:
-        kind = str(query.streamingQuery().trigger().getClass().getName())
-        return any(name in kind for name in _FINITE)
+        execution = query.streamingQuery()
+        kind = str(execution.trigger().getClass().getName())
+        if query.isActive() or not any(name in kind for name in _FINITE):
+            return False
     except Exception:
         return False
+    try:
+        begun, done = (
+            log.getLatestBatchId() for log in (execution.offsetLog(), execution.commitLog())
+        )
+        # A batch that was begun and not committed was cut off.
+        return bool(begun == done)
+    except Exception:
+        # Spark has removed a checkpoint that it had made for the time being.
+        return True
 
 
 def _checkpoint(query: Any) -> Path | str:
@@ -217,14 +244,14 @@ def _checkpoint(query: Any) -> Path | str:
 
 def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
     """What a sink of Spark's own, of Delta or of Iceberg writes."""
-    kind = str(sink.getClass().getSimpleName())
+    kind = _kind(sink)
     try:
         if kind == "KafkaTable":
             options = _options(query)
             topic = options.get("topic")
             servers = options.get("kafka.bootstrap.servers", "")
             return [topic_dataset(servers, topic)] if topic else []
-        if kind == "DeltaSink":
+        if kind == _DELTA_SINK:
             return [delta_table(str(sink.path()))]
         file_sink = _FILE_SINK.match(str(sink))
         if file_sink:
@@ -232,6 +259,15 @@ def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
         return table_of(sink)
     except Exception:
         return []
+
+
+def _writes_files(sink: Any) -> bool:
+    """Sinks that tell Spark of no rows."""
+    return _kind(sink) == _DELTA_SINK or _FILE_SINK.match(str(sink)) is not None
+
+
+def _kind(sink: Any) -> str:
+    return str(sink.getClass().getSimpleName())
 
 
 def _options(query: Any) -> dict[str, str]:

@@ -79,12 +79,13 @@ class Measures:
             if self._meter is not None:
                 self._meter.tell(self._run, settled=settled)
 
-    def bytes_written(self) -> int | None:
-        """To files, since the run began; None where Spark tells of none."""
+    def written(self) -> tuple[int | None, int | None]:
+        """Rows and bytes to files, since the run began; None where Spark tells of none."""
         with self._safely():
             if self._meter is not None:
-                return self._meter.usage().bytes_written or None
-        return None
+                usage = self._meter.usage()
+                return usage.records_written or None, usage.bytes_written or None
+        return None, None
 
     def end(self, error: BaseException | str | None) -> None:
         """The same for the last event."""

@@ -7,7 +7,6 @@ the number of its children. Asking for its nodes one by one through py4j would t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,13 +40,6 @@ class Node:
     @property
     def name(self) -> str:
         return str(self.facts.get("name") or "")
-
-    def leaves(self) -> Iterator[Node]:
-        """Steps without children, from left to right, as Spark lists them."""
-        if not self.children:
-            yield self
-        for child in self.children:
-            yield from child.leaves()
 
 
 def parse_plan(text: str) -> Node:

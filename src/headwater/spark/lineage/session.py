@@ -24,20 +24,18 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 import pyspark
-from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from headwater.jvm.jars import Watcher, unwatched
 from headwater.openlineage import Emitter, LineageRun
 from headwater.openlineage import facets as make
-from headwater.settings import Settings, load, running_under_spark_submit
+from headwater.settings import Settings, load
 from headwater.spark.lineage.application import ApplicationLineage
 from headwater.spark.lineage.configuration import (
     LISTENER,
-    LISTENERS,
-    PLUGINS,
     LineageConfiguration,
     lineage_configuration,
+    submitted,
 )
 from headwater.spark.lineage.listener import track_streaming
 from headwater.spark.lineage.measures import Measures
@@ -114,11 +112,17 @@ class Application:
         if self._streaming and queries and not self.lineage.started:
             # Their runs have told it.
             error = None
-        self._measures.end(error)
-        self.lineage.finish(error)
-        with suppress(Exception):
-            self._counting.close()
-        self._emitter.close()
+        # Whatever goes wrong here, the job's own end goes on.
+        for step in (
+            lambda: self._measures.end(error),
+            lambda: self.lineage.finish(error),
+            self._counting.close,
+            self._emitter.close,
+        ):
+            try:
+                step()
+            except Exception as trouble:
+                _log.warning("the lineage of this run is not whole: %s", type(trouble).__name__)
 
 
 _current: Application | None = None
@@ -151,7 +155,7 @@ def create_spark_session_with_lineage(
         MissingPartError: under `spark-submit` the listener is not on the class path.
     """
     settings = settings or load()
-    given = {**_submitted(), **(additional_configs or {})}
+    given = {**submitted(), **(additional_configs or {})}
     finish_lineage()
     names = tuple(connectors)
     if not settings.tells_of(app_name):
@@ -187,17 +191,6 @@ def current_application(spark: SparkSession) -> Application | None:
     if _current is not None and _current.spark.sparkContext is spark.sparkContext:
         return _current
     return None
-
-
-def _submitted() -> dict[str, str]:
-    """What `spark-submit --conf` says of lineage; elsewhere there is nothing yet."""
-    if not running_under_spark_submit() or running_session() is not None:
-        return {}
-    return {
-        key: value
-        for key, value in SparkConf().getAll()
-        if key.startswith("spark.openlineage.") or key in (LISTENERS, PLUGINS)
-    }
 
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:

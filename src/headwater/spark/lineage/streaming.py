@@ -16,10 +16,12 @@ from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, StopSignal
+from headwater.spark.lineage.configuration import as_submitted
 from headwater.spark.lineage.description import Description, describe
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.schemas import schemas_in
 from headwater.spark.lineage.sources import topic_dataset
-from headwater.spark.lineage.teller import Say, StreamQuery, StreamTeller
+from headwater.spark.lineage.teller import Say, StreamTeller
 from headwater.spark.session import running_session
 
 # Names of queries that tell of themselves while they run: `listener` leaves them out.
@@ -64,6 +66,7 @@ def _teller_of(
     """None if lineage is off, or if something went wrong: the query does not hear of it."""
     emitter = None
     try:
+        settings = as_submitted(settings)
         emitter = emitter_of(settings, say)
         if emitter is None:
             return None

@@ -12,14 +12,11 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
 import pyspark
-from pyspark.sql import DataFrame
 
 from headwater.openlineage import facets
 from headwater.openlineage.described import described
@@ -31,47 +28,22 @@ from headwater.openlineage.events import (
     name_of,
 )
 from headwater.openlineage.open_runs import OpenRun, OpenRunNote
-from headwater.openlineage.progress import Roles, StreamProgress
+from headwater.openlineage.progress import StreamProgress
+from headwater.openlineage.redaction import Redactor
 from headwater.openlineage.run import LineageRun
-from headwater.quality import Quality
 from headwater.settings import Settings
 from headwater.spark.lifecycle import OnBatch, Unhurried
+from headwater.spark.lineage.beginnings import first_offsets
 from headwater.spark.lineage.description import Description, with_facets
 from headwater.spark.lineage.measures import Measures
+from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.schemas import OutputSchemas, SchemaOf
 from headwater.spark.lineage.topics import TopicNames
 
 Say = Callable[[str], None]
 
-# Topic, partition, first and last offset.
-Gap = tuple[str, int, int, int]
-
-
-@dataclass(frozen=True)
-class StreamQuery:
-    """What is told of a query besides its progress."""
-
-    job_name: str
-    job_version: str | None
-    checkpoint: Path | str | None
-    # Rows whose columns are followed to the inputs; None where the plan is known otherwise.
-    rows: DataFrame | None
-    # The first has the columns of the rows.
-    outputs: Sequence[Dataset]
-    roles: Roles = field(default_factory=Roles)
-    # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
-    finite: bool = False
-    # Records that were gone before they could be read; the job adds to them while it runs.
-    gaps: list[Gap] = field(default_factory=list)
-    # Columns that are written. Default: all.
-    columns: Sequence[str] | None = None
-    # Columns whose parts are not told of.
-    whole: Sequence[str] = ()
-    # What measures the rows.
-    quality: Sequence[Quality] = ()
-    # What was said of the application that the query belongs to; what was said of the job wins.
-    job_facets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
+# Of an error of Spark's, that it is one; its whole trace is of no use to a reader of lineage.
+_MOST_TROUBLE = 1_000
 
 P = ParamSpec("P")
 
@@ -111,6 +83,7 @@ class StreamTeller:
         self._query = query
         self._settings = settings
         self._emitter = emitter
+        self._redact = Redactor.from_settings(settings)
         self._found = found
         self._run = LineageRun.from_settings(
             settings, emitter.emit, query.job_name, run_id, tell=say
@@ -119,13 +92,17 @@ class StreamTeller:
             self._run.add_job_facet(name, facet)
         output = name_of(query.outputs[0]) if query.outputs else None
         self.measures = Measures(self._run, query.quality, output, settings, say)
-        self._progress = StreamProgress(query.roles)
+        bound = settings.lineage.analysis_seconds
+        started = functools.partial(first_offsets, query.checkpoint, bound)
+        self._progress = StreamProgress(query.roles, started)
         servers = settings.bootstrap_servers
         self._inputs = TopicNames(found.inputs, found.bootstrap_servers or servers)
         self._outputs_by_topic = TopicNames(query.outputs, servers)
         self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
         self._schemas = OutputSchemas(self._outputs(), schema_of, query.whole)
         self._access = threading.Lock()
+        # From putting ranges onto the next event until it is told: they are in one event only.
+        self._telling = threading.Lock()
         self._over = threading.Event()
         self._failed = False
         self._news = False
@@ -202,7 +179,8 @@ class StreamTeller:
     def _add_last(self, error: BaseException | str | None) -> None:
         """Put all that is known onto the last event, which is told however this goes."""
         self.measures.end(error)
-        self._add_progress()
+        with self._telling:
+            self._add_progress()
 
     @_harmless
     def _tell_on(self) -> None:
@@ -217,9 +195,10 @@ class StreamTeller:
             if self._over.is_set():
                 return
             if news or changed or time.monotonic() >= due:
-                self._add_progress()
                 self.measures.tell()
-                self._run.running()
+                with self._telling:
+                    self._add_progress()
+                    self._run.running()
                 due = time.monotonic() + interval
 
     def _add_schemas(self) -> bool:
@@ -241,6 +220,11 @@ class StreamTeller:
             self._topics |= rows_in.keys() | rows_out.keys()
         if not told:
             return
+        if lost := self._emitter.counts.dropped:
+            counts["eventsLost"] = lost
+        rows, size = self.measures.written()
+        if self._query.files_only and rows is not None:
+            counts.setdefault("rowsOut", rows)
         run, inputs, outputs = self._run, self._inputs, self._outputs_by_topic
         run.add_run_facet("headwater_progress", facets.own("ProgressRunFacet", "1-0-0", **counts))
         if read or written:
@@ -256,7 +240,6 @@ class StreamTeller:
         if self._query.outputs and "rowsOut" in counts:
             first = name_of(self._query.outputs[0])
             if not first.namespace.startswith("kafka:") or not rows_out:
-                size = self.measures.bytes_written()
                 statistics = facets.output_statistics(counts["rowsOut"], size)
                 run.add_output_facet(first, "outputStatistics", statistics)
 
@@ -274,12 +257,13 @@ class StreamTeller:
 
     def _job_facet(self) -> facets.Facet:
         """What a reader needs to know of the job and of this description of it."""
+        trouble = self._found.trouble
         return facets.own(
             "JobRunFacet",
             "1-0-0",
             jobVersion=self._query.job_version,
             opaqueSteps=list(self._found.opaque) or None,
-            withoutColumns=self._found.trouble,
+            withoutColumns=trouble and self._redact(trouble)[:_MOST_TROUBLE],
         )
 
     def _end_killed_run(self) -> None:

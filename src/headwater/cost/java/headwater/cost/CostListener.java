@@ -6,9 +6,13 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
 import org.apache.spark.SparkContext;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
@@ -37,10 +41,12 @@ public final class CostListener extends SparkListener {
 
   private final Map<Integer, Set<String>> ownersOfStage = bounded(MOST_STAGES);
   private final Map<String, Usage> usages = bounded(MOST_OWNERS);
+  private final SparkContext context;
   private final int cpusPerTask;
 
-  private CostListener(int cpusPerTask) {
-    this.cpusPerTask = cpusPerTask;
+  private CostListener(SparkContext context) {
+    this.context = context;
+    this.cpusPerTask = Integer.parseInt(context.getConf().get("spark.task.cpus", "1"));
   }
 
   /** The one of this context, which listens from its first use on. */
@@ -49,8 +55,7 @@ public final class CostListener extends SparkListener {
     return LISTENERS.computeIfAbsent(
         context,
         added -> {
-          CostListener listener =
-              new CostListener(Integer.parseInt(added.getConf().get("spark.task.cpus", "1")));
+          CostListener listener = new CostListener(added);
           added.addSparkListener(listener);
           return listener;
         });
@@ -59,6 +64,27 @@ public final class CostListener extends SparkListener {
   /** What was used so far, in the order of the fields of {@link Usage}; zeros for the unknown. */
   public synchronized long[] usage(String owner) {
     return usages.getOrDefault(owner, new Usage()).fields();
+  }
+
+  /**
+   * Waits, at most so long, until Spark has told of all tasks that have ended by now; says whether
+   * it has. It is not asked whether everybody is told: who waits here may be told something, too.
+   */
+  public boolean settle(long millis) throws InterruptedException {
+    if (context.isStopped()) {
+      // Nothing is told any more.
+      return false;
+    }
+    Mark mark = new Mark();
+    context.listenerBus().post(mark);
+    return mark.seen.await(millis, TimeUnit.MILLISECONDS);
+  }
+
+  @Override
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (event instanceof Mark mark) {
+      mark.seen.countDown();
+    }
   }
 
   @Override
@@ -95,6 +121,16 @@ public final class CostListener extends SparkListener {
         return size() > most;
       }
     };
+  }
+
+  /** Comes behind whatever was told before it. */
+  private static final class Mark implements SparkListenerEvent {
+    private final CountDownLatch seen = new CountDownLatch(1);
+
+    @Override
+    public boolean logEvent() {
+      return false;
+    }
   }
 
   /** Sums. */

@@ -4,20 +4,13 @@ import java.util.Optional;
 
 import io.openlineage.spark.agent.lifecycle.ExecutionContext;
 import org.apache.spark.scheduler.ActiveJob;
-import org.apache.spark.scheduler.SparkListenerApplicationEnd;
-import org.apache.spark.scheduler.SparkListenerApplicationStart;
-import org.apache.spark.scheduler.SparkListenerJobEnd;
-import org.apache.spark.scheduler.SparkListenerJobStart;
-import org.apache.spark.scheduler.SparkListenerStageCompleted;
-import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
-import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 
 /**
  * Lets the listener look at a query once, when it is done: what is known at its beginning is told
  * by {@link Executions}, and looking twice would cost twice.
  */
-final class EndOnly implements ExecutionContext {
+final class EndOnly extends Silent {
   private final ExecutionContext context;
 
   EndOnly(ExecutionContext context) {
@@ -64,25 +57,4 @@ final class EndOnly implements ExecutionContext {
   public int getRetainedStageCount() {
     return context.getRetainedStageCount();
   }
-
-  @Override
-  public void start(SparkListenerApplicationStart start) {}
-
-  @Override
-  public void start(SparkListenerJobStart start) {}
-
-  @Override
-  public void start(SparkListenerSQLExecutionStart start) {}
-
-  @Override
-  public void start(SparkListenerStageSubmitted start) {}
-
-  @Override
-  public void end(SparkListenerApplicationEnd end) {}
-
-  @Override
-  public void end(SparkListenerJobEnd end) {}
-
-  @Override
-  public void end(SparkListenerStageCompleted end) {}
 }

@@ -9,7 +9,10 @@ import java.util.regex.Pattern;
 import io.openlineage.client.OpenLineageClientUtils;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
@@ -31,6 +34,14 @@ final class Executions extends SparkListener {
               + "|CreateTable|CreateView.*");
 
   private final Set<Long> streaming = ConcurrentHashMap.newKeySet();
+  /** Those whose tables are all known here. */
+  private final Set<Long> known = ConcurrentHashMap.newKeySet();
+
+  /** Those that are part of another. */
+  private final Set<Long> nested = ConcurrentHashMap.newKeySet();
+
+  private final WrittenRows written = new WrittenRows();
+  private final Map<Integer, Long> executionOfJob = new ConcurrentHashMap<>();
   private volatile Long current;
   private Long ended;
 
@@ -39,14 +50,28 @@ final class Executions extends SparkListener {
     return current;
   }
 
+  /** Whether that one is part of another, which tells the same rows once more. */
+  boolean isNested() {
+    return current != null && nested.contains(current);
+  }
+
+  /** What that one has written to files; null if that is nothing. */
+  Map<String, Long> written() {
+    return written.of(current);
+  }
+
   boolean isToBeSpared(long execution) {
     return !Handover.isOpen()
         || streaming.contains(execution)
+        || known.contains(execution)
         || !mayWrite(SQLExecution.getQueryExecution(execution));
   }
 
   boolean isToBeSpared(SparkListenerSQLExecutionEnd end) {
-    return !Handover.isOpen() || streaming.contains(end.executionId()) || !mayWrite(end.qe());
+    return !Handover.isOpen()
+        || streaming.contains(end.executionId())
+        || known.contains(end.executionId())
+        || !mayWrite(end.qe());
   }
 
   /** Looking at a query takes the listener a while; most queries only ask. */
@@ -64,8 +89,31 @@ final class Executions extends SparkListener {
   public void onJobStart(SparkListenerJobStart start) {
     String execution = start.properties().getProperty("spark.sql.execution.id");
     current = execution == null ? null : Long.valueOf(execution);
+    if (current != null) {
+      executionOfJob.put(start.jobId(), current);
+    }
     if (current != null && start.properties().getProperty("sql.streaming.queryId") != null) {
       streaming.add(current);
+    }
+  }
+
+  @Override
+  public void onJobEnd(SparkListenerJobEnd end) {
+    // None of a job that is no query: its end must not be taken for that of a query beside it.
+    current = executionOfJob.remove(end.jobId());
+  }
+
+  @Override
+  public void onStageSubmitted(SparkListenerStageSubmitted submitted) {
+    if (Handover.isOpen()) {
+      written.addStage(submitted.stageInfo().stageId(), submitted.properties());
+    }
+  }
+
+  @Override
+  public void onTaskEnd(SparkListenerTaskEnd end) {
+    if (Handover.isOpen()) {
+      written.addTask(end);
     }
   }
 
@@ -73,13 +121,18 @@ final class Executions extends SparkListener {
   public void onOtherEvent(SparkListenerEvent event) {
     if (ended != null) {
       streaming.remove(ended);
+      known.remove(ended);
+      written.forget(ended);
+      nested.remove(ended);
       ended = null;
     }
     if (event instanceof SparkListenerSQLExecutionStart start) {
       current = start.executionId();
-      boolean inBatch =
-          start.rootExecutionId().isDefined()
-              && streaming.contains((Long) start.rootExecutionId().get());
+      Object root = start.rootExecutionId().isDefined() ? start.rootExecutionId().get() : current;
+      if (!current.equals(root)) {
+        nested.add(current);
+      }
+      boolean inBatch = streaming.contains(root);
       if (inBatch || MICRO_BATCH.matcher(start.description()).find()) {
         streaming.add(current);
       } else {
@@ -90,7 +143,7 @@ final class Executions extends SparkListener {
       if (!streaming.contains(current)) {
         tell("END", end.time(), end.qe(), end.executionFailure());
       }
-      // The listener asks after this one whether it belongs to a stream.
+      // The listener asks after this one whether it is to look at it.
       ended = current;
     }
   }
@@ -108,6 +161,12 @@ final class Executions extends SparkListener {
       if (tables.written().isEmpty()) {
         return;
       }
+      if (state.equals("START") && !isNested() && PlanTables.isAllOf(query.analyzed())) {
+        known.add(current);
+      }
+      told.put("alone", known.contains(current));
+      told.put("nested", isNested());
+      told.put("written", written());
       told.put("inputs", tables.read());
       told.put("outputs", tables.written());
       if (failure.isDefined()) {
@@ -116,7 +175,9 @@ final class Executions extends SparkListener {
       Handover.put(OpenLineageClientUtils.toJson(told));
     } catch (RuntimeException | LinkageError error) {
       // Lineage never fails a job. A query that can't be read has no tables to tell of; with a
-      // second OpenLineage jar on the class path classes may not fit together.
+      // second OpenLineage jar on the class path classes may not fit together. The listener, which
+      // is asked next, may know more.
+      known.remove(current);
     }
   }
 }

@@ -25,6 +25,8 @@ final class HandingEmitter extends EventEmitter {
     // Both listeners are called by one thread, one after the other, for the same execution.
     told.put("execution", executions.current());
     told.put("event", event);
+    told.put("nested", executions.isNested());
+    told.put("written", executions.written());
     try {
       Handover.put(OpenLineageClientUtils.toJson(told));
     } catch (RuntimeException | LinkageError error) {

@@ -11,18 +11,26 @@ import java.util.Set;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CaseWhen;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.WindowExpression;
-import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
 import org.apache.spark.sql.catalyst.plans.logical.Expand;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -30,21 +38,31 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Of each column that a query gives, the columns of files and tables that it is made from.
+ * Of each column that a query gives, the columns of files and tables that it is made from, and
+ * those that decide which rows there are.
  *
  * A plan names each column by an id. Here is where each id comes from; what a merge takes over
- * from the table that it changes is left out.
+ * from the table that it changes is left out. The words are those of `columns.py`, which follows
+ * the columns of streaming queries, and also what is inside of JSON.
  */
 final class PlanColumns {
   /** Deeper plans are not followed: a circle must end, and nobody reads further. */
   private static final int DEEPEST = 500;
 
-  /** A column of a source, and how it becomes one of the output. */
-  private record Origin(int source, String field, String way) {}
+  /** A column of a source, and how it is used. */
+  private record Origin(int source, String field, Way way) {
+    List<Object> told() {
+      return List.of(source, field, way.type(), way.subtype(), way.masking());
+    }
+  }
+
+  /** What decides about rows: followed when all of the plan is known. */
+  private record Decision(String subtype, Expression expression) {}
 
   private final String self;
   private final List<Map<String, Object>> sources = new ArrayList<>();
   private final Map<Long, Origin> read = new HashMap<>();
+  private final List<Decision> decisions = new ArrayList<>();
   private final Map<Long, List<Expression>> made = new HashMap<>();
   private final Map<Long, LogicalPlan> common = new HashMap<>();
 
@@ -52,23 +70,30 @@ final class PlanColumns {
     this.self = self;
   }
 
-  /** `sources`, and `fields`: by name, each a list of source, field and way. */
+  /** `sources`; `fields`, by name, each a list of origins; and `decisive`, origins as well. */
   static Map<String, Object> of(LogicalPlan query, String self) {
     PlanColumns columns = new PlanColumns(self);
     columns.collect(query);
     Map<String, Object> fields = new LinkedHashMap<>();
     for (Attribute output : asJava(query.output())) {
       Set<Origin> found = new LinkedHashSet<>();
-      columns.follow(output, "IDENTITY", found, new HashSet<>(), 0);
-      List<Object> told = new ArrayList<>();
-      for (Origin each : found) {
-        told.add(List.of(each.source(), each.field(), each.way()));
-      }
-      if (!told.isEmpty()) {
-        fields.put(output.name(), told);
+      columns.follow(output, Way.IDENTITY, found, new HashSet<>(), 0);
+      if (!found.isEmpty()) {
+        fields.put(output.name(), told(found));
       }
     }
-    return Map.of("sources", columns.sources, "fields", fields);
+    Set<Origin> decisive = new LinkedHashSet<>();
+    for (Decision each : columns.decisions) {
+      Way way = Way.indirect(each.subtype());
+      columns.follow(each.expression(), way, decisive, new HashSet<>(), 0);
+    }
+    return Map.of("sources", columns.sources, "fields", fields, "decisive", told(decisive));
+  }
+
+  private static List<Object> told(Set<Origin> origins) {
+    List<Object> told = new ArrayList<>();
+    origins.forEach(each -> told.add(each.told()));
+    return told;
   }
 
   private void collect(LogicalPlan plan) {
@@ -76,7 +101,7 @@ final class PlanColumns {
         && relation.relation() instanceof HadoopFsRelation files) {
       List<String> paths = new ArrayList<>();
       asJava(files.location().rootPaths()).forEach(path -> paths.add(path.toString()));
-      addSource(Map.of("files", paths), plan);
+      addSource(Map.of("files", paths, "fields", PlanTables.fields(files.schema())), plan);
     } else if (plan instanceof DataSourceV2Relation relation) {
       String name = PlanTables.nameOf(relation);
       if (name != null && !name.equals(self)) {
@@ -89,6 +114,7 @@ final class PlanColumns {
     for (Expression expression : asJava(plan.expressions())) {
       collectAliases(expression);
     }
+    collectDecisions(plan);
     if (plan instanceof Union union) {
       for (LogicalPlan child : asJava(union.children())) {
         join(plan.output(), child.output());
@@ -112,9 +138,40 @@ final class PlanColumns {
     }
   }
 
+  private void collectDecisions(LogicalPlan plan) {
+    if (plan instanceof Filter filter) {
+      decide("FILTER", List.of(filter.condition()));
+    } else if (plan instanceof Join join && join.condition().isDefined()) {
+      decide("JOIN", List.of(join.condition().get()));
+    } else if (plan instanceof Aggregate aggregate) {
+      decide("GROUP_BY", asJava(aggregate.groupingExpressions()));
+    } else if (plan instanceof Deduplicate deduplicate) {
+      decide("GROUP_BY", asJava(deduplicate.keys()));
+    } else if (plan instanceof Sort sort) {
+      decide("SORT", asJava(sort.order()));
+    } else if (plan instanceof Window window) {
+      decide("WINDOW", asJava(window.partitionSpec()));
+      decide("WINDOW", asJava(window.orderSpec()));
+    } else if (plan instanceof MergeRows merge) {
+      decide("CONDITIONAL", conditions(merge.matchedInstructions()));
+      decide("CONDITIONAL", conditions(merge.notMatchedInstructions()));
+      decide("CONDITIONAL", conditions(merge.notMatchedBySourceInstructions()));
+    }
+  }
+
+  private static List<Expression> conditions(Seq<? extends MergeRows.Instruction> cases) {
+    List<Expression> found = new ArrayList<>();
+    CollectionConverters.asJava(cases).forEach(each -> found.add(each.condition()));
+    return found;
+  }
+
+  private void decide(String subtype, List<? extends Expression> expressions) {
+    expressions.forEach(each -> decisions.add(new Decision(subtype, each)));
+  }
+
   private void addSource(Map<String, Object> source, LogicalPlan leaf) {
     for (Attribute attribute : asJava(leaf.output())) {
-      read.put(attribute.exprId().id(), new Origin(sources.size(), attribute.name(), "IDENTITY"));
+      read.put(attribute.exprId().id(), new Origin(sources.size(), attribute.name(), Way.IDENTITY));
     }
     sources.add(source);
   }
@@ -122,6 +179,10 @@ final class PlanColumns {
   private void collectAliases(Expression expression) {
     if (expression instanceof Alias alias) {
       made.computeIfAbsent(alias.exprId().id(), id -> new ArrayList<>()).add(alias.child());
+    }
+    if (expression instanceof SubqueryExpression question) {
+      collect(question.plan());
+      decide("FILTER", asJava(question.plan().output()));
     }
     asJava(expression.children()).forEach(this::collectAliases);
   }
@@ -142,7 +203,7 @@ final class PlanColumns {
   }
 
   private void follow(
-      Expression expression, String way, Set<Origin> found, Set<Object> seen, int depth) {
+      Expression expression, Way way, Set<Origin> found, Set<Object> seen, int depth) {
     if (depth > DEEPEST) {
       return;
     }
@@ -162,13 +223,26 @@ final class PlanColumns {
     } else if (expression instanceof GetStructField field) {
       Expression part = partOf(field.child(), field.ordinal(), 0);
       follow(part == null ? field.child() : part, way, found, seen, depth + 1);
+    } else if (expression instanceof If || expression instanceof CaseWhen) {
+      followCases(asJava(expression.children()), way, found, seen, depth);
+    } else if (expression instanceof WindowExpression window) {
+      // Its partitions and their order are told of the step.
+      follow(window.windowFunction(), way.through("TRANSFORMATION", false), found, seen, depth + 1);
     } else {
-      boolean gathers =
-          expression instanceof AggregateExpression || expression instanceof WindowExpression;
-      String how = gathers || way.equals("AGGREGATION") ? "AGGREGATION" : "TRANSFORMATION";
+      Way inside = way.inside(expression);
       for (Expression child : asJava(expression.children())) {
-        follow(child, how, found, seen, depth + 1);
+        follow(child, inside, found, seen, depth + 1);
       }
+    }
+  }
+
+  /** Conditions and values in turn; of an odd number the last is the value of all other cases. */
+  private void followCases(
+      List<Expression> cases, Way way, Set<Origin> found, Set<Object> seen, int depth) {
+    for (int at = 0; at < cases.size(); at++) {
+      boolean decides = at % 2 == 0 && (at + 1 < cases.size());
+      Way how = decides && way.isDirect() ? Way.indirect("CONDITIONAL") : way;
+      follow(cases.get(at), how, found, seen, depth + 1);
     }
   }
 

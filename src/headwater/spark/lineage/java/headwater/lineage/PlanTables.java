@@ -6,17 +6,28 @@ import java.util.List;
 import java.util.Map;
 
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceData;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTableAsSelectPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -54,6 +65,48 @@ final class PlanTables {
     return relation.catalog().isDefined() && relation.identifier().isDefined()
         ? name(relation.catalog().get(), relation.identifier().get())
         : null;
+  }
+
+  /**
+   * Whether rows are added to an Iceberg table, or changed in it, from files and such tables alone:
+   * all of that is known here, and the listener, which takes a while to look, need not.
+   */
+  static boolean isAllOf(LogicalPlan plan) {
+    boolean plain = plan instanceof AppendData append && hasOnlyNames(append.query());
+    // What the listener says of a merge's columns is not used.
+    return (plain || plan instanceof ReplaceData)
+        && plan instanceof V2WriteCommand write
+        && write.table() instanceof DataSourceV2Relation to
+        && isIceberg(to)
+        && CollectionConverters.asJava(write.query().subqueriesAll()).isEmpty()
+        && hasKnownSources(write.query());
+  }
+
+  /** Steps that decide over no rows: of others the listener says which columns they look at. */
+  private static boolean hasOnlyNames(LogicalPlan plan) {
+    boolean names =
+        plan instanceof Project || plan instanceof SubqueryAlias || plan instanceof View;
+    List<LogicalPlan> children = CollectionConverters.asJava(plan.children());
+    return children.isEmpty() || (names && children.stream().allMatch(PlanTables::hasOnlyNames));
+  }
+
+  private static boolean hasKnownSources(LogicalPlan plan) {
+    List<LogicalPlan> children = CollectionConverters.asJava(plan.children());
+    if (!children.isEmpty()) {
+      return children.stream().allMatch(PlanTables::hasKnownSources);
+    }
+    if (plan instanceof LogicalRelation relation) {
+      // A table of a catalog has further names, which the listener knows.
+      return relation.relation() instanceof HadoopFsRelation && relation.catalogTable().isEmpty();
+    }
+    return plan instanceof DataSourceV2Relation relation
+        ? isIceberg(relation)
+        : plan instanceof LocalRelation || plan instanceof Range;
+  }
+
+  private static boolean isIceberg(DataSourceV2Relation relation) {
+    return nameOf(relation) != null
+        && "iceberg".equals(unwrapped(relation.table()).properties().get("provider"));
   }
 
   private void visit(LogicalPlan plan) {
@@ -121,12 +174,18 @@ final class PlanTables {
     told.put("catalog", catalog.name());
     told.put("provider", table.properties().get("provider"));
     told.put("location", table.properties().get("location"));
-    List<Map<String, String>> fields = new ArrayList<>();
-    for (Column column : table.columns()) {
-      fields.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
-    }
-    told.put("fields", fields);
+    String snapshot = table.properties().get("current-snapshot-id");
+    told.put("version", "none".equals(snapshot) ? null : snapshot);
+    told.put("fields", fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
     to.putIfAbsent(name(catalog, identifier), told);
+    return told;
+  }
+
+  static List<Map<String, String>> fields(StructType columns) {
+    List<Map<String, String>> told = new ArrayList<>();
+    for (StructField column : columns.fields()) {
+      told.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
+    }
     return told;
   }
 

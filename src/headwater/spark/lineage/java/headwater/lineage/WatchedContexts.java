@@ -7,11 +7,13 @@ import io.openlineage.spark.agent.EventEmitter;
 import io.openlineage.spark.agent.lifecycle.ContextFactory;
 import io.openlineage.spark.agent.lifecycle.ExecutionContext;
 import io.openlineage.spark.api.SparkOpenLineageConfig;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 
 /**
  * Spares the listener what nobody asks for: all, while no run is open, queries that write nothing,
- * and the micro-batches of streaming queries, which are told of otherwise.
+ * writes of which the plan says everything, the application's start and end, and the micro-batches
+ * of streaming queries, which are told of otherwise.
  */
 final class WatchedContexts extends ContextFactory {
   private final Executions executions;
@@ -23,6 +25,11 @@ final class WatchedContexts extends ContextFactory {
       Executions executions) {
     super(emitter, registry, config);
     this.executions = executions;
+  }
+
+  @Override
+  public ExecutionContext createSparkApplicationExecutionContext(SparkContext context) {
+    return new Silent();
   }
 
   @Override

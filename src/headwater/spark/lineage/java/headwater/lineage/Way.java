@@ -1,0 +1,64 @@
+package headwater.lineage;
+
+import java.util.Set;
+
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
+
+/**
+ * How a column becomes one of the output, or decides about it, in OpenLineage's words; masked, its
+ * values can't be read back.
+ */
+record Way(String type, String subtype, boolean masking) {
+  static final Way IDENTITY = new Way("DIRECT", "IDENTITY", false);
+
+  private static final Set<String> HASHES =
+      Set.of("Sha1", "Sha2", "Md5", "XxHash64", "Murmur3Hash", "HiveHash", "Crc32", "Mask");
+
+  /** Around a value, without changing it. */
+  private static final Set<String> TRANSPARENT =
+      Set.of("KnownNotNull", "KnownNotContainsNull", "AssertNotNull", "UpCast", "Coalesce");
+
+  static Way indirect(String subtype) {
+    return new Way("INDIRECT", subtype, false);
+  }
+
+  boolean isDirect() {
+    return type.equals("DIRECT");
+  }
+
+  /** What this is for the columns that an expression is made of. */
+  Way inside(Expression expression) {
+    String name = expression.getClass().getSimpleName();
+    if (TRANSPARENT.contains(name) || isTextAsText(expression)) {
+      return this;
+    }
+    if (expression instanceof AggregateExpression aggregate) {
+      return through("AGGREGATION", aggregate.aggregateFunction() instanceof Count);
+    }
+    return through("TRANSFORMATION", HASHES.contains(name));
+  }
+
+  /** The same where a step lies between; what was gathered stays that. */
+  Way through(String step, boolean masks) {
+    if (!isDirect()) {
+      return this;
+    }
+    return new Way(type, subtype.equals("AGGREGATION") ? subtype : step, masking || masks);
+  }
+
+  private static boolean isTextAsText(Expression expression) {
+    return expression instanceof Cast cast
+        && isText(cast.dataType())
+        && isText(cast.child().dataType());
+  }
+
+  private static boolean isText(DataType type) {
+    return type instanceof StringType || type instanceof BinaryType;
+  }
+}

@@ -1,0 +1,79 @@
+package headwater.lineage;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+
+import org.apache.spark.executor.OutputMetrics;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+
+/**
+ * Rows and bytes that the tasks of each execution have written to files.
+ *
+ * The listener knows them for some commands and not for others, such as all of Delta's. What runs
+ * inside a command counts for both.
+ */
+final class WrittenRows {
+  private static final String EXECUTION = "spark.sql.execution.id";
+  private static final String ROOT = "spark.sql.execution.root.id";
+
+  /** Streaming queries are counted elsewhere. */
+  private static final String STREAM = "sql.streaming.queryId";
+
+  /** Tasks may end after their stage does, when a copy of them was faster. */
+  private static final int MOST_STAGES = 10_000;
+
+  private static final int MOST_EXECUTIONS = 1_000;
+
+  private final Map<Integer, Set<Long>> executionsOfStage = bounded(MOST_STAGES);
+  private final Map<Long, long[]> written = bounded(MOST_EXECUTIONS);
+
+  void addStage(int stage, Properties properties) {
+    if (properties == null
+        || properties.getProperty(EXECUTION) == null
+        || properties.getProperty(STREAM) != null) {
+      return;
+    }
+    Long execution = Long.valueOf(properties.getProperty(EXECUTION));
+    String root = properties.getProperty(ROOT);
+    Long around = root == null ? execution : Long.valueOf(root);
+    executionsOfStage.put(
+        stage, execution.equals(around) ? Set.of(execution) : Set.of(execution, around));
+  }
+
+  void addTask(SparkListenerTaskEnd end) {
+    // Of an executor that is gone nothing is told.
+    if (!end.taskInfo().successful() || end.taskMetrics() == null) {
+      return;
+    }
+    OutputMetrics output = end.taskMetrics().outputMetrics();
+    if (output.recordsWritten() == 0) {
+      return;
+    }
+    for (Long execution : executionsOfStage.getOrDefault(end.stageId(), Set.of())) {
+      long[] sums = written.computeIfAbsent(execution, unknown -> new long[2]);
+      sums[0] += output.recordsWritten();
+      sums[1] += output.bytesWritten();
+    }
+  }
+
+  /** What an execution has written by now; null if that is nothing. */
+  Map<String, Long> of(Long execution) {
+    long[] sums = execution == null ? null : written.get(execution);
+    return sums == null ? null : Map.of("rows", sums[0], "bytes", sums[1]);
+  }
+
+  void forget(Long execution) {
+    written.remove(execution);
+  }
+
+  private static <K, V> Map<K, V> bounded(int most) {
+    return new LinkedHashMap<>() {
+      @Override
+      protected boolean removeEldestEntry(Map.Entry<K, V> eldest) {
+        return size() > most;
+      }
+    };
+  }
+}
