@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import runpy
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -291,7 +293,12 @@ def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
 
         def listed(fields: list[dict[str, Any]]) -> list[Any]:
             return sorted(
-                (one["field"], way["type"], way["subtype"], way["masking"])
+                (
+                    one["field"],
+                    way["type"],
+                    way["subtype"],
+                    way["description"].partition(" ")[0] or way["masking"],
+                )
                 for one in fields
                 for way in one["transformations"]
             )
@@ -312,6 +319,27 @@ def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
         },
         [],
     )
+    # What a step does that Spark can't look into, any of its columns may be in.
+    seen = rows.withColumnRenamed("id", "many").mapInPandas(
+        lambda parts: parts, "part LONG, many LONG"
+    )
+    seen.createOrReplaceTempView("seen")
+    largest = "(SELECT part, (SELECT max(id) FROM numbers) AS many FROM numbers)"
+    anything = [("id", "DIRECT", "TRANSFORMATION", "MapInPandas")]
+    delete = "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    for job, source, more, many in (
+        # Spark makes an append of it, of which the listener tells.
+        ("Opaque append", "seen", "", anything),
+        ("Opaque merge", "seen", delete, anything),
+        ("Largest", largest, delete, [("id", "DIRECT", "AGGREGATION", False)]),
+    ):
+        insert = (
+            f"MERGE INTO demo.words.m t USING {source} s "
+            f"ON t.part = s.part WHEN NOT MATCHED THEN INSERT * {more}"
+        )
+        fields, decisive = ways(job, functools.partial(spark.sql, insert))
+        assert [each for each in fields["many"] if each[0] == "id"] == many
+        assert not more or {each[2] for each in decisive} == {"JOIN"}
     merge = (
         "MERGE INTO demo.words.m t "
         "USING (SELECT part, count(id) AS many FROM numbers "
@@ -348,6 +376,7 @@ def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
     rows.createOrReplaceTempView("numbers")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.asked")
     rows.limit(0).writeTo("demo.asked.target").createOrReplace()
+    rows.where("part = 2").write.format("delta").save(str(tmp_path / "delta"))
     create_spark_session_with_lineage("WhoTells", settings=settings)
     application = current_application(spark)
     assert application is not None
@@ -371,11 +400,14 @@ def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
         "INSERT INTO demo.asked.target SELECT * FROM numbers "
         "WHERE id IN (SELECT max(id) FROM demo.asked.target)"
     )
+    # A Delta table that is read by its folder is more than files.
+    delta = spark.read.format("delta").load(str(tmp_path / "delta"))
+    delta.writeTo("demo.asked.target").append()
     spark.table("demo.asked.target").writeTo("demo.asked.copy").createOrReplace()
     finish_lineage()
 
     ends = [each for each in heard if each.get("state") == "END" and not each["nested"]]
-    assert [each["alone"] for each in ends] == [True, True, False, False, False]
+    assert [each["alone"] for each in ends] == [True, True, False, False, False, False]
     by_listener = {
         each["execution"]
         for each in heard
@@ -396,9 +428,38 @@ def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
     counts = {
         name: each["outputFacets"]["outputStatistics"]["rowCount"] for name, each in outputs.items()
     }
-    # 10 rows, the same with 5 new ones, 3 of the part, none; and what is there then.
+    # 10 rows, the same with 5 new ones, 3 of each part, none; and what is there then.
     there = spark.table("demo.asked.target").count()
     assert counts == {"demo.asked.target": there + 10, "demo.asked.copy": there}
+
+
+def test_the_snapshot_is_told_that_was_read_and_the_one_that_was_written(
+    spark: SparkSession, settings: Settings, catalog: Catalog
+) -> None:
+    def newest(table: str) -> str:
+        history = spark.sql(f"SELECT snapshot_id FROM {table}.history ORDER BY made_current_at")  # noqa: S608
+        return str(history.collect()[-1][0])
+
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.past")
+    spark.range(3).writeTo("demo.past.source").createOrReplace()
+    first = newest("demo.past.source")
+    spark.range(3).writeTo("demo.past.source").append()
+    spark.range(0).writeTo("demo.past.copy").createOrReplace()
+    create_spark_session_with_lineage("ReadThePast", settings=settings)
+    # A mistake that the program catches is none of lineage's.
+    with pytest.raises(AnalysisException):
+        spark.table("demo.past.nowhere")
+    before = f"SELECT * FROM demo.past.source VERSION AS OF {first}"  # noqa: S608
+    spark.sql(f"INSERT INTO demo.past.copy {before}")
+    finish_lineage()
+    assert spark.table("demo.past.copy").count() == 3
+    last = told(catalog, "ReadThePast")[-1]
+    assert last["eventType"] == "COMPLETE"
+    versions = {
+        each["name"]: each["facets"]["version"]["datasetVersion"]
+        for each in (*last["inputs"], *last["outputs"])
+    }
+    assert versions == {"demo.past.source": first, "demo.past.copy": newest("demo.past.copy")}
 
 
 def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_once(

@@ -1,4 +1,5 @@
-"""A socket that has until a moment for all that is done with it together, connecting included.
+"""A socket that has until a moment for all that is done with it together, connecting included;
+only looking up a name takes as long as the system lets it.
 
 A socket's own limit is for each call: a server that sends a byte now and then would hold a request
 for ever. Here each call gets what is left of the time. No thread watches over it, because none can

@@ -109,16 +109,12 @@ def _start(
         class_archive.use_options(java, settings),
         settings.spark.java_options,
     )
-    # local-cluster[…] has executors of its own, as a real cluster has.
-    local = settings.spark.master.partition("[")[0] == "local"
     given = {
-        "spark.master": settings.spark.master,
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Executors on other machines get the jars from the driver.
-        **({**_local(), **LOCAL_CONFIGURATION} if local else {"spark.jars": ",".join(jars)}),
+        **_placement(configuration.get("spark.master", settings.spark.master), jars),
         **configuration,
     }
     environment = {
@@ -134,9 +130,19 @@ def _start(
         return _builder(app_name, given).getOrCreate()
 
 
-def _local() -> dict[str, str]:
-    # Loopback: a laptop that changes networks would otherwise lose its own driver.
-    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+def _placement(master: str, jars: list[str]) -> dict[str, str]:
+    """What is set for where it runs."""
+    # local-cluster[…] has executors of its own, as a real cluster has.
+    if master.partition("[")[0] != "local":
+        # They get the jars from the driver.
+        return {"spark.master": master, "spark.jars": ",".join(jars)}
+    return {
+        "spark.master": master,
+        # Loopback: a laptop that changes networks would otherwise lose its own driver.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **LOCAL_CONFIGURATION,
+    }
 
 
 def _builder(app_name: str, configuration: Mapping[str, str]) -> SparkSession.Builder:

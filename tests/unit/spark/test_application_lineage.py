@@ -13,7 +13,7 @@ from headwater.spark.lineage.datasets import MOST_FILES
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CSV = {"namespace": "file", "name": "/in/a.csv", "facets": {"schema": {"fields": []}}}
 # Of a plan: the first source, its column, and how it becomes the output's.
-AS_IT_IS = [[0, "id", "DIRECT", "IDENTITY", False]]
+AS_IT_IS = [[0, "id", "DIRECT", "IDENTITY", False, ""]]
 
 
 class Told:
@@ -98,7 +98,7 @@ def test_a_table_has_one_name_and_columns_of_a_merge_are_those_of_its_source() -
     told = Told()
     columns = {
         "sources": [{"files": ["file:///in/a.csv", "file:///in/b.csv"]}],
-        "fields": {"id": [[0, "key", "DIRECT", "TRANSFORMATION", False]]},
+        "fields": {"id": [[0, "key", "DIRECT", "TRANSFORMATION", False, ""]]},
     }
     merged = table("demo.a", merged=True, columns=columns)
     told.found("START", 1, inputs=[], outputs=[merged])
@@ -148,6 +148,30 @@ def test_many_files_are_told_as_their_folder() -> None:
     assert field["name"] == "/in"
 
 
+def test_an_event_does_not_grow_with_the_folders_that_files_lie_in() -> None:
+    told = Told()
+    paths = [f"file:///in/{day}/{part}.csv" for day in range(300) for part in range(33)]
+    other = [f"file:///other/{number}.csv" for number in range(MOST_FILES)]
+    columns = {
+        "sources": [{"files": paths}, {"files": other}],
+        "fields": {"id": [*AS_IT_IS, [1, "id", "DIRECT", "IDENTITY", False, ""]]},
+    }
+    # The listener tells the folders.
+    days = [folder(f"/in/{day}", schema={"fields": []}) for day in range(300)]
+    lake = [table(f"demo.t{number}") for number in range(MOST_FILES)]
+    found = {"inputs": lake, "outputs": [table("demo.a", columns=columns)]}
+    told.found("END", 1, **found)
+    told.event("COMPLETE", 1, [*days, folder("/other")], [folder("/wh/demo.a")])
+    told.lineage.finish()
+    last = told.events[-1]
+    files = {name for kind, name in names(last, "inputs") if kind == "file"}
+    assert files == {"/in", *(f"/other/{number}.csv" for number in range(MOST_FILES))}
+    # Tables are no files, however many they are.
+    assert len(last["inputs"]) == len(files) + len(lake)
+    fields = last["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
+    assert {each["name"] for each in fields} == files
+
+
 def test_an_application_that_was_stopped_is_an_aborted_run() -> None:
     told = Told()
     told.event("COMPLETE", 1, [CSV], [folder()])
@@ -178,7 +202,11 @@ def test_rows_of_all_writes_to_an_output_are_added_up_whoever_has_counted_them()
     told.event("COMPLETE", 3, [CSV], [folder("/b")], written={"rows": 7, "bytes": 70})
     told.event("COMPLETE", 4, [CSV], [folder("/b")], written={"rows": 1, "bytes": 10})
     # Nobody knows which of two outputs the rows are in.
+    told.event("COMPLETE", 7, [CSV], [folder("/d")], written=by_tasks)
     told.event("COMPLETE", 5, [CSV], [folder("/c"), folder("/d")], written=by_tasks)
+    # Nor, of a table in which rows are marked as deleted, how many were.
+    told.found("END", 8, inputs=[], outputs=[table("demo.e")], alone=True, written=by_tasks)
+    told.found("END", 9, inputs=[table("demo.f")], outputs=[table("demo.e", uncounted=True)])
     told.lineage.finish()
     found = {each["name"]: each.get("outputFacets", {}) for each in told.events[-1]["outputs"]}
     assert {name: _numbers(each) for name, each in found.items()} == {
@@ -186,6 +214,7 @@ def test_rows_of_all_writes_to_an_output_are_added_up_whoever_has_counted_them()
         "/b": {"rowCount": 8, "size": 80},
         "/c": {},
         "/d": {},
+        "demo.e": {},
     }
 
 

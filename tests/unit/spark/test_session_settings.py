@@ -13,9 +13,10 @@ from headwater.openlineage import LineageRun
 from headwater.openlineage.events import Event
 from headwater.settings import Settings, load
 from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
-from headwater.spark.lineage import session
+from headwater.spark.lineage import configuration, listener, session
 from headwater.spark.lineage.code import commit_of, told_path
 from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
+from headwater.spark.session import _placement
 from headwater.tables.merging import MergeRule
 
 
@@ -49,6 +50,36 @@ def test_an_iceberg_catalog_is_in_a_folder_unless_the_settings_say_otherwise(
     assert (jdbc["uri"], jdbc["warehouse"]) == ("jdbc:postgresql://db/lake", "s3a://lake/tables")
     with pytest.raises(SettingError, match=r"needs its address: set `iceberg\.uri`"):
         load(home=tmp_path, iceberg={"type": "rest"})
+
+
+def test_executors_of_a_cluster_get_the_jars_and_nothing_that_is_for_one_machine() -> None:
+    local = _placement("local[4]", ["a.jar"])
+    assert local["spark.hadoop.fs.file.impl"] == "headwater.spark.LocalFiles"
+    assert "spark.jars" not in local
+    for master in ("spark://there:7077", "local-cluster[2,1,512]", "yarn"):
+        placed = {"spark.master": master, "spark.jars": "a.jar,b.jar"}
+        assert _placement(master, ["a.jar", "b.jar"]) == placed
+
+
+def test_what_spark_submit_says_of_lineage_holds_for_a_session_that_is_only_tracked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATER_HOME", str(tmp_path))
+    given = {"spark.openlineage.namespace": "lake", "spark.openlineage.parentJobName": "nightly"}
+    monkeypatch.setattr(configuration, "submitted", lambda: given)
+    monkeypatch.setattr(listener, "_trackers", [])
+    manager = SimpleNamespace(listListeners=list)
+    streams = SimpleNamespace(_jsqm=manager, addListener=lambda tracker: None)
+    spark: Any = SimpleNamespace(streams=streams, sparkContext=SimpleNamespace(appName="app"))
+    tracker = listener.track_streaming(spark)
+    assert tracker is not None
+    found = tracker._settings.lineage
+    assert (found.namespace, found.parent_job) == ("lake", "nightly")
+    # Who gives settings has the last word.
+    monkeypatch.setattr(listener, "_trackers", [])
+    own = listener.track_streaming(spark, load(home=tmp_path))
+    assert own is not None
+    assert own._settings.lineage.namespace == "neuronews"
 
 
 def test_the_driver_of_a_catalogs_database_comes_along(tmp_path: Path) -> None:

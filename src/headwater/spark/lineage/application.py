@@ -124,30 +124,37 @@ class ApplicationLineage:
         if _moves_rows(inputs, outputs) or (outputs and written):
             self.start()
             self._names |= {name_of(each) for each in (*inputs, *outputs)}
-            self._add_up(outputs, written)
+            uncounted = any(each.get("uncounted") for each in found.get("outputs", ()))
+            self._add_up(outputs, written, uncounted=uncounted)
             self.run.running(inputs, outputs)
 
-    def _add_up(self, outputs: list[Dataset], written: Mapping[str, int] | None) -> None:
+    def _add_up(
+        self, outputs: list[Dataset], written: Mapping[str, int] | None, *, uncounted: bool
+    ) -> None:
         """Let each output tell of all that the run has written to it.
 
         Of some commands, such as Delta's, the listener gives no numbers: then those of the tasks
         are taken, which say how much was written, but not to which of several outputs.
         """
         for output in outputs:
-            given = output.get("outputFacets", {}).get("outputStatistics")
-            if given is not None:
+            given = output.get("outputFacets", {}).pop("outputStatistics", None)
+            counted: dict[str, int] = {}
+            if given is not None and not uncounted:
                 counted = {each: given[each] for each in _COUNTS if given.get(each) is not None}
-            elif written is not None and len(outputs) == 1:
+            elif written is not None and not uncounted and len(outputs) == 1:
                 counted = {"rowCount": written["rows"], "size": written["bytes"]}
-            else:
+            elif written is None and not uncounted:
+                # Nothing was written, or the query around this one tells of it.
                 continue
             before = self._written.get(name_of(output))
             if before is not None:
                 # A sum of which a part is not known is not known.
                 counted = {each: before[each] + counted[each] for each in before.keys() & counted}
             self._written[name_of(output)] = counted
-            told = make.output_statistics(*(counted.get(each) for each in _COUNTS))
-            output["outputFacets"] = {**output.get("outputFacets", {}), "outputStatistics": told}
+            if counted or before:
+                told = make.output_statistics(*(counted.get(each) for each in _COUNTS))
+                facets = output.get("outputFacets", {})
+                output["outputFacets"] = {**facets, "outputStatistics": told}
 
     def _tell_of_others(self) -> None:
         """Writes of which the listener said nothing in the end."""
@@ -159,7 +166,7 @@ class ApplicationLineage:
     def _datasets(self, event: Told, found: Told) -> tuple[list[Dataset], list[Dataset]]:
         """Inputs and outputs by the names that they have everywhere."""
         outputs = self._joined(event.get("outputs", ()), found.get("outputs", ()))
-        inputs = self._joined(event.get("inputs", ()), found.get("inputs", ()))
+        inputs = few_files(self._joined(event.get("inputs", ()), found.get("inputs", ())).values())
         for table in found.get("outputs", ()):
             for source in table.get("columns", {}).get("sources", ()):
                 files = [file_location(path) for path in source.get("files", ())]
@@ -167,7 +174,7 @@ class ApplicationLineage:
         # A merge reads what it changes; that is no input of the job.
         for name in outputs:
             inputs.pop(name, None)
-        return few_files(list(inputs.values())), list(outputs.values())
+        return list(inputs.values()), list(outputs.values())
 
     def _joined(self, said: Any, tables: Any) -> dict[DatasetName, Dataset]:
         """What the listener said of each dataset, and what was found of tables."""
@@ -180,15 +187,24 @@ class ApplicationLineage:
         for table in tables:
             made = table_dataset(table, self._renaming)
             known = datasets.get(name_of(made), {})
-            facets = known.get("facets", {})
+            facets = {**known.get("facets", {}), **made["facets"]}
+            said_of_columns = known.get("facets", {}).get("columnLineage")
             # Of a merge the listener says that the table is made from itself.
-            if table.get("merged") or "columnLineage" not in facets:
-                facets = {k: v for k, v in facets.items() if k != "columnLineage"}
-            else:
-                made["facets"].pop("columnLineage", None)
-            made["facets"] = {**facets, **made["facets"]}
+            if said_of_columns and not table.get("merged"):
+                facets["columnLineage"] = _with_fields(
+                    said_of_columns, made["facets"].get("columnLineage", {})
+                )
+            elif table.get("merged") and "columnLineage" not in made["facets"]:
+                facets.pop("columnLineage", None)
+            made["facets"] = facets
             datasets[name_of(made)] = {**known, **made}
         return datasets
+
+
+def _with_fields(said: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What the listener says of columns, and of others, of which it says nothing, the plan."""
+    known = {name: each for name, each in said["fields"].items() if each.get("inputFields")}
+    return {**said, "fields": {**found.get("fields", {}), **known}}
 
 
 def _moves_rows(inputs: list[Dataset], outputs: list[Dataset]) -> bool:

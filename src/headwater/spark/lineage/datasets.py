@@ -44,10 +44,10 @@ def _input_fields(
 ) -> list[dict[str, Any]]:
     """Each field of an input once, with all the ways in which it is used."""
     ways: dict[tuple[DatasetName, str], list[dict[str, Any]]] = {}
-    for at, field, kind, subtype, masking in origins:
+    for at, field, kind, subtype, masking, description in origins:
         for name in sources[at]:
-            way = {"type": kind, "subtype": subtype, "description": "", "masking": masking}
-            ways.setdefault((name, field), []).append(way)
+            way = {"type": kind, "subtype": subtype, "description": description}
+            ways.setdefault((name, field), []).append({**way, "masking": masking})
     return [
         {**name._asdict(), "field": field, "transformations": found}
         for (name, field), found in ways.items()
@@ -64,9 +64,13 @@ def add_files(
     Args:
         fields: the files' columns. What the listener says of them wins.
     """
-    folders = {_folder(name) for name in files} - set(files)
-    told = {folder: inputs.pop(folder) for folder in folders if folder in inputs}
-    for name in files:
+    kept = _few_names(files)
+    told = {
+        folder: inputs.pop(folder)
+        for folder in {_folder(name) for name in files} - set(kept)
+        if folder in inputs
+    }
+    for name in kept:
         known = told.get(_folder(name), {})
         facets = {"dataSource": make.data_source(name.namespace, name.namespace)}
         if fields:
@@ -74,25 +78,44 @@ def add_files(
         inputs.setdefault(name, {**known, **name.dataset({**facets, **known.get("facets", {})})})
 
 
-def few_files(datasets: list[Dataset]) -> list[Dataset]:
-    """Datasets in which many files of one folder are told as the folder."""
-    by_folder: dict[DatasetName, list[Dataset]] = {}
-    for dataset in datasets:
-        by_folder.setdefault(_folder(name_of(dataset)), []).append(dataset)
-    if len(datasets) <= MOST_FILES:
-        return datasets
-    kept: list[Dataset] = []
-    for folder, inside in by_folder.items():
-        if len(inside) <= MOST_FILES:
-            kept += inside
-        else:
-            # All have the columns of the first, or the query could not read them together.
-            kept.append({**inside[0], **folder._asdict()})
+def few_files(datasets: Iterable[Dataset]) -> dict[DatasetName, Dataset]:
+    """Datasets by their names; many files are told as folders."""
+    given = {name_of(each): each for each in datasets}
+    told_as = _folding(name for name, each in given.items() if _is_file(each))
+    kept: dict[DatasetName, Dataset] = {}
+    for name, dataset in given.items():
+        told = told_as.get(name, name)
+        # All have the columns of the first, or the query could not read them together.
+        kept.setdefault(told, {**dataset, **told._asdict()})
     return kept
 
 
-def _few_names(names: list[DatasetName]) -> list[DatasetName]:
-    return [name_of(each) for each in few_files([name.dataset() for name in names])]
+def _few_names(names: Iterable[DatasetName]) -> list[DatasetName]:
+    return list(dict.fromkeys(_folding(names).values()))
+
+
+def _folding(names: Iterable[DatasetName]) -> dict[DatasetName, DatasetName]:
+    """What each file is told as: itself or, if they are many, a folder around it."""
+    told = {name: name for name in names}
+    while len(set(told.values())) > MOST_FILES:
+        # What lies deepest first: folders that hold little stay apart.
+        deepest = max(_depth(now) for now in told.values())
+        wider = {
+            name: _folder(now) if _depth(now) == deepest else now for name, now in told.items()
+        }
+        if wider == told:
+            break
+        told = wider
+    return told
+
+
+def _depth(name: DatasetName) -> int:
+    return name.name.rstrip("/").count("/")
+
+
+def _is_file(dataset: Dataset) -> bool:
+    """Tables that are known by their folder are none, however many they are."""
+    return "/" in dataset["name"] and not {"symlinks", "storage"} & dataset["facets"].keys()
 
 
 def _folder(name: DatasetName) -> DatasetName:

@@ -27,6 +27,7 @@ from headwater.openlineage.described import described
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
+from headwater.spark.lineage.configuration import as_submitted
 from headwater.spark.lineage.description import Description, describe_plan
 from headwater.spark.lineage.queries import StreamQuery
 from headwater.spark.lineage.schemas import schemas_in
@@ -60,7 +61,7 @@ def track_streaming(
     if tracker is not None:
         tracker.retune(settings, outputs or {}, say)
         return tracker if tracker.is_on else None
-    settings = settings or load()
+    settings = settings or as_submitted(load())
     if not settings.lineage.enabled:
         return None
     tracker = StreamTracker(spark, settings, outputs or {}, say or (lambda line: None))
@@ -224,17 +225,10 @@ def _is_done(query: Any) -> bool:
         kind = str(execution.trigger().getClass().getName())
         if query.isActive() or not any(name in kind for name in _FINITE):
             return False
+        # What was begun and not committed was cut off.
+        return bool(execution.availableOffsets().equals(execution.committedOffsets()))
     except Exception:
         return False
-    try:
-        begun, done = (
-            log.getLatestBatchId() for log in (execution.offsetLog(), execution.commitLog())
-        )
-        # A batch that was begun and not committed was cut off.
-        return bool(begun == done)
-    except Exception:
-        # Spark has removed a checkpoint that it had made for the time being.
-        return True
 
 
 def _checkpoint(query: Any) -> Path | str:

@@ -80,7 +80,8 @@ final class Executions extends SparkListener {
       return query == null
           || (query.analyzed() instanceof Command command
               && !NO_WRITE.matcher(command.getClass().getSimpleName()).matches());
-    } catch (RuntimeException | LinkageError error) {
+    } catch (Exception | LinkageError error) {
+      // Such as a mistake in the user's query, which Spark throws without declaring it.
       return false;
     }
   }
@@ -161,7 +162,8 @@ final class Executions extends SparkListener {
       if (tables.written().isEmpty()) {
         return;
       }
-      if (state.equals("START") && !isNested() && PlanTables.isAllOf(query.analyzed())) {
+      // Also at the end: of a quick query Spark has no plan any more when its start is told.
+      if (!isNested() && PlanTables.isAllOf(query.analyzed())) {
         known.add(current);
       }
       told.put("alone", known.contains(current));
@@ -173,7 +175,7 @@ final class Executions extends SparkListener {
         told.put("failure", failure.get().toString());
       }
       Handover.put(OpenLineageClientUtils.toJson(told));
-    } catch (RuntimeException | LinkageError error) {
+    } catch (Exception | LinkageError error) {
       // Lineage never fails a job. A query that can't be read has no tables to tell of; with a
       // second OpenLineage jar on the class path classes may not fit together. The listener, which
       // is asked next, may know more.

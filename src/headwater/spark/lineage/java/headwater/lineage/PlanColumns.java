@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.WindowExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LateralJoin;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
@@ -52,9 +54,13 @@ final class PlanColumns {
   /** A column of a source, and how it is used. */
   private record Origin(int source, String field, Way way) {
     List<Object> told() {
-      return List.of(source, field, way.type(), way.subtype(), way.masking());
+      return List.of(
+          source, field, way.type(), way.subtype(), way.masking(), way.description());
     }
   }
+
+  /** A step whose code Spark can't see, and all that it is given. */
+  private record Opaque(String step, List<Attribute> given) {}
 
   /** What decides about rows: followed when all of the plan is known. */
   private record Decision(String subtype, Expression expression) {}
@@ -64,6 +70,7 @@ final class PlanColumns {
   private final Map<Long, Origin> read = new HashMap<>();
   private final List<Decision> decisions = new ArrayList<>();
   private final Map<Long, List<Expression>> made = new HashMap<>();
+  private final Map<Long, Opaque> opaque = new HashMap<>();
   private final Map<Long, LogicalPlan> common = new HashMap<>();
 
   private PlanColumns(String self) {
@@ -136,6 +143,25 @@ final class PlanColumns {
     } else if (plan instanceof CTERelationRef reference && common.containsKey(reference.cteId())) {
       join(plan.output(), common.get(reference.cteId()).output());
     }
+    collectOpaque(plan);
+  }
+
+  /** Columns that a step makes without saying of what. */
+  private void collectOpaque(LogicalPlan plan) {
+    List<Attribute> given = new ArrayList<>();
+    asJava(plan.children()).forEach(child -> given.addAll(asJava(child.output())));
+    // The columns of a lateral join's other side come from its subquery.
+    if (given.isEmpty() || plan instanceof LateralJoin) {
+      return;
+    }
+    Set<Long> passed = new HashSet<>();
+    given.forEach(each -> passed.add(each.exprId().id()));
+    for (Attribute output : asJava(plan.output())) {
+      long id = output.exprId().id();
+      if (!passed.contains(id) && !made.containsKey(id)) {
+        opaque.put(id, new Opaque(plan.nodeName(), given));
+      }
+    }
   }
 
   private void collectDecisions(LogicalPlan plan) {
@@ -182,7 +208,10 @@ final class PlanColumns {
     }
     if (expression instanceof SubqueryExpression question) {
       collect(question.plan());
-      decide("FILTER", asJava(question.plan().output()));
+      // One that gives a value is followed where the value is used.
+      if (!(question instanceof ScalarSubquery)) {
+        decide("FILTER", asJava(question.plan().output()));
+      }
     }
     asJava(expression.children()).forEach(this::collectAliases);
   }
@@ -217,9 +246,16 @@ final class PlanColumns {
         for (Expression from : made.getOrDefault(id, List.of())) {
           follow(from, way, found, seen, depth + 1);
         }
+        Opaque step = opaque.get(id);
+        if (step != null) {
+          Way behind = way.behind(step.step());
+          step.given().forEach(each -> follow(each, behind, found, seen, depth + 1));
+        }
       }
     } else if (expression instanceof Alias alias) {
       follow(alias.child(), way, found, seen, depth + 1);
+    } else if (expression instanceof ScalarSubquery question) {
+      follow(asJava(question.plan().output()).get(0), way, found, seen, depth + 1);
     } else if (expression instanceof GetStructField field) {
       Expression part = partOf(field.child(), field.ordinal(), 0);
       follow(part == null ? field.child() : part, way, found, seen, depth + 1);

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -17,6 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTableAsSelectPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -24,6 +27,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
@@ -35,6 +39,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * Iceberg catalogs and is silent about others.
  */
 final class PlanTables {
+  /** How Iceberg names the version of a table that Spark has loaded. */
+  private static final Pattern SNAPSHOT =
+      Pattern.compile("branch_(?<branch>.*)_snapshot_(?<snapshot>\\d+)");
+
   private final Map<String, Map<String, Object>> read = new LinkedHashMap<>();
   private final Map<String, Map<String, Object>> written = new LinkedHashMap<>();
   private final boolean done;
@@ -97,7 +105,10 @@ final class PlanTables {
     }
     if (plan instanceof LogicalRelation relation) {
       // A table of a catalog has further names, which the listener knows.
-      return relation.relation() instanceof HadoopFsRelation && relation.catalogTable().isEmpty();
+      // One that has its own list of files, such as Delta's, is more than files.
+      return relation.relation() instanceof HadoopFsRelation files
+          && files.location() instanceof InMemoryFileIndex
+          && relation.catalogTable().isEmpty();
     }
     return plan instanceof DataSourceV2Relation relation
         ? isIceberg(relation)
@@ -114,6 +125,8 @@ final class PlanTables {
       Map<String, Object> told = add(written, to);
       if (told != null) {
         told.put("merged", plan instanceof RowLevelWrite);
+        // Of rows that are marked as deleted, and of those beside them, Iceberg counts none.
+        told.put("uncounted", plan instanceof WriteDelta);
         told.put("columns", PlanColumns.of(write.query(), nameOf(to)));
       }
     }
@@ -126,7 +139,10 @@ final class PlanTables {
       }
     }
     if (plan instanceof DataSourceV2Relation relation) {
-      add(read, relation);
+      Map<String, Object> told = add(read, relation);
+      if (told != null) {
+        told.put("version", snapshotOf(unwrapped(relation.table())));
+      }
     }
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
       visit(child);
@@ -174,11 +190,24 @@ final class PlanTables {
     told.put("catalog", catalog.name());
     told.put("provider", table.properties().get("provider"));
     told.put("location", table.properties().get("location"));
-    String snapshot = table.properties().get("current-snapshot-id");
-    told.put("version", "none".equals(snapshot) ? null : snapshot);
+    told.put("version", newestOf(table));
     told.put("fields", fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
     to.putIfAbsent(name(catalog, identifier), told);
     return told;
+  }
+
+  /** The snapshot that a query reads, which need not be the newest; null if nobody can say. */
+  private static String snapshotOf(Table table) {
+    Matcher found = SNAPSHOT.matcher(String.valueOf(table.version()));
+    return found.matches() ? found.group("snapshot") : null;
+  }
+
+  /** The newest snapshot of a table after a write to it; that of a branch has no name here. */
+  private static String newestOf(Table table) {
+    Matcher found = SNAPSHOT.matcher(String.valueOf(table.version()));
+    String snapshot = table.properties().get("current-snapshot-id");
+    boolean onBranch = found.matches() && !found.group("branch").equals("null");
+    return onBranch || "none".equals(snapshot) ? null : snapshot;
   }
 
   static List<Map<String, String>> fields(StructType columns) {

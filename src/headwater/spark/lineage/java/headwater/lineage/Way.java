@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.StringType;
  * How a column becomes one of the output, or decides about it, in OpenLineage's words; masked, its
  * values can't be read back.
  */
-record Way(String type, String subtype, boolean masking) {
-  static final Way IDENTITY = new Way("DIRECT", "IDENTITY", false);
+record Way(String type, String subtype, boolean masking, String description) {
+  static final Way IDENTITY = new Way("DIRECT", "IDENTITY", false, "");
 
   private static final Set<String> HASHES =
       Set.of("Sha1", "Sha2", "Md5", "XxHash64", "Murmur3Hash", "HiveHash", "Crc32", "Mask");
@@ -25,7 +25,7 @@ record Way(String type, String subtype, boolean masking) {
       Set.of("KnownNotNull", "KnownNotContainsNull", "AssertNotNull", "UpCast", "Coalesce");
 
   static Way indirect(String subtype) {
-    return new Way("INDIRECT", subtype, false);
+    return new Way("INDIRECT", subtype, false, "");
   }
 
   boolean isDirect() {
@@ -49,7 +49,18 @@ record Way(String type, String subtype, boolean masking) {
     if (!isDirect()) {
       return this;
     }
-    return new Way(type, subtype.equals("AGGREGATION") ? subtype : step, masking || masks);
+    String now = subtype.equals("AGGREGATION") ? subtype : step;
+    return new Way(type, now, masking || masks, description);
+  }
+
+  /** The same behind a step whose code Spark can't see. */
+  Way behind(String opaqueStep) {
+    if (!isDirect()) {
+      return this;
+    }
+    Way way = through("TRANSFORMATION", false);
+    String why = opaqueStep + " is opaque: any of its inputs may be in it";
+    return new Way(way.type(), way.subtype(), way.masking(), why);
   }
 
   private static boolean isTextAsText(Expression expression) {
