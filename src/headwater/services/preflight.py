@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import re
+import shlex
 import shutil
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -13,6 +16,8 @@ from headwater.errors import DiskFullError, InputError, PortTakenError
 from headwater.settings import Settings
 
 _MIB = 1024 * 1024
+# How each service carries its home on its command line.
+_HOME = re.compile(r"(?:-D)?headwater\.(?:home|catalog)=(.+)")
 
 
 def check_free_space(folder: Path, settings: Settings) -> None:
@@ -54,30 +59,50 @@ def check_port_free(port: int, setting: str) -> None:
                 ) from None
             owner = _owner_of(port)
             raise PortTakenError(
-                f"port {port} is taken by {owner}",
-                hint=f"stop it, or choose another port with {setting}",
+                f"port {port} is taken by {owner.text}",
+                hint=f"{owner.what_to_do}, or choose another port with {setting}",
                 port=port,
             ) from None
 
 
-def _owner_of(port: int) -> str:
+class _Owner(NamedTuple):
+    """Who listens on a port."""
+
+    text: str
+    # Of a service that was started from another home.
+    home: str | None = None
+
+    @property
+    def what_to_do(self) -> str:
+        if self.home is None:
+            return "stop it"
+        return (
+            f"it belongs to another folder's home: `HEADWATER_HOME={shlex.quote(self.home)}` uses "
+            "it, and with `headwater down` stops it"
+        )
+
+
+def _owner_of(port: int) -> _Owner:
     try:
         connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:
-        return "a process of another user"
+        return _Owner("a process of another user")
     for connection in connections:
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
             return _describe(connection.pid)
-    return "a process that can't be seen from here"
+    return _Owner("a process that can't be seen from here")
 
 
-def _describe(pid: int | None) -> str:
+def _describe(pid: int | None) -> _Owner:
     if pid is None:  # psutil would take it as this very process
-        return "a process of another user"
+        return _Owner("a process of another user")
     try:
         process = psutil.Process(pid)
-        command = " ".join(process.cmdline())
+        arguments = process.cmdline()
+        command = " ".join(arguments)
         shown = command if len(command) <= 80 else command[:77] + "..."
-        return f"process {process.pid} of {process.username()} ({shown or process.name()})"
+        text = f"process {process.pid} of {process.username()} ({shown or process.name()})"
     except psutil.Error:
-        return "a process of another user"
+        return _Owner("a process of another user")
+    homes = (_HOME.fullmatch(argument) for argument in arguments)
+    return _Owner(text, next((found[1] for found in homes if found), None))

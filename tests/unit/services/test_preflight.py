@@ -52,6 +52,17 @@ def test_a_taken_port_names_its_owner_and_the_setting(host: str) -> None:
     assert error.facts == {"port": port}
 
 
+def test_a_port_of_another_homes_service_says_how_to_use_and_stop_that() -> None:
+    command = [sys.executable, "-c", LISTEN_AND_WAIT, "-Dheadwater.home=/data/my lake/.headwater"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        hint = refusal(int(child.stdout.readline())).hint or ""
+        child.communicate()
+    assert "`HEADWATER_HOME='/data/my lake/.headwater'` uses it" in hint
+    assert "`headwater down` stops it" in hint
+    assert SETTING in hint
+
+
 def test_a_port_of_another_process_names_that_one_with_its_command() -> None:
     command = [sys.executable, "-c", LISTEN_AND_WAIT, "x" * 200]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
