@@ -16,6 +16,15 @@ from headwater.settings import Settings
 Event = dict[str, Any]
 
 
+def telling(settings: Settings, catalog: Catalog, **lineage: Any) -> Settings:
+    """The same settings for jobs that tell this catalog."""
+    changed = {
+        "catalog": settings.catalog.model_copy(update={"url": catalog.url}),
+        "lineage": settings.lineage.model_copy(update=lineage),
+    }
+    return settings.model_copy(update=changed)
+
+
 def told(catalog: Catalog, job: str) -> list[Event]:
     """What the catalog has heard of a job, in the order of time."""
     found = catalog.get("/events/lineage?limit=1000&sortDirection=asc")["events"]

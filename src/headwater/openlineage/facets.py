@@ -10,6 +10,7 @@ a function, which is asked when a run starts and when it ends:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -44,7 +45,19 @@ def own(name: str, version: str, /, **fields: Any) -> Facet:
 
 
 def custom(fields: Mapping[str, Any], on: On = "run") -> Facet:
-    """A user's facet; one that names a schema of its own keeps it."""
+    """A user's facet; one that names a schema of its own keeps it.
+
+    Raises:
+        InputError: it is no mapping, or holds what JSON has no word for; the whole event could not
+            be written.
+    """
+    try:
+        json.dumps(dict(fields), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"a facet that can't be written as JSON: {error}",
+            hint="give a mapping of names to texts, numbers, lists and mappings; a time as text",
+        ) from None
     base = f"{_BASE}/{'RunFacet' if on == 'run' else 'JobFacet'}"
     return {"_producer": PRODUCER, "_schemaURL": base, **fields}
 

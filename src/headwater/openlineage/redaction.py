@@ -15,15 +15,18 @@ _SECRET_NAME = re.compile(r"pass(word|wd)?|secret|token|jaas|api[-_.]?key|creden
 # Of a value that is shorter every text would be full.
 _SHORTEST = 4
 
+# Each begins with letters of its own, and what follows has a bound: an error's text may be a single
+# word of a megabyte, and the job waits for its end.
 _PATTERNS = (
     # user:password@ in an address.
-    (re.compile(r"(\w[\w+.-]*://[^\s/@:]*):[^\s/@]+@"), rf"\1:{HIDDEN}@"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), rf"\1 {HIDDEN}"),
-    # name=value, name: value and "name": "value" of what is named like a secret.
+    (re.compile(r"(://[^\s/@:]{0,1000}):[^\s/@]{1,4000}@"), rf"\1:{HIDDEN}@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s{1,20}[A-Za-z0-9._~+/=-]{6,}"), rf"\1 {HIDDEN}"),
+    # name=value, name: value, "name": "value" and ("name", "value") of what is named like a secret.
     (
         re.compile(
-            r"(?i)([\w.-]*(?:password|passwd|secret|token|api[-_.]?key|credential)[\w.-]*"
-            r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]]+)"
+            r"(?i)((?:password|passwd|secret|token|api[-_.]?key|credential)[\w.-]{0,100}"
+            r"(?:[\"']?\s{0,20}[=:]|[\"']\s{0,20},)\s{0,20})"
+            r"(\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s,;&)}\]]{1,4000})"
         ),
         rf"\1{HIDDEN}",
     ),

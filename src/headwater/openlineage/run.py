@@ -28,6 +28,8 @@ from headwater.openlineage.events import (
 from headwater.openlineage.redaction import Redactor
 from headwater.settings import Settings
 
+_BEYOND = 8_000
+
 Emit = Callable[[Event], None]
 
 
@@ -137,8 +139,8 @@ class LineageRun:
             message, trace = error, None
         else:
             message = f"{type(error).__name__}: {_text_of(error)}"
-            trace = self._redact("".join(traceback.format_exception(error)))
-        facet = facets.error_message(self._redact(message), trace)
+            trace = self._shown("".join(traceback.format_exception(error)))
+        facet = facets.error_message(self._shown(message), trace)
         self.add_run_facet("errorMessage", facet)
         self._ask_makers()
         self._tell_of("FAIL")
@@ -146,7 +148,7 @@ class LineageRun:
     def abort(self, reason: str | None = None) -> None:
         """It was stopped, or its process has died."""
         if reason:
-            self.add_run_facet("errorMessage", facets.error_message(self._redact(reason)))
+            self.add_run_facet("errorMessage", facets.error_message(self._shown(reason)))
         self._tell_of("ABORT")
 
     def _add(
@@ -160,6 +162,10 @@ class LineageRun:
         with self._lock:
             entry = known.setdefault(dataset, dataset.dataset())
             entry[part] = {**entry.get(part, {}), name: facet}
+
+    def _shown(self, text: str) -> str:
+        # Somewhat more than is told: what a cut has made unrecognisable is not.
+        return self._redact(text[: facets.MOST_TEXT + _BEYOND])
 
     def _ask_makers(self) -> None:
         with self._lock:

@@ -226,7 +226,9 @@ class Spool:
 
 def encode_line(event: Mapping[str, Any]) -> bytes:
     """A line that tells by itself whether it is whole."""
-    text = json.dumps(event, separators=(",", ":"), allow_nan=False).encode()
+    plain = json.dumps(event, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    # Half a pair of surrogates, as in the name of a file that is not UTF-8, is no text for others.
+    text = plain.encode(errors="replace")
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 

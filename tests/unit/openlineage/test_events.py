@@ -23,6 +23,7 @@ from headwater.openlineage import (
     lineage_facet,
 )
 from headwater.openlineage.events import DatasetName, Event
+from headwater.openlineage.redaction import Redactor
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import load
 
@@ -184,6 +185,39 @@ def test_an_error_is_told_without_secrets() -> None:
     for secret in ("hunter22", "pa55word", "other1", "abcdef123456", "hw_topsecret"):
         assert secret not in str(events), secret
     assert "test_an_error_is_told_without_secrets" in facet["stackTrace"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'rows.write.option("password", "hunter22").save()',
+        "rows.write.option('user_password','hunter22')",
+        "Sasl.Password = hunter22;",
+        "jdbc:postgresql://me:hunter22@db/lake?ssl=1",
+        "{'api.key': 'hunter22', 'id': 1}",
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden_however_it_is_written(text: str) -> None:
+    assert "hunter22" not in Redactor()(text)
+
+
+@pytest.mark.parametrize("part", ["x", "a/b+", "password", "://", "token='", 'secret "', "basic "])
+def test_a_long_text_without_a_break_is_told_at_once(part: str) -> None:
+    events: list[Event] = []
+    run = LineageRun(events.append, "tests", "job", RUN_ID)
+    run.start()
+    # Without a bound this takes hours.
+    run.fail(ValueError(part * 1_000_000))
+    assert len(events[-1]["run"]["facets"]["errorMessage"]["message"]) <= facets.MOST_TEXT
+    Redactor()(part * 20_000)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"at": datetime.now(UTC)}, {"share": float("nan")}, {"of": {1, 2}}, "text"]
+)
+def test_a_facet_that_is_no_json_is_refused_before_it_costs_an_event(fields: Any) -> None:
+    with pytest.raises(InputError, match="can't be written as JSON"):
+        facets.custom(fields, "job")
 
 
 def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,14 @@ import pytest
 from headwater.openlineage import backlog as backlogs
 from headwater.openlineage.backlog import Backlog, adopt, waiting
 from headwater.openlineage.losses import Losses, lost_path, read_lost
-from headwater.openlineage.spool import Spool, WhenFull, segments_of, used_bytes
+from headwater.openlineage.spool import (
+    Spool,
+    WhenFull,
+    decode_line,
+    encode_line,
+    segments_of,
+    used_bytes,
+)
 
 
 def numbers(backlog: Backlog) -> list[int]:
@@ -49,6 +57,12 @@ def test_events_come_back_in_their_order_and_files_go_when_they_are_read(tmp_pat
         reader.done()
     assert reader.peek() is None
     assert len(segments_of(tmp_path)) == 1, "only the one that is being written"
+
+
+def test_a_text_that_is_no_text_for_others_is_written_as_one() -> None:
+    written = decode_line(encode_line({"name": "data-\udcff \U0001f600 \x00\n"}))
+    assert written is not None
+    assert json.loads(written.decode()) == {"name": "data-? \U0001f600 \x00\n"}
 
 
 def test_a_torn_last_line_is_skipped_and_counted(tmp_path: Path) -> None:

@@ -42,12 +42,13 @@ def add_lineage_metadata(
         facets: further facets of the job, by name.
 
     Raises:
-        InputError: an unknown type of job, or a name that can't be one of a facet.
+        InputError: an unknown type of job, or a facet with a name or content that can't be one.
     """
     if job_type not in ("batch", "streaming"):
         raise InputError(f"unknown type of job: {job_type!r}", hint="known: batch, streaming")
     for name in facets or {}:
         make.check_name(name)
+    own = {name: make.custom(fields, "job") for name, fields in (facets or {}).items()}
     application = current_application(spark)
     if application is None:
         return
@@ -62,7 +63,7 @@ def add_lineage_metadata(
         location=location,
         version=version,
     )
-    given |= {name: make.custom(fields, "job") for name, fields in (facets or {}).items()}
+    given |= own
     if job_type == "streaming":
         # The runs of the application's queries carry it; its writes are theirs.
         describe_job(application.name, given)
