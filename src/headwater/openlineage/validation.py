@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ SWITCHED_OFF = "switched off (lineage.enabled)"
 _JOB = "lineage_arrives"
 # A run with all its facets is larger than what a person needs of an error.
 _MOST_ANSWER = 16 * 1024 * 1024
+_SPOOL_HINT = "see to the disk, or set HEADWATER_LINEAGE__SPOOL"
 _URL_HINT = "`headwater up catalog`, or set MARQUEZ_URL to the service that is to hear of jobs"
 
 
@@ -158,13 +160,15 @@ def _spool(settings: Settings) -> LineageCheck:
         return LineageCheck("spool", False, text, "`headwater lineage spool flush`")
     if unread := [each.trouble for each in left if each.trouble]:
         text = f"what waits in {root} can't be read: {unread[0]}"
-        return LineageCheck(
-            "spool", False, text, "see to the disk, or set HEADWATER_LINEAGE__SPOOL"
-        )
+        return LineageCheck("spool", False, text, _SPOOL_HINT)
     if refused_path(root).is_file():
         text = f"the catalog has refused events: {refused_path(root)}"
         return LineageCheck("spool", False, text, "look at `answer` in it, and remove the file")
     if lost := read_lost(root):
         text = f"{lost.events} events were lost, the last at {lost.at}: {lost.reason}"
         return LineageCheck("spool", False, text, f"see to that, and remove {lost_path(root)}")
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        text = f"nothing can be written to {root}: events would be lost"
+        return LineageCheck("spool", False, text, _SPOOL_HINT)
     return LineageCheck("spool", True, f"nothing waits in {root}")

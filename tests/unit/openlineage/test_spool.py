@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from headwater.openlineage import backlog as backlogs
+from headwater.openlineage import validation
 from headwater.openlineage.backlog import Backlog, adopt, waiting
 from headwater.openlineage.losses import Losses, lost_path, read_lost
 from headwater.openlineage.spool import (
@@ -26,6 +27,7 @@ from headwater.openlineage.spool import (
     segments_of,
     used_bytes,
 )
+from headwater.settings import load
 
 
 def numbers(backlog: Backlog) -> list[int]:
@@ -57,6 +59,14 @@ def test_events_come_back_in_their_order_and_files_go_when_they_are_read(tmp_pat
         reader.done()
     assert reader.peek() is None
     assert len(segments_of(tmp_path)) == 1, "only the one that is being written"
+
+
+def test_doctor_says_when_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place, fine in ((tmp_path / "new" / "spool", True), (tmp_path / "file" / "spool", False)):
+        found = validation._spool(load(home=tmp_path, lineage={"spool": place}))
+        assert (found.ok, str(place) in found.text) == (fine, True)
+    assert "HEADWATER_LINEAGE__SPOOL" in (found.hint or "")
 
 
 def test_a_text_that_is_no_text_for_others_is_written_as_one() -> None:

@@ -56,6 +56,8 @@ def last_event(tmp_path: Path, ending: str) -> tuple[int, dict[str, Any]]:
         ("sys.exit(1)", 1, "FAIL", "the program ended with exit code 1"),
         ("sys.exit('no file')", 1, "FAIL", "the program ended with exit code 1: no file"),
         ("sys.exit(143)", 143, "ABORT", "it was stopped"),
+        ("exit(5)", 5, "FAIL", "the program ended with exit code 5"),
+        ("quit()", 0, "COMPLETE", None),
         ("raise ValueError('broken')", 1, "FAIL", "ValueError: broken"),
         # In another thread it ends that thread, and nothing else.
         (

@@ -171,8 +171,13 @@ class ApplicationLineage:
             for source in table.get("columns", {}).get("sources", ()):
                 files = [file_location(path) for path in source.get("files", ())]
                 add_files(inputs, files, source.get("fields", ()))
-        # A merge reads what it changes; that is no input of the job.
-        for name in outputs:
+        # A merge reads what it changes; that is no input, unlike a table that is added to itself.
+        added_to_itself = {
+            name_of(table_dataset(each, self._renaming))
+            for each in found.get("outputs", ())
+            if each.get("self")
+        }
+        for name in outputs.keys() - added_to_itself:
             inputs.pop(name, None)
         return list(inputs.values()), list(outputs.values())
 

@@ -123,6 +123,9 @@ def _folder(name: DatasetName) -> DatasetName:
 
 
 def _named(table: Mapping[str, Any]) -> Dataset:
+    if "name" not in table:
+        files = file_location(table["location"])
+        return files.dataset({"dataSource": make.data_source(files.namespace, files.namespace)})
     if table.get("provider") == ICEBERG:
         return iceberg_table(table["name"], table.get("location"))
     if table.get("location"):
@@ -141,6 +144,8 @@ class Renaming:
     def learn(self, told: Mapping[str, Any]) -> None:
         """Where the tables lie that a query uses."""
         for table in (*told.get("inputs", ()), *told.get("outputs", ())):
+            if "name" not in table:
+                continue
             self._by_name[table["name"]] = table
             if table.get("location"):
                 self._tables[file_location(table["location"])] = table

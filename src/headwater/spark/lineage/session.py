@@ -11,13 +11,14 @@ The run ends with the session, with the program, or with `finish_lineage`.
 from __future__ import annotations
 
 import atexit
+import builtins
 import logging
 import signal
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from types import FrameType, TracebackType
@@ -253,17 +254,11 @@ def _watch_the_program() -> None:
     if _watching:
         return
     _watching = True
-    known, leave = sys.excepthook, sys.exit
+    known = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         _note_failure(error)
         known(kind, error, trace)
-
-    def exit_with(status: Any = None, /) -> NoReturn:
-        # Python shows this exception to no hook. In another thread it ends that one only.
-        if threading.current_thread() is threading.main_thread():
-            _note_failure(SystemExit(status))
-        leave(status)
 
     def terminated(number: int, frame: FrameType | None) -> None:
         # Python says nothing of how it was left by this one.
@@ -272,11 +267,27 @@ def _watch_the_program() -> None:
         raise error
 
     sys.excepthook = note
-    sys.exit = exit_with
+    sys.exit = _noting(sys.exit)
+    # Scripts use these, too; a person who types them is told more by Python's own.
+    for name in ("exit", "quit"):
+        if hasattr(builtins, name) and not hasattr(sys, "ps1"):
+            setattr(builtins, name, _noting(getattr(builtins, name)))
     atexit.register(lambda: finish_lineage(_failure))
     on_main_thread = threading.current_thread() is threading.main_thread()
     if on_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, terminated)
+
+
+def _noting(leave: Callable[[Any], NoReturn]) -> Callable[..., NoReturn]:
+    """The same way to leave a program, whose exception Python shows to no hook."""
+
+    def exit_with(status: Any = None, /) -> NoReturn:
+        # In another thread it ends that one only.
+        if threading.current_thread() is threading.main_thread():
+            _note_failure(SystemExit(status))
+        leave(status)
+
+    return exit_with
 
 
 def _note_failure(error: BaseException) -> None:

@@ -150,7 +150,7 @@ final class Executions extends SparkListener {
   }
 
   private void tell(String state, long at, QueryExecution query, Option<Throwable> failure) {
-    if (query == null || !Handover.isOpen()) {
+    if (query == null || !Handover.isOpen() || !mayWrite(query)) {
       return;
     }
     Map<String, Object> told = new LinkedHashMap<>();
@@ -159,7 +159,7 @@ final class Executions extends SparkListener {
     told.put("at", at);
     try {
       PlanTables tables = PlanTables.of(query.analyzed(), state.equals("END"));
-      if (tables.written().isEmpty()) {
+      if (tables.isEmpty() && failure.isEmpty()) {
         return;
       }
       // Also at the end: of a quick query Spark has no plan any more when its start is told.

@@ -4,11 +4,14 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -28,6 +31,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
@@ -39,6 +43,16 @@ import scala.jdk.javaapi.CollectionConverters;
  * Iceberg catalogs and is silent about others.
  */
 final class PlanTables {
+  /** Catalogs that Iceberg makes for itself, such as for the files that it writes anew. */
+  private static final Set<String> INSIDE =
+      Set.of("SparkRewriteTableCatalog", "SparkCachedTableCatalog");
+
+  /** Commands of Delta's that change rows, and of which the listener says nothing. */
+  private static final Set<String> DELTA_CHANGES =
+      Set.of(
+          "org.apache.spark.sql.delta.commands.UpdateCommand",
+          "org.apache.spark.sql.delta.commands.DeleteCommand");
+
   /** How Iceberg names the version of a table that Spark has loaded. */
   private static final Pattern SNAPSHOT =
       Pattern.compile("branch_(?<branch>.*)_snapshot_(?<snapshot>\\d+)");
@@ -55,9 +69,21 @@ final class PlanTables {
   static PlanTables of(LogicalPlan plan, boolean done) {
     PlanTables tables = new PlanTables(done);
     tables.visit(plan);
-    // A merge reads what it changes; that is no input of the job.
-    tables.read.keySet().removeAll(tables.written.keySet());
+    tables.written.forEach(tables::tellSelf);
     return tables;
+  }
+
+  /** A merge reads what it changes; that is no input of the job, unlike a table added to itself. */
+  private void tellSelf(String name, Map<String, Object> told) {
+    boolean merged = Boolean.TRUE.equals(told.get("merged"));
+    told.put("self", !merged && read.containsKey(name));
+    if (merged) {
+      read.remove(name);
+    }
+  }
+
+  boolean isEmpty() {
+    return read.isEmpty() && written.isEmpty();
   }
 
   List<Object> read() {
@@ -70,7 +96,9 @@ final class PlanTables {
 
   /** The table under the name that is used here; null where it has none. */
   static String nameOf(DataSourceV2Relation relation) {
-    return relation.catalog().isDefined() && relation.identifier().isDefined()
+    return relation.catalog().isDefined()
+            && relation.identifier().isDefined()
+            && !INSIDE.contains(relation.catalog().get().getClass().getSimpleName())
         ? name(relation.catalog().get(), relation.identifier().get())
         : null;
   }
@@ -80,6 +108,9 @@ final class PlanTables {
    * all of that is known here, and the listener, which takes a while to look, need not.
    */
   static boolean isAllOf(LogicalPlan plan) {
+    if (isDeltaChange(plan)) {
+      return true;
+    }
     boolean plain = plan instanceof AppendData append && hasOnlyNames(append.query());
     // What the listener says of a merge's columns is not used.
     return (plain || plan instanceof ReplaceData)
@@ -127,8 +158,15 @@ final class PlanTables {
         told.put("merged", plan instanceof RowLevelWrite);
         // Of rows that are marked as deleted, and of those beside them, Iceberg counts none.
         told.put("uncounted", plan instanceof WriteDelta);
-        told.put("columns", PlanColumns.of(write.query(), nameOf(to)));
+        String self = plan instanceof RowLevelWrite ? nameOf(to) : null;
+        told.put("columns", PlanColumns.of(write.query(), self));
       }
+    }
+    if (plan instanceof InsertIntoHadoopFsRelationCommand files) {
+      Map<String, Object> told = addFiles(files.outputPath(), files.query().schema());
+      told.put("columns", PlanColumns.of(files.query(), null));
+    } else if (isDeltaChange(plan)) {
+      addChanged(plan);
     }
     if (done
         && plan instanceof V2CreateTableAsSelectPlan create
@@ -147,11 +185,47 @@ final class PlanTables {
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
       visit(child);
     }
-    for (Object inner : CollectionConverters.asJava(plan.innerChildren())) {
+    for (Object inner : inside(plan)) {
       if (inner instanceof LogicalPlan innerPlan) {
         visit(innerPlan);
       }
     }
+  }
+
+  /** Further plans of a step; those of a command of Delta's may be among all else that it holds. */
+  private static Iterable<?> inside(LogicalPlan plan) {
+    List<?> inner = CollectionConverters.asJava(plan.innerChildren());
+    boolean closed = inner.isEmpty() && CollectionConverters.asJava(plan.children()).isEmpty();
+    return closed && plan instanceof Command
+        ? CollectionConverters.asJava(plan.productIterator().toSeq())
+        : inner;
+  }
+
+  /** Whether this changes rows of a Delta table in their place. */
+  static boolean isDeltaChange(LogicalPlan plan) {
+    return DELTA_CHANGES.contains(plan.getClass().getName());
+  }
+
+  private void addChanged(LogicalPlan command) {
+    for (Object target : CollectionConverters.asJava(command.innerChildren())) {
+      if (target instanceof LogicalPlan plan) {
+        for (LogicalPlan leaf : CollectionConverters.asJava(plan.collectLeaves())) {
+          if (leaf instanceof LogicalRelation relation
+              && relation.relation() instanceof HadoopFsRelation files) {
+            Path folder = CollectionConverters.asJava(files.location().rootPaths()).get(0);
+            addFiles(folder, files.schema()).put("merged", true);
+          }
+        }
+      }
+    }
+  }
+
+  private Map<String, Object> addFiles(Path folder, StructType columns) {
+    Map<String, Object> told = new LinkedHashMap<>();
+    told.put("location", folder.toString());
+    told.put("fields", fields(columns));
+    written.put(folder.toString(), told);
+    return told;
   }
 
   private static Map<String, Object> add(
@@ -167,7 +241,12 @@ final class PlanTables {
       Map<String, Map<String, Object>> to, CatalogPlugin catalog, Identifier identifier) {
     if (catalog instanceof TableCatalog tables) {
       try {
-        return describe(to, catalog, identifier, tables.loadTable(identifier));
+        Table table = tables.loadTable(identifier);
+        // Without its folder it would have another name than where it is read; the listener has it.
+        return "delta".equals(table.properties().get("provider"))
+                && table.properties().get("location") == null
+            ? null
+            : describe(to, catalog, identifier, table);
       } catch (Exception error) {
         // Not there yet, or the statement failed.
         return null;
