@@ -1,4 +1,4 @@
-"""Each kind of batch write is told with all it read and wrote, also where the listener is silent."""
+"""Each kind of batch write is told with what it read and wrote, also if the listener is silent."""
 
 from __future__ import annotations
 

@@ -136,6 +136,19 @@ def test_what_the_listener_keeps_silent_about_is_told_in_the_end() -> None:
     assert (field["namespace"], field["name"]) == ("iceberg", "lake.source")
 
 
+def test_what_the_listener_keeps_silent_about_does_not_wait_for_the_end_of_the_program() -> None:
+    told = Told()
+    copy = table("lake.copy", columns={"sources": [{"files": ["file:/in"]}], "fields": {}})
+    told.found("START", 7, inputs=[], outputs=[copy])
+    told.found("END", 7, inputs=[], outputs=[copy], written={"rows": 5, "bytes": 50})
+    assert "outputFacets" not in told.events[-1]["outputs"][0]
+    # Whatever comes next: there is nothing more to wait for.
+    told.found("START", 8, inputs=[], outputs=[])
+    assert _numbers(told.events[-1]["outputs"][0]["outputFacets"]) == {"rowCount": 5, "size": 50}
+    told.lineage.finish()
+    assert _numbers(told.events[-1]["outputs"][0]["outputFacets"]) == {"rowCount": 5, "size": 50}
+
+
 def test_many_files_are_told_as_their_folder() -> None:
     told = Told()
     paths = [f"file:///in/{number}.csv" for number in range(MOST_FILES + 1)]

@@ -57,6 +57,7 @@ class ApplicationLineage:
         """One thing that was told, in the order in which it happened."""
         # Work that is no query of SQL, such as `rdd.saveAsTextFile`, has no number.
         execution = told.get("execution", -1)
+        self._tell_of_others(than=execution)
         if "event" not in told:
             self._found[execution] = told
             self._renaming.learn(told)
@@ -156,12 +157,12 @@ class ApplicationLineage:
                 facets = output.get("outputFacets", {})
                 output["outputFacets"] = {**facets, "outputStatistics": told}
 
-    def _tell_of_others(self) -> None:
-        """Writes of which the listener said nothing in the end."""
-        found, self._found = self._found, {}
-        for each in found.values():
-            if each["state"] == "END":
-                self._tell_of_write({}, each, _written(each))
+    def _tell_of_others(self, than: int | None = None) -> None:
+        """Writes of which the listener says nothing: it speaks at once after an end, or not."""
+        over = [key for key, each in self._found.items() if key != than and each["state"] == "END"]
+        for execution in over:
+            found = self._found.pop(execution)
+            self._tell_of_write({}, found, _written(found))
 
     def _datasets(self, event: Told, found: Told) -> tuple[list[Dataset], list[Dataset]]:
         """Inputs and outputs by the names that they have everywhere."""
