@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headwater import LineageJob
-from headwater.delivery.dead_letter import parse_json
+from headwater.delivery.dead_letter.columns import parse_json
 
 FIELDS = {
     "visit_id": "string",

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 
-from headwater.archive.contract import (
+from headwater.model import Address, Header, Record
+from headwater.storage.archive.contract import (
     COLUMNS,
     FORM,
     FORM_PROPERTY,
@@ -20,7 +21,6 @@ from headwater.archive.contract import (
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
 )
-from headwater.model import Address, Header, Record
 
 TOPIC = "visits"
 NOON = 1_725_451_200_000

@@ -14,10 +14,10 @@ import requests
 import uvicorn
 from psycopg.conninfo import make_conninfo
 
-from headwater.catalog.api.app import behind_guards, create_app
-from headwater.catalog.api.page import Page
-from headwater.catalog.api.record_questions import RecordQuestions
 from headwater.catalog.store import migrate
+from headwater.service.app import behind_guards, create_app
+from headwater.service.page import Page
+from headwater.service.record_query_pool import RecordQuestions
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
 

@@ -14,7 +14,7 @@ from tests.catalog_support import Catalog, fresh_database, running
 from tests.support import Headwater, environment
 
 from headwater.jvm.java import SHORT_LIVED
-from headwater.services.postgres import PostgresServer
+from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
@@ -32,7 +32,7 @@ hypothesis_settings.load_profile("repeatable")
 def postgres(headwater_settings: Settings) -> Iterator[str]:
     """A real PostgreSQL; gives its address."""
     server = PostgresServer(headwater_settings)
-    server.start(lambda group: lambda done, total: None)
+    server.start()
     yield server.url
     server.stop()
 

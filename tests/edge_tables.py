@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 
-from headwater.edges.contract import COLUMNS, FORM, FORM_PROPERTY, PARTITIONS, SORTED_BY
 from headwater.model import Address
+from headwater.storage.index.contract import COLUMNS, FORM, FORM_PROPERTY, PARTITIONS, SORTED_BY
 
 _TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in {**COLUMNS, **PARTITIONS}.items()])

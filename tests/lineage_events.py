@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.catalog_support import Catalog
 
-from headwater.openlineage.spool import decode_line, segments_of
+from headwater.openlineage.spool.files import decode_line, segments_of
 from headwater.settings import Settings
 
 Event = dict[str, Any]

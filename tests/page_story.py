@@ -14,8 +14,8 @@ from tests.catalog_support import run_event, run_id
 
 from headwater.kafka import RecordProducer, create_topic
 from headwater.model import Address, Lineage
-from headwater.rowlineage.codec import encode
-from headwater.rowlineage.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header_codec import encode
+from headwater.model.headers import STAMP_HEADERS, JobStamp
 from headwater.settings import Settings
 
 KAFKA = "kafka://localhost:9092"

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.model import Address, Header, Lineage
-from headwater.rowlineage.codec import encode
-from headwater.rowlineage.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header_codec import encode
+from headwater.model.headers import STAMP_HEADERS, JobStamp
 from headwater.settings import Settings
 
 RUN = "0190c5f2-1111-7222-8333-444455556666"

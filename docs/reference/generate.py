@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from headwater.catalog.api.app import create_api
 from headwater.cli.app import COMMANDS, headwater
 from headwater.cli.settings import setting_rows
 from headwater.jobs import JOBS
+from headwater.service.app import create_api
 from headwater.settings import Settings
 
 _FOLDER = Path(__file__).parent

@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headwater.pipeline import LineageJob
+    from headwater.job import LineageJob
     from headwater.replay.logic import Logic
-    from headwater.rowlineage.columns import join_lineage, merge_lineage
+    from headwater.spark.lineage_columns import join_lineage, merge_lineage
 
 __version__ = "0.1.0"
 
@@ -16,10 +16,10 @@ __all__ = ["LineageJob", "Logic", "__version__", "join_lineage", "merge_lineage"
 
 # Imported when first used: most commands need no Spark, and importing it takes a while.
 _LAZY = {
-    "LineageJob": "headwater.pipeline",
+    "LineageJob": "headwater.job",
     "Logic": "headwater.replay.logic",
-    "join_lineage": "headwater.rowlineage.columns",
-    "merge_lineage": "headwater.rowlineage.columns",
+    "join_lineage": "headwater.spark.lineage_columns",
+    "merge_lineage": "headwater.spark.lineage_columns",
 }
 
 

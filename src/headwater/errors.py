@@ -40,8 +40,8 @@
     ├── CheckFailedError           a check ran and found something wrong    exit 1
     │   └── ExpectationFailedError  a row broke what was expected, and ended its write
     ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
-    ├── FaultInjectedError         a test asked for it (in `faultpoints`)   exit 1
-    ├── BarrierTimeoutError        a test's own mistake (in `faultpoints`)  exit 1
+    ├── FaultInjectedError         a test asked for it (in `settings.fault_points`)   exit 1
+    ├── BarrierTimeoutError        a test's own mistake (in `settings.fault_points`)  exit 1
     └── InternalError              a bug in Headwater                       exit 1
 
 The groups say what a caller can do. The text says what happened and with which value; the

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from headwater.alerts.channels import KINDS
-from headwater.alerts.names import NAMES
-from headwater.alerts.rules import parse_rules
+from headwater.catalog.alerting.channels import KINDS
+from headwater.catalog.alerting.fields import NAMES
+from headwater.catalog.alerting.rules import parse_rules
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.metrics.measures import Measures, Pace
-from headwater.metrics.service import ServiceFigures, exposition
+from headwater.catalog.metrics.prometheus import ServiceFigures, exposition
+from headwater.catalog.metrics.values import Measures, Pace
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "dashboards" / "headwater-grafana.json"

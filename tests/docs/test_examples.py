@@ -13,7 +13,7 @@ from tests.support import environment
 from headwater.generator import generate
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from headwater.model import Address, Lineage
-from headwater.rowlineage.codec import MAX_HEADER_BYTES, MAX_LISTED_PARENTS, decode, encode
+from headwater.model.header_codec import MAX_HEADER_BYTES, MAX_LISTED_PARENTS, decode, encode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "lineage-header.md").read_text()
 EXAMPLES = [line for line in PAGE.splitlines() if re.match(r"1 (?!RUN)", line)]

@@ -12,7 +12,7 @@ from headwater.cli import demo as demo_command
 from headwater.cli.app import headwater as root
 from headwater.demo import Story
 from headwater.kafka import RecordProducer
-from headwater.services.catalog import CatalogService
+from headwater.service.catalog import CatalogService
 from headwater.settings import Settings
 
 

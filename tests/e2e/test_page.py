@@ -31,12 +31,12 @@ from tests.page_story import (
     write_records,
 )
 
-from headwater.archive.contract import TOPIC_ID_PROPERTY, TOPIC_PROPERTY, archive_path
 from headwater.catalog.store.keys import create_key
-from headwater.edges.contract import index_path
 from headwater.kafka import read_topic, topic_id
-from headwater.services.record_questions import RecordsOfKafka
+from headwater.service.record_queries import RecordsOfKafka
 from headwater.settings import Settings
+from headwater.storage.archive.contract import TOPIC_ID_PROPERTY, TOPIC_PROPERTY, archive_path
+from headwater.storage.index.contract import index_path
 
 PREFIX = "page-"
 VISITS, DECORATED, REDUCED = (

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import psutil
 import psycopg
@@ -27,17 +26,14 @@ from headwater.catalog.api import ingest_routes
 from headwater.catalog.api.service import Service
 from headwater.catalog.identity import dataset_id, job_id
 from headwater.catalog.store import migrate
-from headwater.services import down, up
-from headwater.services.catalog import CatalogService
-from headwater.services.postgres import PostgresServer
+from headwater.model.progress import no_progress
+from headwater.service import down, up
+from headwater.service.catalog import CatalogService
+from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
 
 WRITERS = 8
-
-
-def unwatched(group: str) -> Any:
-    return lambda done, total: None
 
 
 @pytest.fixture
@@ -120,19 +116,19 @@ def check(load: Load, database: str) -> None:
 
 
 def test_postgres_restarted_under_load_loses_no_acknowledged_event(home: Settings) -> None:
-    list(up(["catalog"], home, unwatched))
+    list(up(["catalog"], home, no_progress))
     server = PostgresServer(home)
     load = Load(f"http://127.0.0.1:{home.catalog.port}")
     try:
         load.wait_for(50)
         server.stop()
         time.sleep(1)
-        server.start(unwatched)
+        server.start(no_progress)
         load.wait_for(50)
         process = psutil.Process(server.state().pid or 0)
         process.kill()
         psutil.wait_procs([process], timeout=20)
-        server.start(unwatched)
+        server.start(no_progress)
         load.wait_for(50)
     finally:
         load.stop()
@@ -146,14 +142,14 @@ def test_the_service_killed_around_its_commit_loses_and_doubles_nothing(
     faulty = home.model_copy(
         update={"testing": home.testing.model_copy(update={"fault_points": f"{point}=kill@20"})}
     )
-    list(up(["catalog"], faulty, unwatched))
+    list(up(["catalog"], faulty, no_progress))
     load = Load(f"http://127.0.0.1:{home.catalog.port}")
     try:
         deadline = time.monotonic() + 60
         while CatalogService(home).state().pid is not None:
             assert time.monotonic() < deadline, "the fault did not happen"
             time.sleep(0.1)
-        list(up(["catalog"], home, unwatched))
+        list(up(["catalog"], home, no_progress))
         load.wait_for(50)
     finally:
         load.stop()

@@ -21,11 +21,11 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from headwater import LineageJob
-from headwater.delivery import MODE_NAMES
+from headwater.delivery.registry import MODE_NAMES
 from headwater.errors import QueryFailedError
 from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
-from headwater.services import down, up
-from headwater.services.service import ServiceState
+from headwater.service import down, up
+from headwater.service.managed import ServiceState
 from headwater.settings import Settings
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker, local_settings
@@ -49,7 +49,7 @@ class OwnBroker:
 
     def start(self) -> psutil.Process:
         state: ServiceState
-        (state,) = up(["kafka"], self.settings, lambda group: lambda done, total: None)
+        (state,) = up(["kafka"], self.settings)
         assert state.pid is not None
         return psutil.Process(state.pid)
 

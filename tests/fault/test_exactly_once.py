@@ -14,8 +14,8 @@ from tests.kills import kill, start_job, wait_for_growth
 from tests.lineage_events import names, spooled, states
 from tests.support import Headwater
 
-from headwater.checkpoint import read_progress
 from headwater.settings import Settings
+from headwater.storage.checkpoint import read_progress
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker
 

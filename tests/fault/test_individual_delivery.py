@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from headwater import LineageJob
 from headwater.errors import QueryFailedError
+from headwater.job import OnFailure
 from headwater.kafka import RecordProducer, read_topic
-from headwater.pipeline import OnFailure
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from tests.archive_tables import record, write_batch
 from tests.support import Headwater
 
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.jobs.data_synchronization_job import main
 from headwater.kafka import RecordProducer, read_topic
 from headwater.settings import Settings
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 from headwater.testing.fixtures import TopicMaker
 
 EVERYTHING = {0: Intervals.of((0, 1000)), 1: Intervals.of((0, 1000))}

@@ -8,9 +8,9 @@ import pytest
 from tests.stamped import stamped, write
 from tests.support import Headwater
 
-from headwater.deltafiles.intervals import Intervals
-from headwater.edges.reader import LineageIndex
 from headwater.settings import Settings
+from headwater.storage.index.reader import LineageIndex
+from headwater.storage.offset_ranges import Intervals
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]

@@ -14,10 +14,10 @@ import pytest
 from tests.kills import kill, start_job, wait_for_growth
 from tests.support import Headwater
 
-from headwater.checkpoint import read_progress
 from headwater.kafka import RecordProducer, read_topic
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
+from headwater.storage.checkpoint import read_progress
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]

@@ -13,13 +13,13 @@ import pytest
 from tests.support import environment
 
 from headwater import LineageJob
-from headwater.checkpoint import Reading, read_progress, read_reading
 from headwater.kafka import end_offsets, read_topic
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
+from headwater.storage.checkpoint import Reading, read_progress, read_reading
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import verify
+from headwater.tracing import verify
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 

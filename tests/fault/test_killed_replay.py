@@ -17,12 +17,12 @@ from tests.support import environment
 from headwater.jobs import data_synchronization_job
 from headwater.jobs.visits_decorator_job import VISITS_DECORATOR
 from headwater.kafka import end_offsets, read_topic
+from headwater.model.headers import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import ReplayFolder, all_replays
 from headwater.replay.operation import replay
 from headwater.replay.planning import Request
 from headwater.replay.selection import Selection
-from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker

@@ -27,7 +27,7 @@ from tests.fault_server import (
 from tests.support import Headwater
 
 from headwater.openlineage import Emitter, LineageRun, run_event
-from headwater.openlineage.backlog import refused_path, waiting
+from headwater.openlineage.spool.orphans import refused_path, waiting
 from headwater.openlineage.validation import validate
 from headwater.settings import Settings, load
 
@@ -39,8 +39,8 @@ def settings_for(url: str, home: Path, **lineage: Any) -> Settings:
     return load(home=home, catalog={"url": url, "api_key": "hw_secretkey"}, lineage=quick)
 
 
-def emitter_of(settings: Settings, told: list[str] | None = None) -> Emitter:
-    emitter = Emitter.from_settings(settings, (told if told is not None else []).append)
+def emitter_of(settings: Settings) -> Emitter:
+    emitter = Emitter.from_settings(settings)
     assert emitter is not None
     return emitter
 
@@ -121,15 +121,17 @@ def test_an_event_that_is_refused_is_set_aside_with_the_answer(code: int, tmp_pa
     assert note["answer"].startswith("eventType must be")
 
 
-def test_a_machine_without_a_catalog_is_quiet_and_does_not_wait(tmp_path: Path) -> None:
-    told: list[str] = []
-    emitter = emitter_of(settings_for("http://127.0.0.1:1", tmp_path), told)
+def test_a_job_without_a_catalog_logs_one_warning_and_does_not_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    emitter = emitter_of(settings_for("http://127.0.0.1:1", tmp_path))
     began = time.monotonic()
     for number in range(5):
         emitter.emit(event(number))
     assert not emitter.close()
     assert time.monotonic() - began < 10
-    assert told == []
+    (warning,) = caplog.messages
+    assert warning.startswith(f"lineage events are queued in {tmp_path / 'spool'}: ")
     assert [(each.alive, each.events) for each in waiting(tmp_path / "spool")] == [(False, 5)]
 
 
@@ -147,13 +149,16 @@ def test_a_job_does_not_wait_for_a_catalog_that_hangs(tmp_path: Path) -> None:
 
 
 def test_an_outage_is_told_once_and_its_events_arrive_in_order(
-    headwater_settings: Settings, postgres: str, tmp_path: Path
+    headwater_settings: Settings,
+    postgres: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An hour of outage, compressed: 400 events of two runs while nobody listens."""
-    database, told = fresh_database(postgres), list[str]()
+    database = fresh_database(postgres)
     with running(headwater_settings, database) as catalog:
         settings = settings_for(catalog.url, tmp_path)
-        emitter = emitter_of(settings, told)
+        emitter = emitter_of(settings)
         emitter.emit(event(0, "a"))
         wait_until(lambda: emitter.counts.sender.delivered == 1)
     for number in range(1, 200):
@@ -173,9 +178,9 @@ def test_an_outage_is_told_once_and_its_events_arrive_in_order(
         times = [at for _, at in sorted(mine)]
         assert times == sorted(times), "an event has overtaken another one of its run"
     assert emitter.counts.dropped == 0
-    assert [line.partition(":")[0] for line in told] == [
-        f"lineage waits in {tmp_path / 'spool'}",
-        "lineage is delivered again",
+    assert [line.partition(":")[0] for line in caplog.messages] == [
+        f"lineage events are queued in {tmp_path / 'spool'}",
+        "lineage events are delivered again",
     ]
 
 
@@ -315,10 +320,11 @@ def test_only_a_namespace_that_is_not_there_is_no_fault(
     assert told in checks["namespace"].text
 
 
-def test_a_run_goes_on_when_its_facets_can_not_be_written(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_a_run_goes_on_when_its_facets_can_not_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with serving(OK) as server:
-        emitter = emitter_of(settings_for(server.url, tmp_path), told)
+        emitter = emitter_of(settings_for(server.url, tmp_path))
         run = LineageRun(emitter.emit, "tests", "job", str(uuid.uuid4()))
         run.add_run_facet("acme_odd", {"value": object()})
         run.start()
@@ -327,4 +333,4 @@ def test_a_run_goes_on_when_its_facets_can_not_be_written(tmp_path: Path) -> Non
         assert emitter.close()
     assert [each["eventType"] for each in server.events] == ["COMPLETE"]
     assert emitter.counts.dropped == 1
-    assert told[0].startswith("lineage events are lost: TypeError")
+    assert caplog.messages[0].startswith("lineage events are dropped: TypeError")

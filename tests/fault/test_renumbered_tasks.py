@@ -16,14 +16,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.delivery.dead_letter import ERROR_COLUMN
-from headwater.delivery.modes import Run, Strict
+from headwater.delivery.dead_letter.columns import ERROR_COLUMN
+from headwater.delivery.modes import Delivery, Strict
 from headwater.delivery.sink import Target, sink_rows
 from headwater.errors import QueryFailedError
 from headwater.kafka import read_topic
-from headwater.rowlineage.columns import HEADERS_TYPE, with_lineage
 from headwater.settings import Settings
 from headwater.spark import StopSignal
+from headwater.spark.lineage_columns import HEADERS_TYPE, with_lineage
+from headwater.spark.query_runner import QueryRun
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(120)]
@@ -94,8 +95,8 @@ class Batch:
             one_input_per_task=tasks is None,
         )
         rows = rows_of(self._spark, self.folder, self._gate, tasks)
-        run = Run(self._spark, rows, target, self._settings, lambda line: None, "-")
-        Strict().run(run, StopSignal())
+        run = QueryRun("-", StopSignal())
+        Strict().deliver(Delivery(self._spark, rows, target, self._settings, run))
 
     def run_until_one_task_is_committed(self, tasks: int | None = None) -> None:
         """The others fail as soon as its records can be read."""

@@ -20,8 +20,8 @@ from tests.alert_support import (
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.support import Headwater
 
+from headwater.catalog.alerting import scheduler as watching
 from headwater.catalog.store import facts
-from headwater.catalog.watch import watching
 from headwater.settings import Settings
 
 FAILED = "job_run.state == 'FAILED'"

@@ -25,11 +25,11 @@ from tests.alert_support import (
 )
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 
-from headwater.alerts.sending import Sender
+from headwater.catalog.alerting import service_metrics as figures
+from headwater.catalog.alerting.sending import Sender
 from headwater.catalog.store import leader, migrate, outbox
 from headwater.catalog.store.leader import Leadership
 from headwater.catalog.store.pool import Pool
-from headwater.catalog.watch import figures
 from headwater.settings import Settings
 from headwater.testing import TcpProxy
 

@@ -13,16 +13,16 @@ from tests.lineage_events import columns, names, spooled
 from tests.stamped import delete_before, stamped, write, write_transaction
 from tests.support import Headwater
 
-from headwater.archive.contract import COLUMNS, archive_path
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import ArchiveError, ArchiveGapError, CheckpointError, InputError
 from headwater.jobs.data_synchronization_job import main
 from headwater.kafka import RecordProducer, create_topic, delete_topics, read_topic
 from headwater.model import Address, Header, Record
 from headwater.settings import Settings
+from headwater.storage.archive.contract import COLUMNS, archive_path
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import State, trace
+from headwater.tracing import State, trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -19,18 +19,15 @@ from tests.catalog_support import Catalog
 from tests.lineage_events import states, telling, told, wait_until
 from tests.support import environment
 
+from headwater.collector.configuration import LISTENER, lineage_configuration
+from headwater.collector.metadata import add_lineage_metadata
+from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.errors import InputError
 from headwater.generator import generate
 from headwater.jobs import batch_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.settings import Settings
-from headwater.spark import (
-    add_lineage_metadata,
-    create_spark_session_with_lineage,
-    finish_lineage,
-)
 from headwater.spark.connectors import session_configuration
-from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from tests.catalog_support import Catalog
 from tests.lineage_events import telling, told
 
+from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.settings import Settings
-from headwater.spark import create_spark_session_with_lineage, finish_lineage
 
 pytestmark = pytest.mark.spark
 

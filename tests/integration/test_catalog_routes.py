@@ -24,7 +24,7 @@ from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.retention import sweep
 from headwater.catalog.store.schema import migrations, newest
 from headwater.errors import DatabaseUnavailableError, SettingError, UnsupportedVersionError
-from headwater.services.catalog import database_url
+from headwater.service.catalog import database_url
 from headwater.settings import Settings, load
 from headwater.testing.fixtures import local_settings
 

@@ -25,8 +25,8 @@ from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
 from headwater.model import JobOutput
 from headwater.settings import Settings
-from headwater.tables.reader import LineageTable
-from headwater.tables.registry import KnownTable
+from headwater.storage.tables.reader import LineageTable
+from headwater.storage.tables.registry import KnownTable
 from headwater.testing.fixtures import TopicMaker
 from headwater.testing.ports import free_port
 

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from headwater.spark.lineage.columns import PlanColumns, plan_columns
-from headwater.spark.lineage.plan import parse_plan
-from headwater.spark.lineage.values import Value
+from headwater.collector.columns import PlanColumns, plan_columns
+from headwater.collector.plan import parse_plan
+from headwater.collector.values import Value
 
 pytestmark = pytest.mark.spark
 

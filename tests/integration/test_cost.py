@@ -11,10 +11,10 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.lineage_events import wait_until
 
-from headwater.cost import CostMeter
 from headwater.openlineage.events import Event
 from headwater.openlineage.run import LineageRun
 from headwater.settings import Settings
+from headwater.spark.measures.cost_meter import CostMeter
 
 pytestmark = pytest.mark.spark
 

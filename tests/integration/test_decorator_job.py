@@ -18,12 +18,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.support import Headwater, alive, environment
 
-from headwater.checkpoint import read_reading
 from headwater.jobs import visits_decorator_job
 from headwater.kafka import RecordProducer, end_offsets, read_topic
 from headwater.model import Record
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
+from headwater.storage.checkpoint import read_reading
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker
 

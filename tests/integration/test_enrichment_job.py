@@ -10,16 +10,15 @@ from tests.joins import RunningJoin, dropped, state_rows, visit, watermark
 from tests.lineage_events import columns, names, spooled
 from tests.support import Headwater
 
-from headwater.deadletter import read_letter
-from headwater.deadletter.letter import BAD_TIMESTAMP, LATE, MALFORMED, MISSING_FIELD
-from headwater.enrichment.times import TIMES_FILE
-from headwater.enrichment.waiting import JoinExplainer
 from headwater.errors import CheckpointError, StateLimitError
+from headwater.jobs.visits_ads.times import TIMES_FILE
+from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.model import Address
-from headwater.rowlineage.headers import origin_of
+from headwater.model.dead_letter import BAD_TIMESTAMP, LATE, MALFORMED, MISSING_FIELD, read_letter
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Coverage, Fate, WhyMissing, verify, why_missing
+from headwater.tracing import Coverage, Fate, WhyMissing, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.rows import archive_rows
+from headwater.spark.writers.archive_rows import archive_rows
 
 pytestmark = pytest.mark.spark
 

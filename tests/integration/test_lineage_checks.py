@@ -8,10 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.catalog_support import Catalog
 
-from headwater.services.checkup import check_up_spark
+from headwater.collector.metadata import add_lineage_metadata
+from headwater.collector.session import (
+    create_spark_session_with_lineage,
+    current_application,
+    finish_lineage,
+)
+from headwater.service.doctor import check_up_spark
 from headwater.settings import Settings
-from headwater.spark import add_lineage_metadata, create_spark_session_with_lineage, finish_lineage
-from headwater.spark.lineage.session import current_application
 
 pytestmark = pytest.mark.spark
 

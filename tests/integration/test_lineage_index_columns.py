@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from tests.stamped import RUN, stamped
 
-from headwater.edges.contract import MAX_INDEXED_PARENTS
-from headwater.edges.parse import parse_lineage
-from headwater.edges.ranges import edges_of, join_edges, made_of
 from headwater.model import Address, Header, Lineage, Record
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
+from headwater.spark.writers.index_parse import parse_lineage
+from headwater.spark.writers.index_ranges import edges_of, join_edges, made_of
+from headwater.storage.index.contract import MAX_INDEXED_PARENTS
 
 pytestmark = pytest.mark.spark
 

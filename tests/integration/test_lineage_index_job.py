@@ -14,17 +14,17 @@ from tests.lineage_events import columns, names, spooled
 from tests.stamped import delete_before, stamped, write
 from tests.support import Headwater
 
-from headwater.edges import table as table_module
-from headwater.edges.contract import index_path
-from headwater.edges.reader import LineageIndex
 from headwater.errors import CheckpointError, InputError, LineageIndexError
 from headwater.jobs.lineage_index_job import main
 from headwater.kafka import RecordReader, create_topic, delete_topics, read_topic
 from headwater.model import Address, Header
-from headwater.rowlineage.headers import origin_of
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
+from headwater.spark.writers import index_table as table_module
+from headwater.storage.index.contract import index_path
+from headwater.storage.index.reader import LineageIndex
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import ImpactNode, JobOutput, State, impact
+from headwater.tracing import ImpactNode, JobOutput, State, impact
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -15,10 +15,10 @@ from headwater import LineageJob, join_lineage, merge_lineage
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader, read_topic
 from headwater.model import Address, Record
-from headwater.rowlineage.headers import Origin, origin_of
+from headwater.model.headers import Origin, origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Fate, trace, verify, why_missing
+from headwater.tracing import Fate, trace, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

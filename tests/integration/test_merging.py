@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import LineageTableError
-from headwater.tables import merging
-from headwater.tables.merging import ROWS, MergeRule, merge
-from headwater.tables.writer import check_columns, table_of
+from headwater.spark.writers import merge_into as merging
+from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
+from headwater.spark.writers.table import check_columns, table_of
 
 pytestmark = pytest.mark.spark
 

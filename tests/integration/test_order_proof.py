@@ -20,7 +20,7 @@ from headwater.kafka import RecordProducer
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Found, OrderProof, Violation, verify
+from headwater.tracing import Found, OrderProof, Violation, verify
 
 pytestmark = pytest.mark.kafka
 

@@ -15,15 +15,15 @@ from tests.catalog_support import Catalog, fresh_database
 from tests.iceberg_rest import iceberg_rest_service
 from tests.lineage_events import telling, told
 
-from headwater.settings import Settings
-from headwater.spark import (
-    add_lineage_metadata,
+from headwater.collector.metadata import add_lineage_metadata
+from headwater.collector.session import (
     create_spark_session_with_lineage,
+    current_application,
     finish_lineage,
 )
+from headwater.collector.validation import check_listener_loaded
+from headwater.settings import Settings
 from headwater.spark.connectors import session_configuration
-from headwater.spark.lineage.session import current_application
-from headwater.spark.lineage.validation import check_listener_loaded
 
 pytestmark = pytest.mark.spark
 

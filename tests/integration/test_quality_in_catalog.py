@@ -69,27 +69,24 @@ def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
     spark: object,
     make_topic: TopicMaker,
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = make_topic("prices", partitions=1)
 
-    def start(*prices: float | None) -> list[str]:
+    def start(*prices: float | None) -> None:
         with RecordProducer(settings) as producer:
             for price in prices:
                 producer.send(source, json.dumps({"price": price}).encode(), partition=0)
-        said: list[str] = []
-        job = LineageJob(
-            "priced", settings=settings, checkpoint=tmp_path / "checkpoint", say=said.append
-        )
+        job = LineageJob("priced", settings=settings, checkpoint=tmp_path / "checkpoint")
         read = job.expect(job.read(source), columns=["value"], name="input", topic=source)
         value = F.get_json_object(F.col("value").cast("string"), "$.price").cast("double")
         rows = read.select(value.alias("price"), "lineage")
         expected = [not_null("price"), in_range("price", 0, 100, severity="fail")]
         rows = job.expect(rows, expected, columns=["price"])
         job.write_table(rows, tmp_path / "table", trigger={"availableNow": True})
-        return said
 
-    said = start(1.5, None, 99.0)
-    assert "priced 2: 1 of 3 rows break not_null(price)" in said
+    start(1.5, None, 99.0)
+    assert "priced 2: 1 of 3 rows break not_null(price)" in caplog.messages
     (version,) = versions(catalog, "file", str(tmp_path / "table"))
     facets = version["facets"]
     assert facets["dataQualityMetrics"]["rowCount"] == 3

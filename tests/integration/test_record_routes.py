@@ -11,10 +11,10 @@ import pytest
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.page_story import tell_story, write_records
 
-from headwater.catalog.api import record_questions
-from headwater.catalog.api.record_questions import RecordDesk
 from headwater.errors import QueryTimeoutError, TooBusyError
-from headwater.services.record_questions import RecordsOfKafka
+from headwater.service import record_query_pool as record_questions
+from headwater.service.record_queries import RecordsOfKafka
+from headwater.service.record_query_pool import RecordDesk
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
 

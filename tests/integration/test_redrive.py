@@ -14,15 +14,15 @@ import pytest
 from tests.stamped import delete_before, set_aside, stamped, write
 from tests.support import Headwater
 
-from headwater.deadletter import Choice, Handled, Outcome, RedriveReport, redrive
+from headwater.delivery.dead_letter import Choice, Handled, Outcome, RedriveReport, redrive
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address, Header, Record
-from headwater.services.local import STATE
+from headwater.service.local import STATE
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import trace, verify
+from headwater.tracing import trace, verify
 
 pytestmark = pytest.mark.kafka
 

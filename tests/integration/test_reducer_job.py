@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from headwater.deadletter import Outcome, read_letter, redrive
+from headwater.delivery.dead_letter import Outcome, redrive
 from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Address, Record
-from headwater.rowlineage.headers import origin_of
+from headwater.model.dead_letter import read_letter
+from headwater.model.headers import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Fate, verify, why_missing
+from headwater.tracing import Fate, verify, why_missing
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -16,14 +16,12 @@ from pyspark.sql import functions as F
 from tests.edge_tables import edge, made, scan, write_index
 from tests.support import Headwater
 
-from headwater.archive.contract import archive_path
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, ReplayRefusedError
 from headwater.jobs import data_synchronization_job, visits_converter_streaming_job
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
 from headwater.model import Address, JobOutput, Record
+from headwater.model.headers import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.manifest import Manifest
 from headwater.replay.operation import replay
@@ -34,8 +32,10 @@ from headwater.replay.runner import Outcome
 from headwater.replay.selection import Selection
 from headwater.replay.table_path import table_target
 from headwater.replay.undoing import undo_replay
-from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
+from headwater.storage.archive.contract import archive_path
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

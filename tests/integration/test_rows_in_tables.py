@@ -16,19 +16,19 @@ from tests.edge_tables import edge, made, scan, write_index
 from tests.lineage_events import columns, names, spooled
 from tests.stamped import write
 
-from headwater import LineageJob, faultpoints, merge_lineage
-from headwater.edges.contract import index_path
+from headwater import LineageJob, merge_lineage
 from headwater.errors import InputError, LineageTableError
 from headwater.kafka import RecordProducer
 from headwater.model import Address, record_id
-from headwater.rowlineage.columns import with_lineage
-from headwater.settings import Settings
-from headwater.tables.column import Maker
-from headwater.tables.contract import TableFormat
-from headwater.tables.writer import stored, table_of, writer_of
+from headwater.settings import Settings, fault_points
+from headwater.spark.lineage_columns import with_lineage
+from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.table import stored, table_of, writer_of
+from headwater.storage.index.contract import index_path
+from headwater.storage.tables.contract import TableFormat
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import JobOutput, impact
-from headwater.trace.in_tables import Tables
+from headwater.tracing import JobOutput, impact
+from headwater.tracing.in_tables import Tables
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -55,7 +55,7 @@ def numbers(settings: Settings, make_topic: TopicMaker) -> str:
 @pytest.fixture(autouse=True)
 def disarmed() -> Iterator[None]:
     yield
-    faultpoints.arm("")
+    fault_points.arm("")
 
 
 def number(rows: DataFrame) -> DataFrame:
@@ -139,10 +139,10 @@ def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
         )
         query.awaitTermination(60)
 
-    faultpoints.arm("after_table_commit=raise@1")
+    fault_points.arm("after_table_commit=raise@1")
     with pytest.raises(StreamingQueryException, match="after_table_commit"):
         stream()
-    assert faultpoints.fired() == {"after_table_commit": 1}
+    assert fault_points.fired() == {"after_table_commit": 1}
     stream()
     assert rows_of(spark, target) == list(range(RECORDS))
 

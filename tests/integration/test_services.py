@@ -23,21 +23,16 @@ from headwater.errors import (
     ServiceStartError,
     UnsupportedVersionError,
 )
-from headwater.jvm.jars import Watcher
 from headwater.kafka import create_topic, list_topics
-from headwater.services import ServiceState, State, down, postgres, status, up
-from headwater.services.postgres import PostgresServer
+from headwater.model.progress import no_progress
+from headwater.service import ServiceState, State, down, postgres, status, up
+from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
 
 
-def unwatched(group: str) -> object:
-    return lambda done, total: None
-
-
 def start(settings: Settings, *parts: str) -> list[ServiceState]:
-    watch: Watcher = unwatched  # type: ignore[assignment]
-    return list(up(parts, settings, watch))
+    return list(up(parts, settings, no_progress))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
-from headwater.jvm.class_archive import archive_path
+from headwater.jvm.cds import archive_path
 from headwater.jvm.java import find_java
 from headwater.jvm.own_jar import session_jars
 from headwater.settings import Settings

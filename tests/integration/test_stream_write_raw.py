@@ -18,16 +18,15 @@ from tests.catalog_support import Catalog
 from tests.lineage_events import names, told, wait_until
 from tests.support import environment
 
-from headwater import faultpoints
-from headwater.deltafiles.intervals import Intervals
+from headwater.collector import schemas
+from headwater.collector.session import finish_lineage
 from headwater.errors import QueryFailedError
 from headwater.jobs import stream_write_raw_with_lineage
 from headwater.kafka import RecordProducer, read_topic
-from headwater.settings import Settings
-from headwater.spark import finish_lineage
-from headwater.spark.lineage import schemas
-from headwater.tables.reader import LineageTable
-from headwater.tables.registry import known_tables
+from headwater.settings import Settings, fault_points
+from headwater.storage.offset_ranges import Intervals
+from headwater.storage.tables.reader import LineageTable
+from headwater.storage.tables.registry import known_tables
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -104,7 +103,7 @@ def test_articles_are_merged_by_id_once_and_the_catalog_knows_from_which_offsets
     faulty = settings.testing.model_copy(update={"fault_points": "after_table_commit=raise@1"})
     with pytest.raises(QueryFailedError, match="after_table_commit"):
         run(settings.model_copy(update={"testing": faulty}), topic, checkpoint)
-    assert faultpoints.fired() == {"after_table_commit": 1}
+    assert fault_points.fired() == {"after_table_commit": 1}
     # This process is not trusted with that checkpoint any more.
     checkpoint = Path(shutil.copytree(checkpoint, tmp_path / "copied"))
     run(settings, topic, checkpoint)

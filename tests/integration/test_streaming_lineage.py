@@ -17,15 +17,15 @@ from tests.catalog_support import Catalog
 from tests.lineage_events import columns, names, states, told
 
 from headwater import LineageJob
+from headwater.collector.listener import StreamTracker, track_streaming
+from headwater.collector.starting_offsets import first_offsets
 from headwater.errors import QueryFailedError
 from headwater.jobs.visits_reducer_job import reduce_visits
 from headwater.kafka import RecordProducer, read_topic
+from headwater.model.headers import origin_of
 from headwater.openlineage.open_runs import OpenRun, OpenRunNote
 from headwater.openlineage.tables import delta_table
-from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
-from headwater.spark.lineage.beginnings import first_offsets
-from headwater.spark.lineage.listener import StreamTracker, track_streaming
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

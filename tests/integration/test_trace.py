@@ -14,7 +14,7 @@ from headwater.model import Address, Header
 from headwater.settings import Settings
 from headwater.testing import assert_lineage, free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import State, TraceNode, trace
+from headwater.tracing import State, TraceNode, trace
 
 pytestmark = pytest.mark.kafka
 

@@ -17,7 +17,7 @@ from headwater.kafka import RecordProducer, create_topic
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import verify
+from headwater.tracing import verify
 
 pytestmark = pytest.mark.kafka
 

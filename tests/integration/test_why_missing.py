@@ -11,15 +11,15 @@ from tests.checkpoints import write_checkpoint
 from tests.stamped import delete_before, set_aside, stamped, write
 from tests.support import Headwater
 
-from headwater.checkpoint import Reading
-from headwater.deadletter import redrive
+from headwater.delivery.dead_letter import redrive
 from headwater.errors import CheckpointError, InputError, TopicNotFoundError
 from headwater.kafka import create_topic
 from headwater.model import Address, Record
 from headwater.settings import Settings
+from headwater.storage.checkpoint import Reading
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.trace import Fate, Verdict, WhyMissing, why_missing
+from headwater.tracing import Fate, Verdict, WhyMissing, why_missing
 
 pytestmark = pytest.mark.kafka
 

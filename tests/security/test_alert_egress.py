@@ -17,10 +17,10 @@ import pytest
 from pydantic import SecretStr
 from tests.alert_support import Hook, hook
 
-from headwater.alerts.channels import Channel, read_channels
-from headwater.alerts.egress import Egress, embedded, is_public
-from headwater.alerts.messages import trial
-from headwater.alerts.sending import Sender
+from headwater.catalog.alerting.channels import Channel, read_channels
+from headwater.catalog.alerting.egress import Egress, embedded, is_public
+from headwater.catalog.alerting.messages import trial
+from headwater.catalog.alerting.sending import Sender
 from headwater.errors import EgressRefusedError, HeadwaterError, NotificationError, SettingError
 from headwater.settings.alerts import AlertsSettings
 
@@ -192,7 +192,7 @@ def test_a_name_that_changes_its_meaning_is_checked_as_it_is_used(inside: Hook) 
     """A name that is public when it is looked at and private when it is connected to."""
     script = f"""
         import socket
-        from headwater.alerts.egress import Egress
+        from headwater.catalog.alerting.egress import Egress
         import requests
         real, answers = socket.getaddrinfo, iter(["93.184.216.34", "127.0.0.1", "127.0.0.1"])
         def rebinding(host, port, *rest, **named):
@@ -216,7 +216,7 @@ def test_nothing_else_leaves_the_process(inside: Hook) -> None:
     """Neither datagrams nor programs nor sockets of the machine; nor can the guard be put off."""
     script = f"""
         import os, socket, subprocess, sys
-        from headwater.alerts.egress import Egress
+        from headwater.catalog.alerting.egress import Egress
         Egress().install()
         def attempts():
             yield lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))

@@ -16,13 +16,13 @@ import requests
 from fastapi.routing import APIRoute
 from tests.catalog_support import Catalog, bearer, fresh_database, guarded, run_event, running
 
-from headwater.catalog.api.app import create_api
 from headwater.catalog.api.guard import Guard
-from headwater.catalog.api.rules import RULES, Role
-from headwater.catalog.api.server import serve
+from headwater.catalog.api.permissions import RULES, Role
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key, revoke_key
 from headwater.errors import SettingError
+from headwater.service.app import create_api
+from headwater.service.server import serve
 from headwater.settings import Settings, load
 
 OPEN = {("GET", "/api/v1/health")}

@@ -19,20 +19,20 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.compaction import compact
-from headwater.archive.contract import COLUMNS
-from headwater.archive.reader import Archive
-from headwater.archive.rows import archive_rows
-from headwater.archive.table import append, make_table
 from headwater.bench.copying import Timing, cpu_seconds, new_topic
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.deltafiles.intervals import Intervals
 from headwater.generator import generate
 from headwater.jobs.data_synchronization_job import main as archive_job
 from headwater.kafka import RecordProducer
-from headwater.services import up
+from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark import create_session
+from headwater.spark.writers.archive_rows import archive_rows
+from headwater.spark.writers.archive_table import append, make_table
+from headwater.storage.archive.compaction import compact
+from headwater.storage.archive.contract import COLUMNS
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 # Visits in the order of their time, as they arrive; and as they are generated, when a batch has
 # the hours of a whole day mixed.
@@ -61,7 +61,7 @@ Contender = Callable[[Path], None]
 def measure(settings: Settings) -> BenchResult:
     """Rates of one run, and times of reading 1,000 records."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("archive", _REPEATS)
     spark = create_session("bench_archive", settings, connectors=("kafka", "delta"))

@@ -12,7 +12,7 @@ import json
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from socket import socket
 
@@ -20,7 +20,8 @@ import psutil
 
 from headwater.bench.http_load import ask, percentile, post, send_all
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.services import down, up
+from headwater.model.progress import no_progress
+from headwater.service import down, up
 from headwater.settings import Settings
 
 _CLIENTS = 16
@@ -40,7 +41,7 @@ def measure(settings: Settings, events: int = _EVENTS) -> BenchResult:
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         own = _own(settings, Path(folder))
         try:
-            states = {s.name: s for s in up(["catalog"], own, _unwatched)}
+            states = {s.name: s for s in up(["catalog"], own, no_progress)}
             processes = _Processes(states["catalog"].pid or 0, states["postgres"].pid or 0)
             result.figures += _post(own.catalog.port, processes, min(events, _MEASURED))
             result.figures += _questions(own.catalog.port)
@@ -67,10 +68,6 @@ def _free_port() -> int:
     with socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _unwatched(group: str) -> Callable[[int, int], None]:
-    return lambda done, total: None
 
 
 class _Processes:

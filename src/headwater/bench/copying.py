@@ -18,9 +18,9 @@ import psutil
 from pyspark.sql import SparkSession
 
 from headwater.bench.result import Figure
-from headwater.delivery import DEFAULT_MODE
+from headwater.delivery.registry import DEFAULT_MODE
+from headwater.job import LineageJob
 from headwater.kafka import create_topic, delete_topics, end_offsets, list_topics
-from headwater.pipeline import LineageJob
 from headwater.settings import Settings
 
 # Takes a place for its checkpoint; returns when everything is copied.

@@ -23,9 +23,9 @@ from headwater.bench.copying import (
 )
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
 from headwater.generator import generate
+from headwater.job import LineageJob
 from headwater.kafka import RecordProducer, read_topic
-from headwater.pipeline import LineageJob
-from headwater.services import up
+from headwater.service import up
 from headwater.settings import Settings
 
 _RECORDS = 400_000
@@ -48,7 +48,7 @@ _FOUR = "individual, four partitions"
 def measure(settings: Settings) -> BenchResult:
     """Ratios of records per second; CPU seconds of driver and JVM beside them."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("fifo", _REPEATS)
     _measure_pipelined(result, settings)

@@ -22,15 +22,14 @@ from pyspark.sql import functions as F
 
 from headwater.bench.copying import Timing, cpu_seconds, new_topic
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.deadletter import dead_letter_topic
-from headwater.enrichment import JoinRule
-from headwater.enrichment.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
+from headwater.job import LineageJob
+from headwater.jobs.visits_ads import JoinRule
+from headwater.jobs.visits_ads.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
 from headwater.kafka import RecordProducer, end_offsets
-from headwater.pipeline import LineageJob
-from headwater.services import up
+from headwater.model.topic_names import dead_letter_topic, late_topic
+from headwater.service import up
 from headwater.settings import Settings
-from headwater.sparkconf import configured
-from headwater.trace.fate import LATE_SUFFIX
+from headwater.spark.conf import configured
 
 _RECORDS = 200_000
 _PARTITIONS = 2
@@ -53,11 +52,11 @@ Run = Callable[[Path], None]
 def measure(settings: Settings) -> BenchResult:
     """Ratios of records per second, visits and ads; bytes of state of a visit that waits."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("join", _REPEATS)
     with ExitStack() as stack:
-        aside = [dead_letter_topic(_TARGET), _TARGET + LATE_SUFFIX, f"{_TARGET}-heartbeat"]
+        aside = [dead_letter_topic(_TARGET), late_topic(_TARGET), f"{_TARGET}-heartbeat"]
         for topic in (_VISITS, _ADS, _NO_ADS, *aside):
             stack.enter_context(new_topic(topic, _PARTITIONS, settings))
         _fill(settings)

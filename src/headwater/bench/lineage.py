@@ -7,18 +7,18 @@ from headwater.bench.disk import bytes_on_disk
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
 from headwater.delivery.modes import PRODUCER
 from headwater.generator import generate
+from headwater.job import LineageJob
 from headwater.kafka import RecordProducer
 from headwater.model import Address, Lineage
-from headwater.pipeline import LineageJob
-from headwater.rowlineage.codec import encode
-from headwater.rowlineage.headers import (
+from headwater.model.header_codec import encode
+from headwater.model.headers import (
     LINEAGE,
     PARENT_LINEAGE,
     STAMP_HEADERS,
     JobStamp,
     parent_lineage_text,
 )
-from headwater.services import up
+from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark.kafka_source import FETCH
 
@@ -38,7 +38,7 @@ _STRICT = "Headwater, strict"
 def measure(settings: Settings) -> BenchResult:
     """Ratios of records per second; CPU seconds of driver and JVM beside them."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("lineage", _REPEATS)
     with new_topic(_SOURCE, _PARTITIONS, settings):

@@ -20,16 +20,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater.bench.copying import Copy, new_topic, time_copies
 from headwater.bench.openlineage_batch import batch_figures
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.collector.description import describe
 from headwater.generator import generate
+from headwater.job import LineageJob
 from headwater.jobs.visits_reducer_job import reduce_visits
 from headwater.kafka import RecordProducer
-from headwater.openlineage.spool import decode_line, segments_of
-from headwater.pipeline import LineageJob
-from headwater.services import up
+from headwater.openlineage.spool.files import decode_line, segments_of
+from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark import OnBatch
-from headwater.spark.lifecycle import Batches, Unhurried
-from headwater.spark.lineage.description import describe
+from headwater.spark.query_runner import Batches, Unhurried
 
 _RECORDS = 400_000
 _PARTITIONS = 2
@@ -55,7 +55,7 @@ def measure(settings: Settings) -> BenchResult:
 
 def measure_streaming(settings: Settings) -> list[Figure]:
     """The streaming half."""
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     with tempfile.TemporaryDirectory() as folder, new_topic(_SOURCE, _PARTITIONS, settings):
         _fill(settings)

@@ -19,18 +19,15 @@ from pathlib import Path
 import psutil
 
 from headwater.bench.result import Figure
+from headwater.collector.metadata import add_lineage_metadata
+from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.errors import CheckFailedError
 from headwater.generator import generate
 from headwater.jobs.articles import FIELDS
 from headwater.jobs.batch_write_raw_with_lineage import NAME, write_articles
-from headwater.services import up
+from headwater.service import up
 from headwater.settings import Settings, child_environment, load
-from headwater.spark import (
-    add_lineage_metadata,
-    create_session,
-    create_spark_session_with_lineage,
-    finish_lineage,
-)
+from headwater.spark import create_session
 
 _RUNS = 20
 _SHORTEST_SECONDS = 20.0
@@ -52,7 +49,7 @@ class _Run:
 
 def batch_figures(settings: Settings) -> list[Figure]:
     """Of at least 20 runs each; fewer and shorter ones with `testing.bench_share`."""
-    for _ in up(["catalog"], settings, lambda group: lambda done, total: None):
+    for _ in up(["catalog"], settings):
         pass
     share = settings.testing.bench_share
     repeats = max(2, round(_RUNS * share))

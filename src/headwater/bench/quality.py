@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.cost import CostMeter
 from headwater.quality import Quality, in_range, in_set, matches, not_null, satisfies
-from headwater.quality.columns import aggregates, measured_columns
 from headwater.settings import Settings
 from headwater.spark import create_session
+from headwater.spark.measures.cost_meter import CostMeter
+from headwater.spark.measures.quality_columns import aggregates, measured_columns
 
 _ROWS = 2_000_000
 _REPEATS = 5

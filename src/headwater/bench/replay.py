@@ -12,14 +12,14 @@ from pathlib import Path
 
 from headwater.bench.copying import Copy, new_topic, time_copies
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.job import LineageJob
 from headwater.jobs.data_synchronization_job import main as archive_job
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.kafka import RecordProducer
-from headwater.pipeline import LineageJob
 from headwater.replay.operation import replay
 from headwater.replay.planning import Request
 from headwater.replay.selection import EARLIEST, LATEST, Selection
-from headwater.services import up
+from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark import create_session
 
@@ -36,7 +36,7 @@ _STREAMING, _REPLAY = "visits_converter_streaming_job", "replay of the same reco
 def measure(settings: Settings) -> BenchResult:
     """The ratio of records per second; CPU seconds of driver and JVM beside it."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("replay", _REPEATS)
     with new_topic(_SOURCE, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:

@@ -19,18 +19,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.bench.result import BenchResult, Figure, load_now, machine_now
-from headwater.edges.contract import EDGE, MADE, SCAN
-from headwater.edges.ranges import as_rows
-from headwater.edges.reader import LineageIndex
-from headwater.edges.table import IndexTable, Scanned, make_table
 from headwater.kafka import RecordProducer, RecordReader, create_topic, delete_topics
 from headwater.model import Address, Lineage
-from headwater.rowlineage.codec import encode
-from headwater.rowlineage.headers import STAMP_HEADERS, JobStamp
-from headwater.services import up
+from headwater.model.header_codec import encode
+from headwater.model.headers import STAMP_HEADERS, JobStamp
+from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark import create_session
-from headwater.trace import impact, trace
+from headwater.spark.writers.index_ranges import as_rows
+from headwater.spark.writers.index_table import IndexTable, Scanned, make_table
+from headwater.storage.index.contract import EDGE, MADE, SCAN
+from headwater.storage.index.reader import LineageIndex
+from headwater.tracing import impact, trace
 
 _TOPICS = ("bench-trace-a", "bench-trace-b", "bench-trace-c", "bench-trace-d")
 _PARTITIONS = 2
@@ -54,7 +54,7 @@ _IN_KAFKA = 4 * _BLOCK
 def measure(settings: Settings) -> BenchResult:
     """95th percentiles in milliseconds, each of some hundred questions."""
     load = load_now()
-    for _ in up(["kafka"], settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], settings):
         pass
     result = BenchResult("trace", _QUERIES)
     with _topics(settings), tempfile.TemporaryDirectory() as place:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import (
+from headwater.cli.output import (
     json_option,
     messages,
     print_json,
@@ -36,8 +36,8 @@ def check(settings: Settings, file: Path | None, as_json: bool) -> None:
     A condition that can't be used is an error with its position. A channel that no setting
     defines is a warning.
     """
-    from headwater.alerts.channels import read_channels, undefined
-    from headwater.alerts.rules import read_rules
+    from headwater.catalog.alerting.channels import read_channels, undefined
+    from headwater.catalog.alerting.rules import read_rules
 
     path = file or rules_file(settings)
     if path is None:
@@ -85,7 +85,7 @@ def _undefined(channel: str, named_by: list[str]) -> str:
 @with_settings
 def list_(settings: Settings, as_json: bool) -> None:
     """Show how each alert stands, as the service found it."""
-    from headwater.services.asking import ask
+    from headwater.service.catalog_client import ask
 
     found = ask(settings, "/api/v1/alerts?limit=1000")
     if as_json:
@@ -128,9 +128,9 @@ def test(settings: Settings, channel: str, as_json: bool) -> None:
     The same rules hold as for the service: a target that is not public is refused unless
     HEADWATER_ALERTS__ALLOW_PRIVATE names its network.
     """
-    from headwater.alerts.channels import find_channel, read_channels
-    from headwater.alerts.messages import trial
-    from headwater.alerts.sending import Sender
+    from headwater.catalog.alerting.channels import find_channel, read_channels
+    from headwater.catalog.alerting.messages import trial
+    from headwater.catalog.alerting.sending import Sender
 
     found = find_channel(read_channels(settings.alerts.channels), channel)
     sender = Sender(found, settings.alerts)
@@ -176,7 +176,7 @@ def watch(settings: Settings, every: float, seconds: float | None, as_json: bool
 
 
 def _look(settings: Settings) -> dict[tuple[str, str], dict[str, Any]]:
-    from headwater.services.asking import ask
+    from headwater.service.catalog_client import ask
 
     try:
         listed = ask(settings, "/api/v1/alerts?limit=1000")["alerts"]

@@ -12,6 +12,7 @@ import click
 
 from headwater import __version__
 from headwater.errors import HeadwaterError
+from headwater.logs import LOG_FORMATS, LOG_LEVELS, LogFormat, configure_logging
 
 # Name -> (where it lives, what `--help` says of it), in the order of a first day's work.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -82,7 +83,21 @@ class LazyGroup(click.Group):
     "3 a service can't be reached.",
 )
 @click.version_option(__version__, prog_name="headwater")
-@click.option("--debug", is_flag=True, help="Show stack traces and log lines.")
+@click.option(
+    "--debug", is_flag=True, help="Show stack traces; the same as --log-level debug otherwise."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    help="What is logged to standard error.  [default: info]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default="text",
+    show_default=True,
+    help="Plain lines, or one JSON object per line.",
+)
 @click.option(
     "--set",
     "overrides",
@@ -91,14 +106,17 @@ class LazyGroup(click.Group):
     help="Override a setting, such as `kafka.port=19092`. May be repeated.",
 )
 @click.pass_context
-def headwater(ctx: click.Context, debug: bool, overrides: Sequence[str]) -> None:
+def headwater(
+    ctx: click.Context,
+    debug: bool,
+    log_level: str | None,
+    log_format: LogFormat,
+    overrides: Sequence[str],
+) -> None:
     """Streaming pipelines on Kafka and Spark: traceable, ordered, replayable."""
     ctx.ensure_object(dict)
     ctx.obj["overrides"] = overrides
-    if debug:
-        import logging
-
-        logging.basicConfig(level=logging.DEBUG)
+    configure_logging(log_level or ("debug" if debug else "info"), log_format)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

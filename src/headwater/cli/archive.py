@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater import faultpoints
-from headwater.archive.contract import archive_folder
-from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.records import as_line, as_object
 from headwater.cli.text import json_text
 from headwater.errors import BrokerUnavailableError, InputError, TopicNotFoundError
 from headwater.kafka import TopicPartitionState, partition_states
-from headwater.settings import Settings
+from headwater.settings import Settings, fault_points
+from headwater.storage.archive.contract import archive_folder
 
 if TYPE_CHECKING:
-    from headwater.archive.coverage import Coverage
-    from headwater.archive.reader import Archive
-    from headwater.deltafiles.intervals import Intervals
+    from headwater.storage.archive.coverage import Coverage
+    from headwater.storage.archive.reader import Archive
+    from headwater.storage.offset_ranges import Intervals
 
 # Gaps that a line of the table names; `--json` has all of them.
 _GAPS_SHOWN = 3
@@ -85,13 +84,13 @@ def compact(
 
     Without TOPICS: of all archives.
     """
-    from headwater.archive import compaction
+    from headwater.storage.archive import compaction
 
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
     results = []
     for each in _archives(settings, topics, table):
-        with _joining(each.topic) as watch:
-            done = compaction.compact(each, settings, everything=True, watch=watch)
+        with _joining(each.topic) as progress:
+            done = compaction.compact(each, settings, everything=True, progress=progress)
         results.append(
             {
                 "topic": each.topic,
@@ -154,7 +153,7 @@ def read(
 
 
 def _archives(settings: Settings, topics: Sequence[str], table: Path | None) -> list[Archive]:
-    from headwater.archive.reader import Archive
+    from headwater.storage.archive.reader import Archive
 
     if table is not None:
         if len(topics) > 1:
@@ -219,7 +218,7 @@ def _ranges(
     coverage: Mapping[int, Coverage], partition: int | None, first: int, last: int | None
 ) -> dict[int, Intervals]:
     """What was asked for, of each partition; without an end, up to what is archived."""
-    from headwater.deltafiles.intervals import Intervals
+    from headwater.storage.offset_ranges import Intervals
 
     if partition is not None and partition not in coverage:
         raise InputError(
@@ -240,7 +239,7 @@ def _ranges(
 def _joining(topic: str) -> Iterator[Any]:
     with messages.status(f"{topic}: looking for small files") as shown:
 
-        def watch(done: int, total: int) -> None:
-            shown.update(f"{topic}: {done} of {total} small files joined")
+        def progress(task: str, done: int, total: int) -> None:
+            shown.update(f"{task}: {done} of {total} small files")
 
-        yield watch
+        yield progress

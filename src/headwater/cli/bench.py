@@ -8,7 +8,7 @@ import click
 
 from headwater.bench import BENCHES
 from headwater.bench.result import BenchResult
-from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
 from headwater.settings import Settings
 
 

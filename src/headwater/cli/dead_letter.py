@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import messages, reading_progress, with_settings
-from headwater.cli.given import parse_time
+from headwater.cli.output import messages, reading_progress, with_settings
+from headwater.cli.parsing import parse_time
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
-from headwater.deadletter import (
+from headwater.delivery.dead_letter import (
     Choice,
-    DeadLetter,
     Handled,
     Listed,
     Outcome,
@@ -21,9 +20,10 @@ from headwater.deadletter import (
     Summary,
     list_letters,
 )
-from headwater.deadletter import redrive as redrive_letters
-from headwater.deadletter.redrive import MAX_REDRIVES
+from headwater.delivery.dead_letter import redrive as redrive_letters
+from headwater.delivery.dead_letter.redrive import MAX_REDRIVES
 from headwater.model import Address
+from headwater.model.dead_letter import DeadLetter
 from headwater.settings import Settings
 
 _SHOWN = 100
@@ -63,8 +63,10 @@ def list_(
     otherwise; the numbers below them are of all.
     """
     choice = Choice(reason, since=parse_time(since, "--since"), until=parse_time(until, "--until"))
-    with reading_progress() as watch:
-        summary, found = list_letters(topic, settings, choice=choice, target=target, watch=watch)
+    with reading_progress() as progress:
+        summary, found = list_letters(
+            topic, settings, choice=choice, target=target, progress=progress
+        )
         for number, listed in enumerate(found):
             if as_json and (limit is None or number < limit):
                 click.echo(json_text(_as_object(listed)))
@@ -122,11 +124,11 @@ def redrive(
     after a redrive that was cut off. Exits 1 if a record was refused; each is told with the
     reason.
     """
-    from headwater import faultpoints
+    from headwater.settings import fault_points
 
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
     choice = Choice(reason, frozenset(Address.parse(record) for record in records))
-    with reading_progress() as watch:
+    with reading_progress() as progress:
         report = redrive_letters(
             topic,
             settings,
@@ -137,7 +139,7 @@ def redrive(
             allow_unproven=allow_unproven,
             dry_run=dry_run,
             tell=lambda handled: _tell(handled, dry_run, as_json),
-            watch=watch,
+            progress=progress,
         )
     _sum_up_redrive(report)
     ctx.exit(0 if report.passed else 1)

@@ -7,10 +7,10 @@ import time
 import click
 from rich.console import Console
 
-from headwater.cli.frame import download_progress, with_settings
+from headwater.cli.output import download_progress, with_settings
 from headwater.demo import STORIES, Story
 from headwater.jvm.java import SHORT_LIVED
-from headwater.services.processes import noted
+from headwater.service.processes import noted
 from headwater.settings import Settings
 
 _SEE_MORE = {
@@ -48,8 +48,8 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
     quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
     began = time.monotonic()
-    with noted("demo", settings.home_dir), download_progress() as watch:
-        story = Story(quiet, console, watch)
+    with noted("demo", settings.home_dir), download_progress() as progress:
+        story = Story(quiet, console, progress)
         for name in names or STORIES:
             STORIES[name](story)
     seconds = time.monotonic() - began

@@ -7,8 +7,8 @@ from itertools import chain
 
 import click
 
-from headwater.cli.frame import json_option, print_json, with_settings
-from headwater.services.checkup import Finding, check_up, check_up_spark
+from headwater.cli.output import json_option, print_json, with_settings
+from headwater.service.doctor import Finding, check_up, check_up_spark
 from headwater.settings import Settings
 
 

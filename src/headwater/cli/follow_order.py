@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.frame import messages, stopped_by_signals
+from headwater.cli.output import messages, stopped_by_signals
 from headwater.cli.text import json_text, printable
-from headwater.metrics import OrderMetrics, serve, write_file
 from headwater.settings import Settings
-from headwater.trace import Finding, Found, OrderProof, OrderReport, Violation
+from headwater.storage.metrics_export import serve, write_file
+from headwater.tracing import Finding, Found, OrderProof, OrderReport, Violation
+from headwater.tracing.order_metrics import OrderMetrics
 
 _STATUS_SECONDS = 10.0
 

@@ -12,7 +12,7 @@ from threading import Event
 import click
 from rich.progress import Progress
 
-from headwater.cli.frame import messages, stopped_by_signals, with_settings
+from headwater.cli.output import messages, stopped_by_signals, with_settings
 from headwater.generator import KINDS, VISITS_PER_ROUND, Blemishes, Generated, generate
 from headwater.kafka import RecordProducer, describe_topic, ensure_topic
 from headwater.settings import Settings

@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import json_option, print_json, print_table, with_settings
-from headwater.cli.given import parse_batches
+from headwater.cli.output import json_option, print_json, print_table, with_settings
+from headwater.cli.parsing import parse_batches
 from headwater.cli.text import printable
 from headwater.cli.trace import tree_lines
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.trace import Impact, JobOutput, State
-from headwater.trace import impact as impact_of
-from headwater.trace.descendants import MAX_RECORDS
-from headwater.trace.lag import IndexLag, index_lag
-from headwater.trace.node import MAX_DEPTH
+from headwater.tracing import Impact, JobOutput, State
+from headwater.tracing import impact as impact_of
+from headwater.tracing.impact import MAX_RECORDS
+from headwater.tracing.lag import IndexLag, index_lag
+from headwater.tracing.node import MAX_DEPTH
 
 
 @click.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.frame import (
+from headwater.cli.output import (
     download_progress,
     json_option,
     print_json,
@@ -30,8 +30,8 @@ def jars() -> None:
 @with_settings
 def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
     """Fetch groups of jars (all, without names) into the cache."""
-    with download_progress() as watch:
-        paths = ensure_jars(groups or GROUPS, settings, watch)
+    with download_progress() as progress:
+        paths = ensure_jars(groups or GROUPS, settings, progress)
     click.echo(f"{len(paths)} jars in {settings.jars_dir}")
 
 
@@ -40,8 +40,8 @@ def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
 @with_settings
 def path(settings: Settings, groups: tuple[str, ...]) -> None:
     """Print the connectors' paths, separated by commas: `spark-submit --jars "$(…)"`."""
-    with download_progress() as watch:
-        found = session_jars(groups or CONNECTORS, settings, watch)
+    with download_progress() as progress:
+        found = session_jars(groups or CONNECTORS, settings, progress)
         click.echo(",".join(str(jar) for jar in found))
 
 
@@ -54,7 +54,7 @@ def archive(settings: Settings, again: bool) -> None:
     Takes as long as some starts. To be done again after an update of Java or Spark; where there
     is one that fits, nothing is done.
     """
-    from headwater.spark.warm_start import make_class_archive
+    from headwater.spark.cds import make_class_archive
 
     path = make_class_archive(settings, again=again)
     click.echo(f"{path.stat().st_size / 1e6:.0f} MB in {path}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from headwater.cli.frame import download_progress, with_settings
+from headwater.cli.output import download_progress, with_settings
 from headwater.errors import InputError
 from headwater.jvm.jars import ensure_jars, scala_library
 from headwater.jvm.java import find_java
@@ -56,8 +56,8 @@ def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> N
     if name not in TOOLS:
         raise InputError(f"unknown Kafka tool: {tool!r}", hint=f"known: {', '.join(TOOLS)}")
     java = find_java(settings)
-    with download_progress() as watch:
-        jars = [*ensure_jars(["broker"], settings, watch), scala_library()]
+    with download_progress() as progress:
+        jars = [*ensure_jars(["broker"], settings, progress), scala_library()]
     class_path = ":".join(str(jar) for jar in jars)
     command = [str(java.binary), "-Xmx256m", "-Dlog4j2.level=ERROR", "-cp", class_path]
     # The tool takes this process's place, so that signals and standard input are its own.

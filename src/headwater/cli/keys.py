@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
 from headwater.errors import InputError
 from headwater.settings import Settings
 
@@ -84,7 +84,7 @@ def revoke(settings: Settings, key_id: str) -> None:
 
 def _ready(settings: Settings) -> str:
     from headwater.catalog.store import migrate
-    from headwater.services.catalog import check_installed, database_url
+    from headwater.service.catalog import check_installed, database_url
 
     check_installed()
     url = database_url(settings)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
 from headwater.errors import CatalogUnavailableError, CheckFailedError
 from headwater.settings import Settings
 
@@ -26,9 +26,9 @@ def spool() -> None:
 @with_settings
 def status(settings: Settings, as_json: bool) -> None:
     """Show how many events wait, of which processes."""
-    from headwater.openlineage.backlog import count_refused, refused_path, waiting
-    from headwater.openlineage.losses import lost_path, read_lost
-    from headwater.openlineage.spool import used_bytes
+    from headwater.openlineage.spool.files import used_bytes
+    from headwater.openlineage.spool.losses import lost_path, read_lost
+    from headwater.openlineage.spool.orphans import count_refused, refused_path, waiting
 
     root = settings.spool_dir
     found = waiting(root)
@@ -78,8 +78,8 @@ def status(settings: Settings, as_json: bool) -> None:
 @with_settings
 def flush(settings: Settings, timeout: float, as_json: bool) -> None:
     """Deliver what jobs that have ended have left; those that run deliver theirs themselves."""
-    from headwater.openlineage.backlog import waiting
-    from headwater.openlineage.sender import flush as deliver
+    from headwater.openlineage.spool.orphans import waiting
+    from headwater.openlineage.spool.sender import flush as deliver
     from headwater.openlineage.transport import CatalogClient
 
     client = CatalogClient.from_settings(settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.output import json_option, print_json, print_table, with_settings
 from headwater.settings import Settings
 
 _MOST_DATASETS = 10
@@ -17,7 +17,7 @@ _MOST_DATASETS = 10
 @with_settings
 def metrics(settings: Settings, as_json: bool) -> None:
     """Show success, coverage, freshness, lag and pace, as the service's /metrics tells them."""
-    from headwater.services.asking import ask
+    from headwater.service.catalog_client import ask
 
     found = ask(settings, "/api/v1/metrics/now")
     if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import messages, with_settings
+from headwater.cli.output import messages, with_settings
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
 from headwater.kafka import Position, RecordProducer, describe_topic, ensure_topic, read_topic

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.frame import (
+from headwater.cli.output import (
     download_progress,
     json_option,
     messages,
@@ -100,16 +100,16 @@ def run(settings: Settings, ctx: click.Context, /, as_json: bool, **given: Any) 
 
     Done a second time the same replay writes nothing; one that was cut off goes on.
     """
-    from headwater import faultpoints
     from headwater.cli.replay_request import request_of
     from headwater.replay.operation import run_planned
     from headwater.replay.planning import make_plan
     from headwater.replay.results import count_results
+    from headwater.settings import fault_points
 
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
     request = request_of(settings, given)
-    with download_progress() as watch:
-        session = _session(settings, watch)
+    with download_progress() as progress:
+        session = _session(settings, progress)
         planned = make_plan(request, settings, session)
         if given["dry_run"]:
             with reading_progress() as reading:
@@ -122,7 +122,7 @@ def run(settings: Settings, ctx: click.Context, /, as_json: bool, **given: Any) 
         if given["diff"]:
             _show_differences(planned.plan, request, session, settings, given["sample"], as_json)
             return
-        outcome = run_planned(planned, request, settings, session, _say)
+        outcome = run_planned(planned, request, settings, session)
     content = outcome.folder.manifest_content()
     if content is None:
         ctx.exit(1)
@@ -198,8 +198,8 @@ def verify(settings: Settings, ctx: click.Context, replay_id: str, as_json: bool
     from headwater.replay.folder import find_replay
 
     folder = find_replay(replay_id, settings)
-    with download_progress() as watch, reading_progress() as reading:
-        check = check_replay(folder, settings, _session(settings, watch), reading)
+    with download_progress() as progress, reading_progress() as reading:
+        check = check_replay(folder, settings, _session(settings, progress), reading)
     if as_json:
         print_json(check.as_json())
     else:
@@ -222,18 +222,18 @@ def undo(settings: Settings, replay_id: str, as_json: bool) -> None:
     from headwater.replay.undoing import undo_replay
 
     folder = find_replay(replay_id, settings)
-    with download_progress() as watch:
-        manifest = undo_replay(folder, settings, _session(settings, watch))
+    with download_progress() as progress:
+        manifest = undo_replay(folder, settings, _session(settings, progress))
     if as_json:
         print_json(folder.manifest_content())
     else:
         click.echo(f"{manifest.undone_rows} rows of replay {folder.replay_id} were taken back")
 
 
-def _session(settings: Settings, watch: Any) -> Session:
+def _session(settings: Settings, progress: Any) -> Session:
     from headwater.replay.operation import Session
 
-    return Session(settings, _say, watch)
+    return Session(settings, progress)
 
 
 def _say(line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from headwater.cli.given import parse_batches, parse_time
+from headwater.cli.parsing import parse_batches, parse_time
 from headwater.errors import InputError
 from headwater.jobs import LOGICS
 from headwater.model import Address, JobOutput

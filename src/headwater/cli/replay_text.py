@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.frame import print_json
+from headwater.cli.output import print_json
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import one_line_each, printable
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.frame import with_settings
+from headwater.cli.output import with_settings
 from headwater.cli.restarts import run_with_restarts, take_restarts
 from headwater.errors import UnknownJobError
 from headwater.jobs import JOBS

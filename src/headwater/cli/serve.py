@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from headwater.cli.frame import with_settings
+from headwater.cli.output import with_settings
 from headwater.settings import Settings
 
 
@@ -19,18 +19,18 @@ def serve(settings: Settings, mark: str | None) -> None:
     It needs PostgreSQL: the one of HEADWATER_CATALOG__DATABASE_URL, or the local one that
     `headwater up catalog` starts. Neither Java nor Spark is needed.
     """
-    from headwater import faultpoints
-    from headwater.services.catalog import check_installed, database_url
+    from headwater.service.catalog import check_installed, database_url
+    from headwater.settings import fault_points
 
     check_installed()
     url = database_url(settings)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
     )
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
 
-    from headwater.catalog.api.server import serve as run
     from headwater.jobs import LOGICS
-    from headwater.services.record_questions import RecordsOfKafka
+    from headwater.service.record_queries import RecordsOfKafka
+    from headwater.service.server import serve as run
 
     run(settings, url, RecordsOfKafka(settings, logics=LOGICS))

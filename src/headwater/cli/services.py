@@ -6,8 +6,8 @@ import time
 
 import click
 
-from headwater import services
-from headwater.cli.frame import (
+from headwater import service as services
+from headwater.cli.output import (
     download_progress,
     json_option,
     messages,
@@ -15,7 +15,7 @@ from headwater.cli.frame import (
     print_table,
     with_settings,
 )
-from headwater.services import ServiceState
+from headwater.service import ServiceState
 from headwater.settings import Settings
 
 
@@ -32,8 +32,8 @@ def up(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
     states: list[ServiceState] = []
     began = time.monotonic()
     messages.print(f"starting {', '.join(names) or 'all services'}", markup=False)
-    with download_progress() as watch:
-        for state in services.up(names, settings, watch):
+    with download_progress() as progress:
+        for state in services.up(names, settings, progress):
             states.append(state)
             seconds = time.monotonic() - began
             messages.print(f"{state.name}: {state.state} ({seconds:.1f} s)", markup=False)

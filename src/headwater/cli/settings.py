@@ -10,7 +10,7 @@ import click
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.output import json_option, print_json, print_table, with_settings
 from headwater.settings import PREFIX, WELL_KNOWN, Settings
 
 

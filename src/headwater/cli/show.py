@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from headwater.archive.contract import SHOWN_COLUMNS
-from headwater.cli.frame import messages, reading_progress, with_settings
+from headwater.cli.output import messages, reading_progress, with_settings
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
 from headwater.kafka import read_topic as read_records
 from headwater.settings import Settings
+from headwater.storage.archive.contract import SHOWN_COLUMNS
 
 # All columns have the width of their longest cell, so that nothing is printed before the end.
 _ROWS = 1000
@@ -49,7 +49,7 @@ def read_table(
 
     Year, month, day and hour are those of the event time, in UTC.
     """
-    from headwater.archive.reader import Archive
+    from headwater.storage.archive.reader import Archive
 
     archive = Archive(table.absolute()) if table else Archive.open(topic, settings)
     rows = (
@@ -66,8 +66,8 @@ def read_table(
 @with_settings
 def read_topic(settings: Settings, topic: str, limit: int, as_json: bool) -> None:
     """Show the records of a topic, by partition and offset."""
-    with reading_progress() as watch:
-        records = read_records(topic, settings, watch=watch)
+    with reading_progress() as progress:
+        records = read_records(topic, settings, progress=progress)
         # Partitions come mixed.
         found = sorted(itertools.islice(records, limit + 1), key=lambda record: record.address)
         records.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.frame import json_option, print_json, print_table, with_settings
+from headwater.cli.output import json_option, print_json, print_table, with_settings
 from headwater.errors import InputError
 from headwater.kafka import create_topic, describe_topic, list_topics, partition_states
 from headwater.settings import Settings

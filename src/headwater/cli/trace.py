@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from headwater.cli.frame import json_option, print_json, with_settings
+from headwater.cli.output import json_option, print_json, with_settings
 from headwater.cli.text import printable
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.trace import State
-from headwater.trace import trace as trace_record
-from headwater.trace.node import MAX_DEPTH
+from headwater.tracing import State
+from headwater.tracing import trace as trace_record
+from headwater.tracing.node import MAX_DEPTH
 
 # Printing nested objects takes some stack for each hop; Python ends at about 300.
 _DEPTHS = click.IntRange(0, 200)

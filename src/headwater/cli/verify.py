@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from headwater.cli.follow_order import example, follow_and_exit, order_metrics
-from headwater.cli.frame import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
 from headwater.cli.text import printable
-from headwater.enrichment.waiting import JoinExplainer
+from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.settings import Settings
-from headwater.trace import VerifyReport, Violation
-from headwater.trace import verify as verify_topic
+from headwater.tracing import VerifyReport, Violation
+from headwater.tracing import verify as verify_topic
 
 _SETTLE_SECONDS = 10.0
 

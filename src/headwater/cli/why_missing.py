@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.frame import json_option, print_json, reading_progress, with_settings
+from headwater.cli.output import json_option, print_json, reading_progress, with_settings
 from headwater.cli.text import printable
-from headwater.enrichment.waiting import JoinExplainer
+from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.trace import Verdict, WhyMissing
-from headwater.trace import why_missing as ask_why_missing
+from headwater.tracing import Verdict, WhyMissing
+from headwater.tracing import why_missing as ask_why_missing
 
 
 @click.command("why-missing")
@@ -41,14 +41,14 @@ def why_missing(
     read, filtered, uncertain, expired, or never was.
     """
     record = Address.parse(address)
-    with reading_progress() as watch:
+    with reading_progress() as progress:
         found = ask_why_missing(
             record,
             topic,
             settings,
             checkpoint=checkpoint,
             explainers=[JoinExplainer(settings)],
-            watch=watch,
+            progress=progress,
         )
     if as_json:
         print_json(found.as_json())

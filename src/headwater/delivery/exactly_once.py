@@ -10,6 +10,7 @@ no task retries, no speculation; and a process whose batch failed does not go on
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,14 +18,14 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater import faultpoints
-from headwater.checkpoint import read_progress
-from headwater.delivery.modes import KNOWN_AFTER_A_KILL, Idempotent, Run, unsafe
-from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers, start
-from headwater.delivery.tail import Tail
-from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
-from headwater.spark import StopSignal, run_until_stopped
+from headwater.delivery.modes import KNOWN_AFTER_A_KILL, Delivery, Idempotent, unsafe
+from headwater.delivery.output_offsets import Tail
+from headwater.delivery.sink import ORDINAL_COLUMN, Target
+from headwater.settings import fault_points
+from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity
+from headwater.storage.checkpoint import read_progress
 
+_LOG = logging.getLogger(__name__)
 _IDENTITY = "_identity"
 # A local master takes its number of tries from its own name: local[4,2] tries twice.
 _LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<tries>[^\]]+))?\])?")
@@ -55,36 +56,34 @@ class ExactlyOnce(Idempotent):
             why = "what was written is noted beside it, in a local folder"
             raise unsafe(self.name, "checkpoint", target.checkpoint, why)
 
-    def run(self, run: Run, stop: StopSignal) -> None:
-        checkpoint = Path(run.target.checkpoint)
-        tail = Tail(checkpoint, run.target.topics, run.settings)
-        cut_off = read_progress(checkpoint).cut_off
-        tail.begin_run(run.id)
-        if cut_off is not None:
-            self._finish(cut_off, run, tail, stop)
-        if not stop.requested:
-            with tail.note_while_running():
-                super().run(run, stop)
+    def deliver(self, delivery: Delivery) -> None:
+        checkpoint = Path(delivery.target.checkpoint)
+        output = Tail(checkpoint, delivery.target.topics, delivery.settings)
+        unfinished = read_progress(checkpoint).cut_off
+        output.begin_run(delivery.run.id)
+        if unfinished is not None:
+            self._finish(unfinished, delivery, output)
+        if not delivery.run.stop.requested:
+            with output.note_while_running():
+                super().deliver(delivery)
 
-    def _finish(self, batch: int, run: Run, tail: Tail, stop: StopSignal) -> None:
-        """Run the batch that was cut off, without what it has written before."""
-        written = tail.written_by(batch, stopped=lambda: stop.requested)
+    def _finish(self, batch: int, delivery: Delivery, output: Tail) -> None:
+        """Run the unfinished batch again, without the records that it has already written."""
+        stop, target = delivery.run.stop, delivery.target
+        written = output.written_by(batch, stopped=lambda: stop.requested)
         if stop.requested:
-            # What was read is not all; the next start looks again.
+            # The output was not read to its end; the next start reads it again.
             return
-        run.say(f"batch {batch} was cut off; {len(written)} of its records are there already")
-        faultpoints.reach("before_recovery")
-        rows = without_written(
-            run.rows, written, run.target.job_name, by_first_parent=run.target.one_per_first_parent
+        _LOG.info(
+            "batch %d was interrupted; %d of its records are already written", batch, len(written)
         )
-        # `once` runs just the batch that the checkpoint asks for, then ends.
-        once = {"once": True}
-        query = start(rows, run.target, run.id, self.options(), run.settings, trigger=once)
-        try:
-            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
-        finally:
-            close_producers(run.spark, query)
-        faultpoints.reach("after_recovery")
+        fault_points.reach("before_recovery")
+        rows = without_written(
+            delivery.rows, written, target.job_name, by_first_parent=target.one_per_first_parent
+        )
+        # `once` runs only the batch that the checkpoint has started, then ends.
+        self._run_query(delivery, rows, trigger={"once": True})
+        fault_points.reach("after_recovery")
 
 
 def without_written(

@@ -12,23 +12,21 @@ A mode is a small class: which producer it needs, what it refuses, and how it ru
 
 from __future__ import annotations
 
+import logging
 import os
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.lease import lease_if_local
 from headwater.delivery.sink import Target, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings
-from headwater.spark import OnBatch, StopSignal, run_until_stopped
-from headwater.spark.lineage.queries import StreamQuery
-from headwater.spark.lineage.streaming import tell_of_query
+from headwater.spark.query_runner import QueryRun, run_until_stopped
 
-Say = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 # Measured: with Kafka's defaults the producer sends small uncompressed batches and is the
 # slowest part of a copying job; with these it is no longer.
@@ -61,16 +59,14 @@ _TRANSACTION_TRIES = 4
 
 
 @dataclass(frozen=True)
-class Run:
-    """One start of a query; its id is on the records, and tells none of them apart."""
+class Delivery:
+    """A query to deliver: its rows, where they go, and the run that delivers them."""
 
     spark: SparkSession
     rows: DataFrame
     target: Target
     settings: Settings
-    say: Say
-    id: str
-    on_batch: OnBatch | None = None
+    run: QueryRun
 
 
 class Mode(ABC):
@@ -97,13 +93,24 @@ class Mode(ABC):
                 self.name, "trigger", kind, "it has no micro-batches that could be finished"
             )
 
-    def run(self, run: Run, stop: StopSignal) -> None:
-        """Run the query until it ends or is stopped."""
-        query = start(run.rows, run.target, run.id, self.options(), run.settings)
+    def deliver(self, delivery: Delivery) -> None:
+        """Run the query until it ends or is stopped.
+
+        Raises:
+            CheckpointError: the checkpoint is damaged.
+            QueryFailedError: the query failed.
+        """
+        self._run_query(delivery, delivery.rows)
+
+    def _run_query(
+        self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
+    ) -> None:
+        run, settings = delivery.run, delivery.settings
+        query = start(rows, delivery.target, run.id, self.options(), settings, trigger=trigger)
         try:
-            run_until_stopped(query, stop, run.settings, run.say, run.on_batch)
+            run_until_stopped(query, run.stop, settings, run.on_batch)
         finally:
-            close_producers(run.spark, query)
+            close_producers(delivery.spark, query)
 
 
 class Idempotent(Mode):
@@ -176,17 +183,17 @@ class Strict(Mode):
             "kafka.transaction.timeout.ms": "600000",
         }
 
-    def run(self, run: Run, stop: StopSignal) -> None:
-        """A transaction that Kafka gave up is void, so its batch is run again, a few times."""
+    def deliver(self, delivery: Delivery) -> None:
+        """Runs a batch again whose transaction the broker aborted, a bounded number of times."""
         for tries_left in reversed(range(_TRANSACTION_TRIES)):
             try:
-                super().run(run, stop)
+                super().deliver(delivery)
                 return
             except QueryFailedError as failed:
                 lost = next((name for name in _TRANSACTION_LOST if name in failed.message), None)
-                if lost is None or not tries_left or stop.requested:
+                if lost is None or not tries_left or delivery.run.stop.requested:
                     raise
-                run.say(f"Kafka ended a transaction ({lost}); its batch runs again")
+                _LOG.warning("the broker aborted a transaction (%s); retrying its batch", lost)
 
     def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
         super().refuse_unsafe(spark, target)
@@ -199,41 +206,6 @@ class Strict(Mode):
             )
         # A second run of a batch must be divided into the same tasks.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
-
-
-def new_run_id() -> str:
-    """Names one start of a query. Records are told apart by their parents, never by this."""
-    return str(uuid.uuid4())
-
-
-def deliver(
-    spark: SparkSession,
-    rows: DataFrame,
-    target: Target,
-    mode: Mode,
-    settings: Settings,
-    say: Say = lambda line: None,
-    on_batch: OnBatch | None = None,
-    told_as: StreamQuery | None = None,
-) -> None:
-    """Run the query in this mode until it ends or is stopped; `rows` are made by `sink_rows`.
-
-    What is told of it to the catalog is `told_as`; its run has the id that is on the records.
-
-    Raises:
-        UnsafeDeliveryError: a setting would break the mode's promise.
-        CheckpointInUseError: another driver holds the checkpoint.
-        CheckpointError: the checkpoint is damaged.
-        QueryFailedError: the query failed.
-    """
-    mode.refuse_unsafe(spark, target)
-    with lease_if_local(target.checkpoint, spark):
-        stop, run_id = StopSignal(), new_run_id()
-        with (
-            stop.on_signals(),
-            tell_of_query(told_as, run_id, settings, stop, on_batch, say) as taking,
-        ):
-            mode.run(Run(spark, rows, target, settings, say, run_id, taking), stop)
 
 
 def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:

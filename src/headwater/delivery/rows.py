@@ -9,8 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.deadletter.letter import LATE
-from headwater.delivery.dead_letter import (
+from headwater.delivery.dead_letter.columns import (
     ERROR_COLUMN,
     RAW_VALUE_COLUMN,
     dead_letter_value,
@@ -18,8 +17,9 @@ from headwater.delivery.dead_letter import (
 )
 from headwater.delivery.sink import sink_rows
 from headwater.errors import InputError
-from headwater.rowlineage.columns import LINEAGE_COLUMN
-from headwater.rowlineage.headers import parents_topic
+from headwater.model.dead_letter import LATE
+from headwater.model.topic_names import parents_topic
+from headwater.spark.lineage_columns import LINEAGE_COLUMN
 
 # Steps of a plan behind which a task has rows of more than one partition.
 _SHUFFLES = re.compile(

@@ -14,13 +14,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.delivery.dead_letter import ERROR_COLUMN
+from headwater.delivery.dead_letter.columns import ERROR_COLUMN
 from headwater.kafka import max_record_bytes
-from headwater.rowlineage.columns import LINEAGE_COLUMN
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, parents_topic
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.topic_names import parents_topic
 from headwater.settings import Settings
 from headwater.spark.connectors import OWN_SINK
 from headwater.spark.kafka_source import client_options
+from headwater.spark.lineage_columns import LINEAGE_COLUMN
 
 ORDINAL_COLUMN = "ordinal"
 COLUMNS = ("topic", "key", "value", LINEAGE_COLUMN, ORDINAL_COLUMN, ERROR_COLUMN)

@@ -20,8 +20,8 @@ from headwater.jobs import (
 )
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.rowlineage.headers import origin_of
-from headwater.trace import verify
+from headwater.model.headers import origin_of
+from headwater.tracing import verify
 
 _INPUT = KINDS["visits"].topic
 _INDIVIDUAL = "visits-individual-send"

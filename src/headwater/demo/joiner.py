@@ -11,12 +11,12 @@ from itertools import count
 
 from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
-from headwater.enrichment.waiting import JoinExplainer
 from headwater.jobs import visits_ads_enrichment_job
+from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.kafka import RecordProducer, ensure_topic, list_topics, read_topic
 from headwater.model import Address, Record
-from headwater.rowlineage.headers import origin_of
-from headwater.trace import Fate, why_missing
+from headwater.model.headers import origin_of
+from headwater.tracing import Fate, why_missing
 
 _DAY = "2024-01-01T"
 _PARTITIONS = 2

@@ -22,8 +22,8 @@ from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_l
 from headwater.jobs.articles import FIELDS
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
 from headwater.openlineage.transport import CatalogClient
-from headwater.services import up
-from headwater.services.asking import ask
+from headwater.service import up
+from headwater.service.catalog_client import ask
 from headwater.spark import create_session
 
 _TOPIC = KINDS["articles"].topic
@@ -70,7 +70,7 @@ def _start_services(story: Story) -> None:
     settings = story.settings
     if settings.catalog.url is None:
         with story.step("Start the lineage service") as step:
-            for state in up(["catalog"], settings, story.watch):
+            for state in up(["catalog"], settings, story.progress):
                 step.result = f"{state.state} at {state.address}"
     health = _Catalog(story).get("/health")
     story.check("the lineage service and its database answer", bool(health), "no answer")

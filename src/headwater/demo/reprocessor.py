@@ -10,8 +10,6 @@ import json
 from itertools import islice
 from types import ModuleType
 
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
 from headwater.errors import ReplayRefusedError
@@ -23,11 +21,13 @@ from headwater.jobs import (
 )
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
+from headwater.model.headers import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import all_replays, find_replay
 from headwater.replay.headers import REPLAY_ID
 from headwater.replay.operation import Session
-from headwater.rowlineage.headers import origin_of
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 _CLICKS = KINDS["clicks"].topic
 _CONVERTED = "clicks_transformed"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from headwater.jvm.jars import Watcher
+from headwater.model.progress import Progress
 from headwater.settings import Settings
 
 
@@ -27,9 +27,9 @@ class Step:
 class Story:
     """Tells one or more stories and counts their checks."""
 
-    def __init__(self, settings: Settings, console: Console, watch: Watcher) -> None:
+    def __init__(self, settings: Settings, console: Console, progress: Progress) -> None:
         self.settings = settings
-        self.watch = watch
+        self.progress = progress
         self.passed = 0
         self.failed: list[str] = []
         self._console = console

@@ -15,9 +15,9 @@ from headwater.generator import KINDS, generate
 from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.rowlineage.headers import LINEAGE, PARENT_LINEAGE
+from headwater.model.headers import LINEAGE, PARENT_LINEAGE
 from headwater.settings import Settings
-from headwater.trace import TraceNode, trace, verify
+from headwater.tracing import TraceNode, trace, verify
 
 _VISITS = 200
 _SHOWN = 2

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from headwater.errors import InputError
 from headwater.jobs.articles import FIELDS, REQUIRED, article_rows
-from headwater.tables.column import Maker, file_lineage
-from headwater.tables.merging import MergeRule
+from headwater.spark.writers.lineage_struct import Maker, file_lineage
+from headwater.spark.writers.merge_into import MergeRule
 
 _CORRUPT = "_corrupt"
 _FILE = "_file"

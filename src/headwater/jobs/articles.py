@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headwater.tables.contract import COLUMN, TYPE
-from headwater.tables.merging import MergeRule
+from headwater.spark.writers.merge_into import MergeRule
+from headwater.storage.tables.contract import COLUMN, TYPE
 
 # What an article is, in the JSON of the topic and in CSV files.
 FIELDS: Mapping[str, str] = {

@@ -5,6 +5,7 @@ Rows are merged by `id`: the same files once more change nothing.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,34 +13,26 @@ from typing import Any
 import click
 from pyspark.sql import SparkSession
 
-from headwater import faultpoints
+from headwater.collector.metadata import add_lineage_metadata
+from headwater.collector.session import (
+    create_spark_session_with_lineage,
+    current_application,
+    finish_lineage,
+)
 from headwater.errors import InputError
 from headwater.jobs.article_files import MERGE_REJECTED, ArticleFiles, Counts
 from headwater.jobs.articles import MERGE_FROM_FILES, PARTITIONED_BY, table_schema
 from headwater.jobs.options import JobCommand
-from headwater.jvm.ivy import Progress
-from headwater.settings import Settings, load
-from headwater.spark import (
-    add_lineage_metadata,
-    create_spark_session_with_lineage,
-    finish_lineage,
-)
-from headwater.spark.lineage.session import current_application
-from headwater.tables.column import Maker
-from headwater.tables.merging import merge
-from headwater.tables.registry import register
-from headwater.tables.writer import check_columns, table_of
+from headwater.logs import job_logging
+from headwater.settings import Settings, fault_points, load
+from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.merge_into import merge
+from headwater.spark.writers.table import check_columns, table_of
+from headwater.storage.tables.registry import register
+
+_LOG = logging.getLogger(__name__)
 
 NAME = "BatchWriteRawWithLineage"
-
-
-def _say(line: str) -> None:
-    click.echo(f"{NAME}: {line}", err=True)
-
-
-def _watch(group: str) -> Progress:
-    _say(f"fetching jars: {group}")
-    return lambda done, total: None
 
 
 @click.command("batch_write_raw_with_lineage", cls=JobCommand)
@@ -53,13 +46,17 @@ def _watch(group: str) -> Progress:
 def main(settings: Settings | None, /, **given: Any) -> None:
     """Merge news articles from CSV files into an Iceberg table."""
     settings = settings or load()
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-    say = (lambda line: None) if given["quiet"] else _say
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    with job_logging(given["job_name"], quiet=given["quiet"]):
+        _write(settings, **given)
+
+
+def _write(settings: Settings, **given: Any) -> None:
     files = given["files"] or settings.articles.files
     table = given["table"] or settings.articles.table
-    say(f"{files} -> {table}, starting Spark")
+    _LOG.info("%s -> %s, starting Spark", files, table)
     spark = create_spark_session_with_lineage(
-        given["job_name"], settings=settings, connectors=("iceberg",), watch=_watch
+        given["job_name"], settings=settings, connectors=("iceberg",)
     )
     try:
         add_lineage_metadata(
@@ -83,9 +80,9 @@ def main(settings: Settings | None, /, **given: Any) -> None:
         finish_lineage(error)
         raise
     finish_lineage()
-    say(f"{counts.read - counts.rejected} rows of {files} are in {table}")
+    _LOG.info("%d rows of %s are in %s", counts.read - counts.rejected, files, table)
     if counts.rejected:
-        say(f"{counts.rejected} rows can't be read: {table}_rejected says why")
+        _LOG.warning("%d rows can't be read, see %s_rejected", counts.rejected, table)
 
 
 def write_articles(

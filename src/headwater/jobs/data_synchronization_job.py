@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,31 +12,32 @@ from pathlib import Path
 import click
 from pyspark.sql import DataFrame
 
-from headwater.archive.compaction import compact, is_due, vacuum
-from headwater.archive.contract import archive_path
-from headwater.archive.holes import note_holes
-from headwater.archive.position import (
+from headwater.collector.query import Gap
+from headwater.collector.streaming import counted, query_run
+from headwater.errors import ArchiveError, InternalError, UnavailableError
+from headwater.jobs.options import StreamOptions, stream_options
+from headwater.kafka import ensure_topic, partition_states, topic_id
+from headwater.openlineage.tables import delta_table
+from headwater.settings import Settings
+from headwater.spark import create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lease import only_writer
+from headwater.spark.writers.archive_rows import archive_rows, check_field
+from headwater.spark.writers.archive_table import append, make_table, without
+from headwater.storage.archive.compaction import compact, is_due, vacuum
+from headwater.storage.archive.contract import archive_path
+from headwater.storage.archive.holes import note_holes
+from headwater.storage.archive.position import (
     next_offsets,
     refuse_gaps,
     refuse_old_checkpoint,
     refuse_other_checkpoint,
     refuse_topic_made_anew,
 )
-from headwater.archive.reader import Archive
-from headwater.archive.rows import archive_rows, check_field
-from headwater.archive.table import append, make_table, without
-from headwater.checkpoint import read_reading
-from headwater.delivery.lease import lease, only_writer
-from headwater.delivery.modes import new_run_id
-from headwater.deltafiles.intervals import Intervals
-from headwater.errors import ArchiveError, InternalError, UnavailableError
-from headwater.jobs.options import StreamOptions, stream_options
-from headwater.kafka import ensure_topic, partition_states, topic_id
-from headwater.openlineage.tables import delta_table
-from headwater.settings import Settings
-from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
-from headwater.spark.lineage.queries import Gap
-from headwater.spark.lineage.streaming import counted, tell_of_query
+from headwater.storage.archive.reader import Archive
+from headwater.storage.checkpoint import read_reading
+from headwater.storage.offset_ranges import Intervals
+
+_LOG = logging.getLogger(__name__)
 
 _NAME, _TOPIC = "data_synchronization", "visits"
 # As many as the text this job comes from gives its topic.
@@ -89,20 +91,14 @@ def main(settings: Settings, options: StreamOptions) -> None:
     if settings.jobs.create_topics:
         ensure_topic(topic, _PARTITIONS, settings)
     known_as = topic_id(topic, settings)
-    options.say(f"{topic} -> {path}, starting Spark")
+    _LOG.info("%s -> %s, starting Spark", topic, path)
     spark = create_session(
         options.job_name,
         settings,
         connectors=("kafka", "delta"),
-        watch=options.watch_download,
     )
     make_table(spark, path, topic, known_as)
-    stop = StopSignal()
-    with (
-        stop.on_signals(),
-        lease(options.local_checkpoint, spark),
-        only_writer(path, spark, _in_use(path)),
-    ):
+    with only_writer(path, spark, _in_use(path)):
         archive = _open(path, topic)
         refuse_topic_made_anew(archive, known_as)
         records = read_topics_stream(
@@ -114,12 +110,10 @@ def main(settings: Settings, options: StreamOptions) -> None:
             maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
         )
         rows = archive_rows(records, field)
-        told_as = options.told_as(rows, [delta_table(str(path))])
-        told_as.gaps.extend(_gaps(archive, settings))
-        batches = ArchiveBatches(
-            archive, settings, options.local_checkpoint, options.say, told_as.gaps
-        )
-        with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
+        lineage = options.lineage_of(rows, [delta_table(str(path))])
+        lineage.gaps.extend(_gaps(archive, settings))
+        batches = ArchiveBatches(archive, settings, options.local_checkpoint, lineage.gaps)
+        with query_run(spark, options.local_checkpoint, lineage, settings) as run:
             query = (
                 counted(rows, settings, options.job_name)
                 .writeStream.foreachBatch(batches.add)
@@ -128,7 +122,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
                 .trigger(**options.trigger_arguments())
                 .start()
             )
-            run_until_stopped(query, stop, settings, options.say, on_batch)
+            run_until_stopped(query, run.stop, settings, run.on_batch)
 
 
 def _open(path: Path, topic: str) -> Archive:
@@ -157,7 +151,7 @@ def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptio
     reading = read_reading(options.local_checkpoint)
     if options.own["allow_gaps"]:
         for topic, partition, first, last in _gaps(archive, settings):
-            options.say(f"gap: {topic}/{partition}@{first} to @{last} are gone")
+            _LOG.warning("gap: %s/%d@%d to @%d are gone", topic, partition, first, last)
     else:
         refuse_gaps(archive.topic, behind, states)
         if reading is not None:
@@ -190,13 +184,11 @@ class ArchiveBatches:
         archive: Archive,
         settings: Settings,
         checkpoint: Path,
-        say: Callable[[str], None],
         gaps: list[Gap],
     ) -> None:
         self._archive = archive
         self._settings = settings
         self._checkpoint = checkpoint
-        self._say = say
         self._gaps = gaps
         self._vacuumed = 0.0
 
@@ -247,7 +239,9 @@ class ArchiveBatches:
                 note_holes(self._archive.path, partition, holes)
             for begin, end in (offsets - kept).ranges():
                 place = f"{self._archive.topic}/{partition}"
-                self._say(f"gap: {place}@{begin} to @{end} were gone before they were archived")
+                _LOG.warning(
+                    "gap: %s@%d to @%d expired before they were archived", place, begin, end
+                )
                 self._gaps.append((self._archive.topic, partition, begin, end))
 
     def _compact(self) -> None:
@@ -255,13 +249,13 @@ class ArchiveBatches:
             return
         try:
             done = compact(self._archive, self._settings)
-            self._say(f"joined {done.joined} small files: {done.files_after} files are left")
+            _LOG.info("compacted %d small files: %d files are left", done.joined, done.files_after)
             if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
                 self._vacuumed = time.monotonic()
                 vacuum(self._archive)
         except (ArchiveError, UnavailableError) as error:
             # Archiving goes on, and tries again behind the next batch.
-            self._say(f"small files were not joined: {error.message}")
+            _LOG.warning("small files were not compacted: %s", error.message)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.jobs.options import StreamOptions
-from headwater.rowlineage.headers import STAMP_HEADERS
+from headwater.model.headers import STAMP_HEADERS
 from headwater.settings import Settings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,21 +10,22 @@ import click
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from headwater.checkpoint import read_progress
-from headwater.delivery.lease import lease, only_writer
-from headwater.delivery.modes import new_run_id
-from headwater.edges.contract import EDGE, MADE, SCAN, index_path
-from headwater.edges.parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
-from headwater.edges.ranges import as_rows, edges_of, made_of
-from headwater.edges.table import IndexTable, Scanned, make_table
+from headwater.collector.metadata import describe_shipped_job
+from headwater.collector.streaming import query_run
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark import StopSignal, create_session, read_topics_stream, run_until_stopped
-from headwater.spark.lineage.metadata import describe_shipped_job
-from headwater.spark.lineage.streaming import tell_of_query
+from headwater.spark import create_session, read_topics_stream, run_until_stopped
+from headwater.spark.lease import only_writer
+from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
+from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
+from headwater.spark.writers.index_table import IndexTable, Scanned, make_table
+from headwater.storage.checkpoint import read_progress
+from headwater.storage.index.contract import EDGE, MADE, SCAN, index_path
+
+_LOG = logging.getLogger(__name__)
 
 # Every topic but Kafka's own.
 ALL_TOPICS = "(?!__).+"
@@ -58,20 +60,14 @@ def main(settings: Settings, options: StreamOptions) -> None:
     settings = settings.model_copy(update={"kafka": kafka})
     source = _source(options)
     path = index_path(settings)
-    options.say(f"{' '.join(source.values())} -> {path}, starting Spark")
+    _LOG.info("%s -> %s, starting Spark", " ".join(source.values()), path)
     spark = create_session(
         options.job_name,
         settings,
         connectors=("kafka", "delta"),
-        watch=options.watch_download,
     )
     make_table(spark, path)
-    stop = StopSignal()
-    with (
-        stop.on_signals(),
-        lease(options.local_checkpoint, spark),
-        only_writer(path, spark, _in_use(path)),
-    ):
+    with only_writer(path, spark, _in_use(path)):
         table = IndexTable(spark, path)
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
         _refuse_topics_made_anew(table, settings)
@@ -86,7 +82,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
         parsed = parse_lineage(records)
         # Of the three kinds of rows that the index has, edges are what it is for.
         rows = as_rows(EDGE, 0, edges_of(parsed))
-        told_as = options.told_as(rows, [delta_table(str(path))])
+        lineage = options.lineage_of(rows, [delta_table(str(path))])
         describe_shipped_job(
             settings,
             options.job_name,
@@ -95,15 +91,15 @@ def main(settings: Settings, options: StreamOptions) -> None:
             description="Which records came of which, from the headers of all topics",
             location=Path(__file__),
         )
-        with tell_of_query(told_as, new_run_id(), settings, stop, say=options.say) as on_batch:
+        with query_run(spark, options.local_checkpoint, lineage, settings) as run:
             query = (
-                parsed.writeStream.foreachBatch(_add_to(table, options.say))
+                parsed.writeStream.foreachBatch(_add_to(table))
                 .option("checkpointLocation", f"file://{options.local_checkpoint}")
                 .queryName(options.job_name)
                 .trigger(**options.trigger_arguments())
                 .start()
             )
-            run_until_stopped(query, stop, settings, options.say, on_batch)
+            run_until_stopped(query, run.stop, settings, run.on_batch)
 
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:
@@ -124,7 +120,7 @@ def _source(options: StreamOptions) -> dict[str, str]:
     return {"subscribePattern": pattern or ALL_TOPICS}
 
 
-def _add_to(table: IndexTable, say: Callable[[str], None]) -> Callable[[DataFrame, int], None]:
+def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
     def add(parsed: DataFrame, batch: int) -> None:
         # Read once from Kafka, looked at three times.
         kept = parsed.persist()
@@ -143,7 +139,7 @@ def _add_to(table: IndexTable, say: Callable[[str], None]) -> Callable[[DataFram
                 as_rows(SCAN, 0, scans),
             ]
             table.append(rows, edges, _ranges(found))
-            say(f"batch {batch}: {edges} edges" + _troubles(found))
+            _LOG.info("batch %d: %d edges%s", batch, edges, _troubles(found))
         finally:
             parsed.unpersist()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,16 @@ from typing import Any, get_args
 import click
 from pyspark.sql import DataFrame
 
-from headwater import faultpoints
-from headwater.delivery import DEFAULT_MODE, MODE_NAMES, delivery_mode
+from headwater.collector.query import StreamQuery
 from headwater.delivery.modes import Individual, Mode
+from headwater.delivery.registry import DEFAULT_MODE, MODE_NAMES, delivery_mode
 from headwater.errors import HeadwaterError, InputError
-from headwater.jvm.ivy import Progress
+from headwater.job import LineageJob, OnFailure
+from headwater.logs import job_logging
 from headwater.openlineage.events import Dataset
-from headwater.pipeline import LineageJob, OnFailure
-from headwater.settings import Settings
-from headwater.spark.lineage.queries import StreamQuery
+from headwater.settings import Settings, fault_points
+
+_LOG = logging.getLogger(__name__)
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 
@@ -46,14 +48,9 @@ class StreamOptions:
     # What only this job takes, by the names of its own options.
     own: Mapping[str, Any] = field(default_factory=dict)
 
-    def say(self, line: str) -> None:
-        """Tell the person at the terminal; standard output is left to data."""
-        if not self.quiet:
-            click.echo(f"{self.job_name}: {line}", err=True)
-
     def lineage_job(self, settings: Settings, *, header_order: Sequence[str]) -> LineageJob:
         """The job with these options; starts Spark."""
-        self.say(f"{self.input_topic} -> {self.output_topic}, starting Spark")
+        _LOG.info("%s -> %s, starting Spark", self.input_topic, self.output_topic)
         return LineageJob(
             self.job_name,
             version=self.job_version,
@@ -62,8 +59,6 @@ class StreamOptions:
             checkpoint=self.checkpoint,
             delivery=self._mode(),
             header_order=header_order,
-            say=self.say,
-            watch=self.watch_download,
         )
 
     @property
@@ -82,8 +77,8 @@ class StreamOptions:
             on_failure=self.on_failure,
         )
 
-    def told_as(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> StreamQuery:
-        """What the catalog hears of a query that is not run by a `LineageJob`."""
+    def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> StreamQuery:
+        """The lineage of a query that is not run by a `LineageJob`."""
         return StreamQuery(
             self.job_name,
             self.job_version,
@@ -99,11 +94,6 @@ class StreamOptions:
         if self.pause_seconds:
             raise InputError(f"--pause goes with --delivery individual, not with {self.delivery}")
         return delivery_mode(self.delivery)
-
-    def watch_download(self, group: str) -> Progress:
-        """Tell that jars are fetched, which takes a while the first time."""
-        self.say(f"fetching jars: {group}")
-        return lambda done, total: None
 
     def trigger_arguments(self) -> dict[str, Any]:
         """For `DataStreamWriter.trigger`; without arguments Spark starts batch after batch."""
@@ -129,8 +119,10 @@ def stream_options(
     def decorate(function: Callable[..., None]) -> click.Command:
         def command(settings: Settings | None, **given: Any) -> None:
             settings = settings or _load()
-            faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-            function(settings, _options(settings, job_name, given))
+            fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+            options = _options(settings, job_name, given)
+            with job_logging(options.job_name, quiet=options.quiet):
+                function(settings, options)
 
         command.__doc__ = function.__doc__
         parameters: list[click.Parameter] = [

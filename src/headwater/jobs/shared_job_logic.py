@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.delivery.dead_letter import parse_json
+from headwater.delivery.dead_letter.columns import parse_json
 from headwater.replay import Logic
 
 FIELDS = {

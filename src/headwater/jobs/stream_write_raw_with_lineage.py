@@ -6,6 +6,7 @@ deletes its article. What is no article, or has no id, goes to `<topic>-dead-let
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,11 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.deadletter import dead_letter_topic
-from headwater.deadletter.letter import MISSING_FIELD
-from headwater.delivery import delivery_mode
-from headwater.delivery.dead_letter import ERROR_COLUMN, parse_json
-from headwater.delivery.lease import lease_if_local
-from headwater.delivery.modes import new_run_id
+from headwater.collector.metadata import describe_shipped_job
+from headwater.collector.query import StreamQuery
+from headwater.collector.streaming import query_run, table_output, topic_outputs
+from headwater.delivery.dead_letter.columns import ERROR_COLUMN, parse_json
+from headwater.delivery.registry import delivery_mode
 from headwater.delivery.rows import rows_to_send
 from headwater.delivery.sink import Target, close_producers_of, location_of, send_batch
 from headwater.jobs.articles import (
@@ -34,23 +34,23 @@ from headwater.jobs.articles import (
 )
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic
+from headwater.model.dead_letter import MISSING_FIELD
+from headwater.model.topic_names import dead_letter_topic
 from headwater.openlineage.progress import OBSERVED, Roles
-from headwater.rowlineage.columns import LINEAGE_COLUMN, with_lineage
 from headwater.settings import Settings
 from headwater.spark import (
     OnBatch,
-    StopSignal,
     create_session,
     read_topic_stream,
     run_until_stopped,
 )
-from headwater.spark.lifecycle import Unhurried
-from headwater.spark.lineage.metadata import describe_shipped_job
-from headwater.spark.lineage.queries import StreamQuery
-from headwater.spark.lineage.streaming import table_output, tell_of_query, topic_outputs
-from headwater.tables.column import Maker
-from headwater.tables.registry import KnownTable, register
-from headwater.tables.writer import Table, check_columns, stored, table_of, writer_of
+from headwater.spark.lineage_columns import LINEAGE_COLUMN, with_lineage
+from headwater.spark.query_runner import Unhurried, new_run_id
+from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.table import Table, check_columns, stored, table_of, writer_of
+from headwater.storage.tables.registry import KnownTable, register
+
+_LOG = logging.getLogger(__name__)
 
 NAME = "StreamWriteRawWithLineage"
 _PARTITIONS = 2
@@ -81,10 +81,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
     if settings.jobs.create_topics:
         for each in (topic, dead_letter_topic(topic)):
             ensure_topic(each, _PARTITIONS, settings)
-    options.say(f"{topic} -> {name}, starting Spark")
-    spark = create_session(
-        options.job_name, settings, connectors=("kafka", "iceberg"), watch=options.watch_download
-    )
+    _LOG.info("%s -> %s, starting Spark", topic, name)
+    spark = create_session(options.job_name, settings, connectors=("kafka", "iceberg"))
     maker = Maker(options.job_name, options.job_version, new_run_id())
     records = read_topic_stream(
         spark,
@@ -105,13 +103,9 @@ def main(settings: Settings, options: StreamOptions) -> None:
         description="News articles from a topic, merged by id",
         location=Path(__file__),
     )
-    told_as = _told_as(options, rows, known, settings)
-    run_id = str(maker.run_id)
-    stop = StopSignal()
+    lineage, run_id = _lineage(options, rows, known, settings), str(maker.run_id)
     with (
-        stop.on_signals(),
-        lease_if_local(options.checkpoint, spark),
-        tell_of_query(told_as, run_id, settings, stop, say=options.say) as on_batch,
+        query_run(spark, options.checkpoint, lineage, settings, run_id=run_id) as run,
         ArticleBatches(spark, table, maker, options, settings) as batches,
     ):
         query = (
@@ -121,10 +115,10 @@ def main(settings: Settings, options: StreamOptions) -> None:
             .trigger(**options.trigger_arguments())
             .start()
         )
-        run_until_stopped(query, stop, settings, options.say, batches.counted(on_batch))
+        run_until_stopped(query, run.stop, settings, batches.counted(run.on_batch))
 
 
-def _told_as(
+def _lineage(
     options: StreamOptions, rows: DataFrame, known: KnownTable, settings: Settings
 ) -> StreamQuery:
     letters = dead_letter_topic(options.input_topic)
@@ -133,7 +127,7 @@ def _told_as(
         *topic_outputs([letters], settings),
     ]
     return replace(
-        options.told_as(rows, outputs),
+        options.lineage_of(rows, outputs),
         roles=Roles(dead_letter=letters, with_lineage=True),
         whole=(LINEAGE_COLUMN,),
     )

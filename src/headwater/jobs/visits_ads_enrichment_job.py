@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,15 +12,18 @@ from typing import Any
 
 import click
 
-from headwater.enrichment import MATCHES, JoinRule, parse_span
-from headwater.enrichment.explain import explain
-from headwater.enrichment.run import STATE_STORES, Join, run_join
-from headwater.enrichment.state import StateLimits
 from headwater.errors import InputError
 from headwater.jobs.options import StreamOptions, stream_options
-from headwater.metrics import JoinMetrics, serve, write_file
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.jobs.visits_ads import MATCHES, JoinRule, parse_span
+from headwater.jobs.visits_ads.explain import explain
+from headwater.jobs.visits_ads.metrics import JoinMetrics
+from headwater.jobs.visits_ads.run import STATE_STORES, Join, run_join
+from headwater.jobs.visits_ads.state import StateLimits
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
+from headwater.storage.metrics_export import serve, write_file
+
+_LOG = logging.getLogger(__name__)
 
 HEADER_ORDER = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 
@@ -100,7 +104,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     named = replace(options, input_topic=f"{join.rule.visits}, {join.rule.ads}")
     job = named.lineage_job(settings, header_order=HEADER_ORDER)
     with _metrics(join.output, own["metrics_port"], own["metrics_file"], options) as metrics:
-        run_join(join, job, settings, say=options.say, metrics=metrics)
+        run_join(join, job, settings, metrics=metrics)
 
 
 def _join(options: StreamOptions, own: Mapping[str, Any]) -> Join:
@@ -150,7 +154,7 @@ def _metrics(
             yield metrics
         else:
             with serve(metrics.registry, port) as address:
-                options.say(f"metrics at {address}")
+                _LOG.info("metrics at %s", address)
                 yield metrics
     finally:
         if file is not None:

@@ -7,32 +7,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import click
 
-from headwater import faultpoints
-from headwater.archive.reader import Archive
 from headwater.errors import InputError
 from headwater.jobs.options import JobCommand
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
-from headwater.jvm.ivy import Progress
+from headwater.logs import job_logging
 from headwater.replay.offsets import Range
 from headwater.replay.operation import Session, replay
 from headwater.replay.planning import Request
 from headwater.replay.selection import Selection, check_range, parse_offsets
-from headwater.settings import Settings, load
+from headwater.settings import Settings, fault_points, load
+from headwater.storage.archive.reader import Archive
+
+_LOG = logging.getLogger(__name__)
 
 _NAME = "visits_converter"
-
-
-def _say(line: str) -> None:
-    click.echo(f"{_NAME}: {line}", err=True)
-
-
-def _watch(group: str) -> Progress:
-    _say(f"fetching jars: {group}")
-    return lambda done, total: None
 
 
 @click.command(
@@ -66,8 +59,12 @@ def main(settings: Settings | None, /, **given: Any) -> None:
     -2 is the earliest offset, -1 the latest.
     """
     settings = settings or load()
-    faultpoints.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-    say = (lambda line: None) if given["quiet"] else _say
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    with job_logging(_NAME, quiet=given["quiet"]):
+        _reprocess(settings, **given)
+
+
+def _reprocess(settings: Settings, **given: Any) -> None:
     request = Request(
         name=_NAME,
         logic=VISITS_CONVERTER,
@@ -79,18 +76,21 @@ def main(settings: Settings | None, /, **given: Any) -> None:
         again=given["again"],
         delivery=given["delivery"],
     )
-    outcome = replay(request, settings, Session(settings, say, _watch), say)
+    outcome = replay(request, settings, Session(settings))
     manifest = outcome.manifest
     if manifest is None:
-        # Stopped by a signal, behind a step.
+        # Stopped by a signal, after a step.
         click.get_current_context().exit(1)
     if not outcome.new:
-        say(f"replay {outcome.folder.replay_id} was done before: nothing is written")
+        _LOG.info("replay %s is already done: nothing is written", outcome.folder.replay_id)
         return
     result = manifest.result
-    say(
-        f"replay {outcome.folder.replay_id}: {result.read.records} records read, "
-        f"{result.outputs.records} written to {request.target}"
+    _LOG.info(
+        "replay %s: %d records read, %d written to %s",
+        outcome.folder.replay_id,
+        result.read.records,
+        result.outputs.records,
+        request.target,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from headwater.jobs.options import StreamOptions, stream_options
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.replay import Logic
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
 
 HEADER_ORDER = (JOB_VERSION, JOB_NAME, BATCH_VERSION)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.delivery.dead_letter import parse_json
+from headwater.delivery.dead_letter.columns import parse_json
 from headwater.jobs.options import StreamOptions, stream_options
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.replay import Logic
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
 
 HEADER_ORDER = (JOB_NAME, JOB_VERSION, BATCH_VERSION)

@@ -16,7 +16,8 @@ from headwater.errors import DownloadError, MissingPartError
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.settings import Settings, default_ca_file, exported
 
-Progress = Callable[[int, int], None]
+# Called with the number of jars that are there, and how many there will be.
+JarCount = Callable[[int, int], None]
 _POLL_SECONDS = 0.2
 
 
@@ -27,7 +28,7 @@ def resolve(
     *,
     transitive: bool,
     excludes: Sequence[str] = (),
-    progress: Progress = lambda done, total: None,
+    progress: JarCount = lambda done, total: None,
 ) -> list[Path]:
     """Fetch `coordinates` into `folder` and return the paths of the jars.
 
@@ -56,7 +57,7 @@ def resolve(
 
 
 def _wait(
-    thread: threading.Thread, folder: Path, total: int, settings: Settings, progress: Progress
+    thread: threading.Thread, folder: Path, total: int, settings: Settings, progress: JarCount
 ) -> None:
     for _ in range(int(settings.jvm.download_timeout_seconds / _POLL_SECONDS)):
         thread.join(_POLL_SECONDS)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from headwater.errors import DownloadError, InternalError, MissingPartError
-from headwater.jvm.ivy import Progress, resolve
+from headwater.jvm.ivy import resolve
 from headwater.jvm.lock import LockedJar, read_lock, sha256_of
 from headwater.jvm.versions import jar_group
+from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
-# Called with a group's name when its download starts; returns what to call as jars arrive.
-Watcher = Callable[[str], Progress]
-
-
-def unwatched(group: str) -> Progress:
-    """For those who do not want to be told."""
-    return lambda done, total: None
+_LOG = logging.getLogger(__name__)
 
 
 def ensure_jars(
-    groups: Iterable[str], settings: Settings, watch: Watcher = unwatched
+    groups: Iterable[str], settings: Settings, progress: Progress = no_progress
 ) -> list[Path]:
     """Paths of all jars of `groups`, fetched if they are not in the cache yet.
 
@@ -35,7 +31,7 @@ def ensure_jars(
     for group in groups:
         locked = locked_jars(group)
         if missing_jars(group, settings):
-            _fetch(group, locked, settings, watch(group))
+            _fetch(group, locked, settings, progress)
         paths += [settings.jars_dir / jar.file_name for jar in locked]
     return paths
 
@@ -84,7 +80,9 @@ def spark_jars() -> list[Path]:
 def _fetch(
     group: str, locked: tuple[LockedJar, ...], settings: Settings, progress: Progress
 ) -> None:
-    folder = settings.jars_dir
+    task, folder = f"fetching jars: {group}", settings.jars_dir
+    _LOG.info(task)
+    progress(task, 0, len(locked))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as staging:
         # The lock names every jar: nothing is left for the resolver to choose.
@@ -93,7 +91,7 @@ def _fetch(
             Path(staging),
             settings,
             transitive=False,
-            progress=progress,
+            progress=lambda done, total: progress(task, done, total),
         )
         fetched = {jar: Path(staging) / "jars" / jar.file_name for jar in locked}
         for jar, path in fetched.items():

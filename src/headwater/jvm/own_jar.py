@@ -16,9 +16,10 @@ from importlib import resources
 from pathlib import Path
 
 from headwater.errors import InternalError
-from headwater.jvm.jars import Watcher, ensure_jars, spark_jars, unwatched
+from headwater.jvm.jars import ensure_jars, spark_jars
 from headwater.jvm.java import find_java
 from headwater.jvm.versions import SPARK_VERSIONS, jar_group
+from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
 # Java of Headwater's own, each beside the Python that uses it, compiled against a connector's
@@ -26,14 +27,13 @@ from headwater.settings import Settings
 _EVERYWHERE = "kafka"
 _FOLDERS = {
     _EVERYWHERE: (
-        "archive/java",
-        "cost/java",
+        "spark/writers/java",
         "delivery/java",
-        "enrichment/java",
-        "quality/java",
+        "jobs/visits_ads/java",
+        "spark/measures/java",
         "spark/java",
     ),
-    "openlineage": ("spark/lineage/java",),
+    "openlineage": ("collector/java",),
 }
 _LANGUAGE = "17"
 _COMPILE_SECONDS = 120
@@ -42,17 +42,17 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def session_jars(
-    connectors: Iterable[str], settings: Settings, watch: Watcher = unwatched
+    connectors: Iterable[str], settings: Settings, progress: Progress = no_progress
 ) -> list[Path]:
     """All jars that a session with these connectors needs, fetched or made if need be."""
     names = tuple(connectors)
     own = [_EVERYWHERE, *(name for name in names if name in _FOLDERS and name != _EVERYWHERE)]
-    made = [ensure_own_jar(settings, watch, name) for name in own]
-    return [*ensure_jars(names, settings, watch), *made]
+    made = [ensure_own_jar(settings, progress, name) for name in own]
+    return [*ensure_jars(names, settings, progress), *made]
 
 
 def ensure_own_jar(
-    settings: Settings, watch: Watcher = unwatched, connector: str = _EVERYWHERE
+    settings: Settings, progress: Progress = no_progress, connector: str = _EVERYWHERE
 ) -> Path:
     """The path of a connector's own jar, compiled if it is not in the cache yet.
 
@@ -63,8 +63,8 @@ def ensure_own_jar(
     sources = _sources(connector)
     jar = settings.jars_dir / f"headwater-{_digest(sources, connector)}.jar"
     if not jar.is_file():
-        (compiler,) = ensure_jars(["compiler"], settings, watch)
-        class_path = [*spark_jars(), *ensure_jars([connector], settings, watch)]
+        (compiler,) = ensure_jars(["compiler"], settings, progress)
+        class_path = [*spark_jars(), *ensure_jars([connector], settings, progress)]
         with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
             classes = Path(folder) / "classes"
             _compile(compiler, class_path, sources, classes, settings)

@@ -1,6 +1,6 @@
 """Talking to Kafka. The only package that imports confluent-kafka."""
 
-from headwater.kafka.consumer import Position, Watch, read_topic, unwatched
+from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
 from headwater.kafka.producer import RecordProducer
@@ -28,7 +28,6 @@ __all__ = [
     "Topic",
     "TopicFollower",
     "TopicPartitionState",
-    "Watch",
     "create_topic",
     "delete_topics",
     "describe_topic",
@@ -41,5 +40,4 @@ __all__ = [
     "ping",
     "read_topic",
     "topic_id",
-    "unwatched",
 ]

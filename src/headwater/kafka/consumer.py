@@ -20,6 +20,7 @@ from headwater.errors import BrokerUnavailableError
 from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
 from headwater.kafka.topics import partition_states
 from headwater.model import Address, Header, Record
+from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
 # The client waits so long for a full batch; a short topic is read in two such waits.
@@ -27,12 +28,7 @@ _POLL_SECONDS = 0.05
 _BATCH = 1000
 
 # Told, while a topic is read: its name, how many records were read, how many there are at most.
-Watch = Callable[[str, int, int], None]
-_TELL_EVERY = 10_000
-
-
-def unwatched(topic: str, done: int, total: int) -> None:
-    """For callers that show no progress."""
+_PROGRESS_EVERY = 10_000
 
 
 class Position(Enum):
@@ -51,7 +47,7 @@ def read_topic(
     follow: bool = False,
     read_uncommitted: bool = False,
     stopped: Callable[[], bool] = lambda: False,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> Generator[Record, None, None]:
     """Yield the records of a topic, each partition in order.
 
@@ -62,7 +58,7 @@ def read_topic(
         follow: go on with what arrives, until `stopped` tells otherwise.
         read_uncommitted: also what lies behind the beginning of an open transaction, or in one
             that was aborted.
-        watch: told of the progress up to the end, at the start and every 10,000 records.
+        progress: told of the progress up to the end, at the start and every 10,000 records.
 
     Raises:
         TopicNotFoundError: there is no such topic.
@@ -82,17 +78,19 @@ def read_topic(
             yield from reader.follow(stopped)
         else:
             total = sum(max(ends.get(p, 0) - begin, 0) for p, begin in begins.items())
-            yield from _watched(reader.until_end(stopped), watch, topic, total)
+            yield from _watched(reader.until_end(stopped), progress, topic, total)
     finally:
         reader.close()
 
 
-def _watched(records: Iterator[Record], watch: Watch, topic: str, total: int) -> Iterator[Record]:
-    watch(topic, 0, total)
+def _watched(
+    records: Iterator[Record], progress: Progress, topic: str, total: int
+) -> Iterator[Record]:
+    progress(f"reading {topic}", 0, total)
     for done, record in enumerate(records, 1):
         yield record
-        if done % _TELL_EVERY == 0:
-            watch(topic, done, total)
+        if done % _PROGRESS_EVERY == 0:
+            progress(f"reading {topic}", done, total)
 
 
 class _Reader:

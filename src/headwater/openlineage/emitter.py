@@ -7,21 +7,21 @@ can be started, as while the interpreter ends, the caller writes and `close` del
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.openlineage.events import Event
-from headwater.openlineage.sender import Sender, SenderCounts
-from headwater.openlineage.spool import Spool, SpoolCounts
+from headwater.openlineage.spool.files import Spool, SpoolCounts
+from headwater.openlineage.spool.sender import Sender, SenderCounts
 from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
-Tell = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 # Events that wait for a slow disk, in memory.
 _MOST_QUEUED = 1000
@@ -47,22 +47,20 @@ class Emitter:
         *,
         emit_seconds: float = 1.0,
         close_seconds: float = 5.0,
-        tell: Tell = lambda line: None,
     ) -> None:
         self._spool = spool
         self._sender = sender
         self._emit_seconds = emit_seconds
         self._close_seconds = close_seconds
-        self._tell = tell
         self._queue: queue.Queue[_Handed | None] = queue.Queue(_MOST_QUEUED)
         self._writer = threading.Thread(target=self._write_all, name="lineage-spool", daemon=True)
         self._access = threading.Lock()
         self._started = self._closed = self._without_thread = False
         self._emitted = self._dropped = 0
-        self._told_of_drops = False
+        self._drops_logged = False
 
     @classmethod
-    def from_settings(cls, settings: Settings, tell: Tell = lambda line: None) -> Emitter | None:
+    def from_settings(cls, settings: Settings) -> Emitter | None:
         """None if lineage is switched off.
 
         Raises:
@@ -80,11 +78,9 @@ class Emitter:
                 spool,
                 most_pause_seconds=lineage.most_backoff_seconds,
                 most_tries=lineage.most_tries,
-                tell=tell,
             ),
             emit_seconds=lineage.emit_seconds,
             close_seconds=lineage.close_seconds,
-            tell=tell,
         )
 
     @property
@@ -131,7 +127,12 @@ class Emitter:
             return self._end(seconds)
         except Exception as error:
             # The job has done its work: nothing of this is worth its failure.
-            self._say(f"lineage may wait in {self._spool.root}: {type(error).__name__}")
+            _LOG.warning(
+                "lineage events may be left in %s: %s: %s",
+                self._spool.root,
+                type(error).__name__,
+                error,
+            )
             return False
 
     def _start(self) -> None:
@@ -165,7 +166,7 @@ class Emitter:
         try:
             self._spool.append(handed.event)
             if self._spool.counts.dropped:
-                self._tell_of_drops(self._spool.counts.reason)
+                self._log_drops(self._spool.counts.reason)
         except Exception as error:
             # A facet of a user's may hold what is no JSON.
             self._drop(f"{type(error).__name__}: {error}")
@@ -175,17 +176,12 @@ class Emitter:
     def _drop(self, why: str) -> None:
         self._dropped += 1
         self._spool.losses.add(1, why)
-        self._tell_of_drops(why)
+        self._log_drops(why)
 
-    def _tell_of_drops(self, why: str | None) -> None:
-        if not self._told_of_drops:
-            self._told_of_drops = True
-            self._say(f"lineage events are lost: {why}")
-
-    def _say(self, line: str) -> None:
-        # Of a caller's log; `emit` and `close` never raise.
-        with suppress(Exception):
-            self._tell(line)
+    def _log_drops(self, why: str | None) -> None:
+        if not self._drops_logged:
+            self._drops_logged = True
+            _LOG.warning("lineage events are dropped: %s", why)
 
 
 class _Handed:

@@ -11,6 +11,7 @@ a function, which is asked when a run starts and when it ends:
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,8 @@ from typing import Any, Literal, TypeVar
 
 from headwater.errors import InputError
 from headwater.openlineage.events import PRODUCER, instant
+
+_LOG = logging.getLogger(__name__)
 
 Facet = dict[str, Any]
 On = Literal["run", "job"]
@@ -223,8 +226,8 @@ def lineage_facet(name: str, on: On = "run") -> Callable[[F], F]:
     return register
 
 
-def made(on: On, run: Any, tell: Callable[[str], None]) -> dict[str, Facet]:
-    """What the functions of users say now."""
+def made(on: On, run: Any) -> dict[str, Facet]:
+    """The facets that users' registered functions return for this run."""
     found: dict[str, Facet] = {}
     for (kind, name), function in list(_makers.items()):
         if kind != on:
@@ -232,7 +235,7 @@ def made(on: On, run: Any, tell: Callable[[str], None]) -> dict[str, Facet]:
         try:
             found[name] = custom(function(run), on)
         except Exception as error:
-            tell(f"facet {name!r} could not be made: {type(error).__name__}: {error}")
+            _LOG.warning("facet %r could not be made: %s: %s", name, type(error).__name__, error)
     return found
 
 

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.openlineage import facets
-from headwater.openlineage.described import described
 from headwater.openlineage.events import (
     ENDS,
     Dataset,
@@ -25,6 +24,7 @@ from headwater.openlineage.events import (
     name_of,
     run_event,
 )
+from headwater.openlineage.job_facets import described
 from headwater.openlineage.redaction import Redactor
 from headwater.settings import Settings
 
@@ -45,7 +45,6 @@ class LineageRun:
         *,
         redact: Redactor | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.job_namespace = job_namespace
         self.job_name = job_name
@@ -53,7 +52,6 @@ class LineageRun:
         self._emit = emit
         self._redact = redact or Redactor()
         self._clock = clock
-        self._tell = tell
         self._lock = threading.RLock()
         self._run_facets: dict[str, Facet] = {}
         self._job_facets: dict[str, Facet] = {}
@@ -69,13 +67,11 @@ class LineageRun:
         emit: Emit,
         job_name: str,
         run_id: str,
-        *,
-        tell: Callable[[str], None] = lambda line: None,
     ) -> LineageRun:
         """A run with what the settings say of all jobs: parent, owner, environment, facets."""
         given = settings.lineage
         redact = Redactor.from_settings(settings)
-        run = cls(emit, given.namespace, job_name, run_id, redact=redact, tell=tell)
+        run = cls(emit, given.namespace, job_name, run_id, redact=redact)
         if given.parent_job and given.parent_job != job_name:
             namespace = given.parent_namespace or given.namespace
             parent_run = _parent_run(given.parent_run_id, namespace, given.parent_job)
@@ -123,15 +119,15 @@ class LineageRun:
 
     def start(self, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()) -> None:
         self._ask_makers()
-        self._tell_of("START", inputs, outputs)
+        self._emit_event("START", inputs, outputs)
 
     def running(self, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()) -> None:
         """How far it has come; datasets that are given are added to those that are known."""
-        self._tell_of("RUNNING", inputs, outputs)
+        self._emit_event("RUNNING", inputs, outputs)
 
     def complete(self) -> None:
         self._ask_makers()
-        self._tell_of("COMPLETE")
+        self._emit_event("COMPLETE")
 
     def fail(self, error: BaseException | str) -> None:
         """The error's text and trace go along, without secrets."""
@@ -143,13 +139,13 @@ class LineageRun:
         facet = facets.error_message(self._shown(message), trace)
         self.add_run_facet("errorMessage", facet)
         self._ask_makers()
-        self._tell_of("FAIL")
+        self._emit_event("FAIL")
 
     def abort(self, reason: str | None = None) -> None:
         """It was stopped, or its process has died."""
         if reason:
             self.add_run_facet("errorMessage", facets.error_message(self._shown(reason)))
-        self._tell_of("ABORT")
+        self._emit_event("ABORT")
 
     def _add(
         self,
@@ -169,10 +165,10 @@ class LineageRun:
 
     def _ask_makers(self) -> None:
         with self._lock:
-            self._run_facets |= facets.made("run", self, self._tell)
-            self._job_facets |= facets.made("job", self, self._tell)
+            self._run_facets |= facets.made("run", self)
+            self._job_facets |= facets.made("job", self)
 
-    def _tell_of(
+    def _emit_event(
         self, state: State, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()
     ) -> None:
         with self._lock:

@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from headwater.errors import CheckFailedError, HeadwaterError
 from headwater.model import CHECKS_NAMESPACE
-from headwater.openlineage.backlog import refused_path, waiting
 from headwater.openlineage.events import run_event
-from headwater.openlineage.losses import lost_path, read_lost
+from headwater.openlineage.spool.losses import lost_path, read_lost
+from headwater.openlineage.spool.orphans import refused_path, waiting
 from headwater.openlineage.transport import Answer, CatalogClient, Delivered, Later
 from headwater.settings import Settings
 

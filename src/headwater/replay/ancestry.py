@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headwater.deltafiles.intervals import Intervals
-from headwater.edges.files import Place
-from headwater.edges.reader import LineageIndex
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import RecordReader, end_offsets
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
-from headwater.trace import TraceNode, trace
+from headwater.storage.index.files import Place
+from headwater.storage.index.reader import LineageIndex
+from headwater.storage.offset_ranges import Intervals
+from headwater.tracing import TraceNode, trace
 
 # A pipeline has a few hops; a topic that feeds itself has no end.
 _MAX_HOPS = 100

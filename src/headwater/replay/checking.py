@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headwater.archive.reader import Archive
 from headwater.errors import InputError
-from headwater.kafka import Watch, partition_states, read_topic, unwatched
+from headwater.kafka import partition_states, read_topic
 from headwater.model import Address, Record
+from headwater.model.header_codec import encode, identity_of
+from headwater.model.headers import origin_of
+from headwater.model.progress import Progress, no_progress
 from headwater.replay.digest import Checksum
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.headers import REPLAY_ID
 from headwater.replay.manifest import UNDONE, Manifest
 from headwater.replay.plan import Plan
-from headwater.rowlineage.codec import encode, identity_of
-from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
+from headwater.storage.archive.reader import Archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def check_replay(
     folder: ReplayFolder,
     settings: Settings,
     sessions: Callable[[], SparkSession],
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> Check:
     """Look at everything that the manifest claims. Spark is started for tables and filters only.
 
@@ -73,7 +74,7 @@ def check_replay(
     if manifest.plan.into_table:
         _check_table(check, manifest, sessions)
     else:
-        _check_topic(check, manifest, settings, watch)
+        _check_topic(check, manifest, settings, progress)
     return check
 
 
@@ -99,10 +100,10 @@ def _check_table(check: Check, manifest: Manifest, sessions: Callable[[], SparkS
     _compare(check, "the table has", check.written, expected)
 
 
-def _check_topic(check: Check, manifest: Manifest, settings: Settings, watch: Watch) -> None:
+def _check_topic(check: Check, manifest: Manifest, settings: Settings, progress: Progress) -> None:
     order = _Order()
     seen: set[str] = set()
-    for record in _written(manifest, settings, watch):
+    for record in _written(manifest, settings, progress):
         lineage = origin_of(record).lineage
         if lineage is None:
             check.findings.append(f"{record.address} has no readable lineage")
@@ -119,7 +120,7 @@ def _check_topic(check: Check, manifest: Manifest, settings: Settings, watch: Wa
     _compare(check, "the target has", check.written, manifest.result.outputs)
 
 
-def _written(manifest: Manifest, settings: Settings, watch: Watch) -> Iterator[Record]:
+def _written(manifest: Manifest, settings: Settings, progress: Progress) -> Iterator[Record]:
     """The records between the two ends that carry the replay's id, whoever wrote beside it."""
     replay_id = manifest.plan.replay_id.encode()
     for topic, ends in manifest.ends_after.items():
@@ -127,7 +128,7 @@ def _written(manifest: Manifest, settings: Settings, watch: Watch) -> Iterator[R
         first = {state.partition: state.first for state in partition_states(topic, settings)}
         start = {int(p): before.get(p, 0) for p in ends if int(p) in first}
         until = {int(p): end for p, end in ends.items()}
-        for record in read_topic(topic, settings, start=start, until=until, watch=watch):
+        for record in read_topic(topic, settings, start=start, until=until, progress=progress):
             # A copy that a later job made has the header, too; its own stamp comes first.
             if record.header(REPLAY_ID) == replay_id and _made_by(record, manifest.plan):
                 yield record

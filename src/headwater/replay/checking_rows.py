@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.reader import Archive
 from headwater.replay.digest import Checksum
 from headwater.replay.digest_columns import (
     checksum_metrics,
@@ -18,6 +17,7 @@ from headwater.replay.plan import Plan
 from headwater.replay.rows import ArchiveRows, address_text
 from headwater.replay.table_target import rows_of_run
 from headwater.settings import Settings
+from headwater.storage.archive.reader import Archive
 
 
 def read_checksum(plan: Plan, spark: SparkSession, settings: Settings) -> Checksum:

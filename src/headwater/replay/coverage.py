@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.replay.offsets import NOTHING, Range
 from headwater.replay.selection import EARLIEST, LATEST, Selection
+from headwater.storage.offset_ranges import Intervals
 
 # A plan is kept as JSON.
 MAX_RANGES = 100_000

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from headwater.checkpoint import Progress, read_progress
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, UnknownReplayError
 from headwater.replay.manifest import DONE, Manifest, StepResult, signature_doubt
 from headwater.replay.offsets import ranges_as_json
 from headwater.replay.plan import Plan
 from headwater.settings import Settings
+from headwater.storage.checkpoint import Progress, read_progress
+from headwater.storage.offset_ranges import Intervals
 
 
 class ReplayFolder:

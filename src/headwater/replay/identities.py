@@ -8,9 +8,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headwater.deltafiles.intervals import Intervals
+from headwater.model.headers import JOB_NAME, LINEAGE
 from headwater.replay.digest_columns import record_hash
-from headwater.rowlineage.headers import JOB_NAME, LINEAGE
+from headwater.storage.offset_ranges import Intervals
 
 IDENTITY, CONTENT = "_identity", "_content"
 _PARTITION, _OFFSET = "_partition", "_offset"

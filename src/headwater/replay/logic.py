@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headwater.errors import InputError, UnknownJobError
-from headwater.rowlineage.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

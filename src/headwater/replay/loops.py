@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow.compute as pc
 
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import ReplayRefusedError
 from headwater.replay.headers import REPLAY_COUNT
 from headwater.settings import Settings
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 _COLUMNS = ("partition", "offset", "headers")
 _MAX_DIGITS = 9

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from headwater.deltafiles.intervals import Intervals
+from headwater.storage.offset_ranges import Intervals
 
 # Both ends included.
 Range: TypeAlias = tuple[int, int]

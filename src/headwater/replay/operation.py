@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headwater.jvm.jars import Watcher, unwatched
+from headwater.model.progress import Progress, no_progress
 from headwater.replay.planning import Planned, Request, make_plan
 from headwater.settings import Settings
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from headwater.replay.runner import Outcome
 
-Say = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 
 class Session:
@@ -23,24 +24,22 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        say: Say = lambda line: None,
-        watch: Watcher = unwatched,
+        progress: Progress = no_progress,
     ) -> None:
         self._settings = settings
-        self._say = say
-        self._watch = watch
+        self._progress = progress
         self._spark: SparkSession | None = None
 
     def __call__(self) -> SparkSession:
         if self._spark is None:
             from headwater.spark import create_session
 
-            self._say("starting Spark")
+            _LOG.info("starting Spark")
             self._spark = create_session(
                 "headwater-replay",
                 self._settings,
                 connectors=("kafka", "delta"),
-                watch=self._watch,
+                progress=self._progress,
             )
         return self._spark
 
@@ -50,7 +49,6 @@ def run_planned(
     request: Request,
     settings: Settings,
     session: Callable[[], SparkSession],
-    say: Say = lambda line: None,
 ) -> Outcome:
     """Run what was planned; nothing if it is done, and no Spark for that."""
     from headwater.replay.runner import Outcome, run_plan
@@ -59,16 +57,13 @@ def run_planned(
     manifest = known.manifest() if known is not None else None
     if known is not None and manifest is not None:
         return Outcome(known, manifest, new=False)
-    return run_plan(
-        planned.plan, request.logic, session(), settings, request=request.digest, say=say
-    )
+    return run_plan(planned.plan, request.logic, session(), settings, request=request.digest)
 
 
 def replay(
     request: Request,
     settings: Settings,
     session: Callable[[], SparkSession],
-    say: Say = lambda line: None,
 ) -> Outcome:
     """Plan and run.
 
@@ -77,4 +72,4 @@ def replay(
         QueryFailedError: a step failed; the same request goes on with it.
     """
     planned = make_plan(request, settings, session)
-    return run_planned(planned, request, settings, session, say)
+    return run_planned(planned, request, settings, session)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError
 from headwater.replay.coverage import Gap
 from headwater.replay.offsets import ranges_as_json, ranges_from_json, slices
+from headwater.storage.offset_ranges import Intervals
 
 FORM = 1
 TABLE_PREFIX = "table:"

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from headwater.archive.reader import Archive
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, ReplayRefusedError, TopicNotFoundError
 from headwater.kafka import RecordReader, partition_states, topic_id
 from headwater.model import Address, Record
@@ -24,6 +22,8 @@ from headwater.replay.manifest import DONE
 from headwater.replay.plan import Plan, canonical, steps_for
 from headwater.replay.selection import Selection
 from headwater.settings import Settings
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.reader import Archive
 from headwater.delivery.rows import rows_to_send
 from headwater.delivery.sink import ORDINAL_COLUMN
-from headwater.deltafiles.intervals import Intervals
 from headwater.replay.logic import Logic
 from headwater.replay.plan import Plan
 from headwater.replay.results import find_results
 from headwater.replay.rows import ArchiveRows
 from headwater.replay.table_path import table_path
 from headwater.replay.table_target import read_table, table_rows
-from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity, with_lineage
 from headwater.settings import Settings
-from headwater.tables.column import Maker
-from headwater.tables.contract import COLUMN
+from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity, with_lineage
+from headwater.spark.writers.lineage_struct import Maker
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
+from headwater.storage.tables.contract import COLUMN
 
 # By what identifies a result: its value, which may be null.
 Results = Mapping[str, bytes | None]

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headwater.deadletter import dead_letter_topic
-from headwater.deltafiles.intervals import Intervals, clip
-from headwater.edges.reader import LineageIndex
 from headwater.errors import LineageIndexError, TopicNotFoundError
-from headwater.kafka import RecordReader, Watch, end_offsets, read_topic, unwatched
+from headwater.kafka import RecordReader, end_offsets, read_topic
 from headwater.model import Address, Record
+from headwater.model.header_codec import encode, identity_of
+from headwater.model.headers import origin_of
+from headwater.model.progress import Progress, no_progress
+from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.plan import Plan
 from headwater.replay.table_path import table_path
-from headwater.rowlineage.codec import encode, identity_of
-from headwater.rowlineage.headers import origin_of
 from headwater.settings import Settings
-from headwater.tables.reader import LineageTable
-from headwater.tables.registry import KnownTable
+from headwater.storage.index.reader import LineageIndex
+from headwater.storage.offset_ranges import Intervals, clip
+from headwater.storage.tables.reader import LineageTable
+from headwater.storage.tables.registry import KnownTable
 
 
-def count_results(plan: Plan, settings: Settings, watch: Watch = unwatched) -> int:
+def count_results(plan: Plan, settings: Settings, progress: Progress = no_progress) -> int:
     """How many records or rows of the target were made from the plan's inputs."""
     inputs = {(plan.topic, partition): of for partition, of in plan.offsets.items()}
     if plan.into_table:
@@ -38,7 +39,7 @@ def count_results(plan: Plan, settings: Settings, watch: Watch = unwatched) -> i
             if block.place[0] == plan.target:
                 _, first, last = clip(block.parent_first, block.parent_last, offsets)
                 total += int((last - first + 1).sum())
-    behind = _read(plan.target, read_up_to, settings, watch)
+    behind = _read(plan.target, read_up_to, settings, progress)
     return total + sum(1 for record in behind if _is_result(record, plan, plan.offsets))
 
 
@@ -73,7 +74,7 @@ def _results(
                 record = reader.fetch(address)
                 if isinstance(record, Record) and _is_result(record, plan, inputs):
                     yield record
-    for record in _read(topic, read_up_to, settings, unwatched):
+    for record in _read(topic, read_up_to, settings, no_progress):
         if _is_result(record, plan, inputs):
             yield record
 
@@ -92,14 +93,14 @@ def _index(topic: str, settings: Settings) -> tuple[LineageIndex | None, dict[in
 
 
 def _read(
-    topic: str, start: Mapping[int, int], settings: Settings, watch: Watch
+    topic: str, start: Mapping[int, int], settings: Settings, progress: Progress
 ) -> Iterator[Record]:
     try:
         ends = end_offsets(topic, settings)
     except TopicNotFoundError:
         return
     begin = {p: min(start.get(p, 0), end) for p, end in ends.items()}
-    yield from read_topic(topic, settings, start=begin, until=ends, watch=watch)
+    yield from read_topic(topic, settings, start=begin, until=ends, progress=progress)
 
 
 def _is_result(record: Record, plan: Plan, inputs: Mapping[int, Intervals]) -> bool:

@@ -15,13 +15,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.archive.contract import COLUMNS as ARCHIVE_COLUMNS
-from headwater.archive.contract import PARTITIONED_BY, VALUE_SQL
-from headwater.archive.reader import Archive
-from headwater.delivery.dead_letter import parse_json
-from headwater.deltafiles.intervals import Intervals
+from headwater.delivery.dead_letter.columns import parse_json
 from headwater.replay.digest_columns import know_digest
 from headwater.replay.predicate import checked_predicate
+from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
+from headwater.storage.archive.contract import PARTITIONED_BY, VALUE_SQL
+from headwater.storage.archive.reader import Archive
+from headwater.storage.offset_ranges import Intervals
 
 # As Spark's Kafka source names them.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")

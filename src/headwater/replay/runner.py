@@ -3,15 +3,12 @@ replay that was cut off goes on, and ends as if it had not been."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from headwater import faultpoints
-from headwater.archive.reader import Archive
-from headwater.delivery.lease import lease
 from headwater.errors import HeadwaterError, QueryFailedError
 from headwater.replay.digest_columns import checksum_of
 from headwater.replay.folder import ReplayFolder
@@ -22,11 +19,13 @@ from headwater.replay.rows import ArchiveRows
 from headwater.replay.table_target import TableTarget
 from headwater.replay.target import Context, Ends, ReplayTarget, observe_read
 from headwater.replay.topic_target import TopicTarget
-from headwater.rowlineage.columns import with_lineage
-from headwater.settings import Settings
+from headwater.settings import Settings, fault_points
 from headwater.spark import StopSignal
+from headwater.spark.lease import lease
+from headwater.spark.lineage_columns import with_lineage
+from headwater.storage.archive.reader import Archive
 
-Say = Callable[[str], None]
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,6 @@ def run_plan(
     settings: Settings,
     *,
     request: str = "",
-    say: Say = lambda line: None,
 ) -> Outcome:
     """Replay, from the first step that is not done; nothing if all are.
 
@@ -73,13 +71,17 @@ def run_plan(
         else:
             folder.begin(plan, request, now_text())
         rows = _rows(plan, spark, settings)
-        run = _Run(Context(spark, plan, logic, folder, settings), rows, say)
+        run = _Run(Context(spark, plan, logic, folder, settings), rows)
         if run.resumes:
-            say(f"going on with step {run.next_step + 1} of {plan.steps}")
+            _LOG.info("resuming at step %d of %d", run.next_step + 1, plan.steps)
         while not stop.requested and run.next_step < plan.steps:
             run.take_step()
         if run.next_step < plan.steps:
-            say(f"stopped behind step {run.next_step} of {plan.steps}; the same command goes on")
+            _LOG.info(
+                "stopped after step %d of %d; run the same command to resume",
+                run.next_step,
+                plan.steps,
+            )
             return Outcome(folder, None, new=True)
         return Outcome(folder, run.finish(), new=True)
 
@@ -92,10 +94,9 @@ def _rows(plan: Plan, spark: SparkSession, settings: Settings) -> ArchiveRows:
 class _Run:
     """The steps of a replay that are still to be taken."""
 
-    def __init__(self, context: Context, rows: ArchiveRows, say: Say) -> None:
+    def __init__(self, context: Context, rows: ArchiveRows) -> None:
         self._context = context
         self._rows = rows
-        self._say = say
         kind = TableTarget if context.plan.into_table else TopicTarget
         self._target: ReplayTarget = kind(context)
         progress = context.folder.progress()
@@ -115,7 +116,7 @@ class _Run:
             self._prepared = True
         self._target.before_step()
         context.folder.begin_step(step, offsets, context.plan.topic)
-        faultpoints.reach("before_replay_step")
+        fault_points.reach("before_replay_step")
         try:
             result = self._target.write_step(outputs, step, offsets, again=step == self._cut_off)
         except HeadwaterError:
@@ -124,19 +125,22 @@ class _Run:
             # py4j hands on what a task threw, with the whole stack of the JVM in its text.
             raise self._failed(step, error) from error
         result.read = checksum_of(seen.get)
-        faultpoints.reach("after_replay_step")
+        fault_points.reach("after_replay_step")
         context.folder.commit_step(step, result)
         self.next_step += 1
         self._cut_off = None
-        self._say(
-            f"step {self.next_step} of {context.plan.steps}: {result.read.records} records read, "
-            f"{result.outputs.records} written"
+        _LOG.info(
+            "step %d of %d: %d records read, %d written",
+            self.next_step,
+            context.plan.steps,
+            result.read.records,
+            result.outputs.records,
         )
 
     def finish(self) -> Manifest:
         """Put the evidence together and keep it."""
         context = self._context
-        faultpoints.reach("before_replay_manifest")
+        fault_points.reach("before_replay_manifest")
         ends: Ends = self._target.ends()
         manifest = Manifest(
             context.plan,

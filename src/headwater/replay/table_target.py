@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.delivery.dead_letter import ERROR_COLUMN, RAW_VALUE_COLUMN, no_error
-from headwater.deltafiles.intervals import Intervals
+from headwater.delivery.dead_letter.columns import ERROR_COLUMN, RAW_VALUE_COLUMN, no_error
 from headwater.errors import LineageTableError
 from headwater.replay.digest_columns import record_hash
 from headwater.replay.identities import CONTENT, IDENTITY
 from headwater.replay.table_path import table_path
 from headwater.replay.target import Context, Ends, ReplayTarget
-from headwater.tables.column import Maker
-from headwater.tables.contract import COLUMN
-from headwater.tables.registry import register
-from headwater.tables.writer import DeltaTable, check_columns, stored
+from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.table import DeltaTable, check_columns, stored
+from headwater.storage.offset_ranges import Intervals
+from headwater.storage.tables.contract import COLUMN
+from headwater.storage.tables.registry import register
 
 
 class TableTarget(ReplayTarget):

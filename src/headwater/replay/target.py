@@ -11,7 +11,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.deltafiles.intervals import Intervals
 from headwater.replay.digest_columns import checksum_metrics, checksum_of, record_hash
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.identities import CONTENT, IDENTITY, without
@@ -20,6 +19,7 @@ from headwater.replay.manifest import StepResult
 from headwater.replay.plan import Plan
 from headwater.replay.rows import address_text
 from headwater.settings import Settings
+from headwater.storage.offset_ranges import Intervals
 
 # The ends of a topic's partitions, by topic and partition.
 Ends = Mapping[str, Mapping[str, int]]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.deadletter import dead_letter_topic
 from headwater.delivery.exactly_once import ExactlyOnce, without_written
 from headwater.delivery.modes import Mode, Strict
+from headwater.delivery.output_offsets import Tail
 from headwater.delivery.rows import (
     check_topic_columns,
     rows_to_send,
@@ -18,16 +18,16 @@ from headwater.delivery.rows import (
     topics_for_parents,
 )
 from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers_of, send_batch
-from headwater.delivery.tail import Tail
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
+from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.digest_columns import record_hash
 from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
 from headwater.replay.target import Context, Ends, ReplayTarget
-from headwater.rowlineage.columns import LINEAGE_COLUMN, lineage_identity
 from headwater.spark.kafka_source import FETCH, client_options
+from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity
+from headwater.storage.offset_ranges import Intervals
 
 _MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Strict)}
 DELIVERIES = tuple(_MODES)

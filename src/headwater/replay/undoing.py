@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from headwater.delivery.lease import lease
 from headwater.errors import ReplayRefusedError
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.manifest import UNDONE, Manifest
@@ -15,6 +14,7 @@ from headwater.replay.runner import now_text
 from headwater.replay.table_target import remove_run
 from headwater.replay.target import run_id_of
 from headwater.settings import Settings
+from headwater.spark.lease import lease
 
 
 def undo_replay(

@@ -19,11 +19,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import MissingPartError
-from headwater.jvm import class_archive
-from headwater.jvm.jars import Watcher, unwatched
+from headwater.jvm import cds as class_archive
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import check_spark_version
+from headwater.model.progress import Progress, no_progress
 from headwater.settings import (
     Settings,
     class_path_of_spark,
@@ -48,7 +48,7 @@ def create_session(
     *,
     connectors: Iterable[str] = ("kafka",),
     additional_configs: Mapping[str, str] | None = None,
-    watch: Watcher = unwatched,
+    progress: Progress = no_progress,
 ) -> SparkSession:
     """A session with the connectors ready to use; the active one, if there is one.
 
@@ -79,7 +79,7 @@ def create_session(
         elif running_under_spark_submit():
             spark = _builder(app_name, configuration).getOrCreate()
         else:
-            spark = _start(app_name, settings, names, configuration, watch)
+            spark = _start(app_name, settings, names, configuration, progress)
     _check_connectors(spark, names)
     return spark
 
@@ -99,9 +99,9 @@ def _start(
     settings: Settings,
     connectors: tuple[str, ...],
     configuration: Mapping[str, str],
-    watch: Watcher,
+    progress: Progress,
 ) -> SparkSession:
-    jars = [str(path) for path in session_jars(connectors, settings, watch)]
+    jars = [str(path) for path in session_jars(connectors, settings, progress)]
     java = find_java(settings)
     options = (
         f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.services import down, up
+from headwater.service import down, up
 from headwater.settings import Settings, load
 from headwater.testing.ports import free_port
 
@@ -31,7 +31,7 @@ def headwater_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="session")
 def broker(headwater_settings: Settings) -> Iterator[Settings]:
     """A real Kafka broker; gives the settings with which it is reached."""
-    for _ in up(["kafka"], headwater_settings, lambda group: lambda done, total: None):
+    for _ in up(["kafka"], headwater_settings):
         pass
     yield headwater_settings
     down(headwater_settings, wipe=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from headwater.kafka import RecordReader
 from headwater.model import Address, Record
-from headwater.rowlineage.headers import Origin, origin_of
+from headwater.model.headers import Origin, origin_of
 from headwater.settings import Settings, load
 
 

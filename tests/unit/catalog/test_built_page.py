@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.api.page import static_folder
+from headwater.service.page import static_folder
 
 WEB = Path(__file__).parents[3] / "web"
 FILES = ["index.html", "package-lock.json", "sources.mjs", "tsconfig.json", "vite.config.js"]

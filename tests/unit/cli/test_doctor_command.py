@@ -11,11 +11,11 @@ from tests.fault_server import garbage, serving, status
 
 from headwater.cli import doctor as command
 from headwater.cli.app import main
+from headwater.collector.validation import check_write_arrives
 from headwater.errors import CheckFailedError
-from headwater.services import checkup
-from headwater.services.checkup import Finding, check_up_spark
+from headwater.service import doctor as checkup
+from headwater.service.doctor import Finding, check_up_spark
 from headwater.settings import Settings, load
-from headwater.spark.lineage.validation import check_write_arrives
 
 CLOSED = "http://127.0.0.1:1"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fault_server import serving, status
 
 from headwater.cli.app import main
-from headwater.openlineage.spool import Spool
+from headwater.openlineage.spool.files import Spool
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.frame import parse_overrides
+from headwater.cli.output import parse_overrides
 from headwater.errors import InputError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.app import main
-from headwater.cli.frame import reading_progress
+from headwater.cli.output import reading_progress
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from headwater.delivery.modes import Mode, Run, Strict
+from headwater.delivery.modes import Delivery, Mode, Strict
 from headwater.errors import QueryFailedError
-from headwater.spark import StopSignal
+from headwater.spark.query_runner import QueryRun, StopSignal
 
 LOST = "OutOfOrderSequenceException: The broker received an out of order sequence number."
 
@@ -23,39 +23,36 @@ class Queries:
     def __init__(self, *failures: str) -> None:
         self.failures = list(failures)
         self.starts = 0
-        self.told: list[str] = []
+        self.run = QueryRun("-", StopSignal())
 
-    def run(self, stop: StopSignal | None = None) -> None:
-        Strict().run(cast("Run", self), stop or StopSignal())
-
-    def say(self, line: str) -> None:
-        self.told.append(line)
+    def deliver(self) -> None:
+        Strict().deliver(cast("Delivery", self))
 
 
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(self: Mode, run: Queries, stop: StopSignal) -> None:
-        run.starts += 1
-        if run.failures:
-            raise QueryFailedError(run.failures.pop(0))
+    def deliver(self: Mode, queries: Queries) -> None:
+        queries.starts += 1
+        if queries.failures:
+            raise QueryFailedError(queries.failures.pop(0))
 
-    monkeypatch.setattr(Mode, "run", run)
+    monkeypatch.setattr(Mode, "deliver", deliver)
 
 
-def test_a_batch_whose_transaction_was_lost_runs_again_and_says_so() -> None:
+def test_a_batch_whose_transaction_was_lost_is_retried_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     queries = Queries(LOST, LOST)
-    queries.run()
+    queries.deliver()
     assert queries.starts == 3
-    assert (
-        queries.told
-        == ["Kafka ended a transaction (OutOfOrderSequenceException); its batch runs again"] * 2
-    )
+    line = "the broker aborted a transaction (OutOfOrderSequenceException); retrying its batch"
+    assert caplog.messages == [line] * 2
 
 
 def test_it_does_not_run_again_for_ever() -> None:
     queries = Queries(*[LOST] * 10)
     with pytest.raises(QueryFailedError, match="OutOfOrderSequence"):
-        queries.run()
+        queries.deliver()
     assert queries.starts == 4
 
 
@@ -63,13 +60,13 @@ def test_it_does_not_run_again_for_ever() -> None:
 def test_other_failures_end_the_query_at_once(failure: str) -> None:
     queries = Queries(failure)
     with pytest.raises(QueryFailedError, match=failure.split(":")[0]):
-        queries.run()
+        queries.deliver()
     assert queries.starts == 1
 
 
 def test_a_query_that_is_to_stop_is_not_started_again() -> None:
-    queries, stop = Queries(LOST), StopSignal()
-    stop.request()
+    queries = Queries(LOST)
+    queries.run.stop.request()
     with pytest.raises(QueryFailedError):
-        queries.run(stop)
+        queries.deliver()
     assert queries.starts == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.delivery import MODE_NAMES, delivery_mode
+from headwater.delivery.registry import MODE_NAMES, delivery_mode
 from headwater.settings import Settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from headwater.demo import Story, lakehouse
-from headwater.jvm.jars import unwatched
+from headwater.model.progress import no_progress
 from headwater.settings import Settings
 
 
@@ -27,7 +27,7 @@ def test_a_run_of_an_earlier_telling_is_not_taken_for_this_one(
             return {"type": "BATCH", "latestRun": run, "outputs": [{"name": table}]}
 
     catalog: Any = Catalog()
-    story = Story(headwater_settings, Console(file=io.StringIO()), unwatched)
+    story = Story(headwater_settings, Console(file=io.StringIO()), no_progress)
     assert lakehouse._latest_run(story, catalog, "Job") == "run-1"
     lakehouse._check_job(story, catalog, "Job", "BATCH", before)
     assert (story.failed == []) == passes

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.errors import DownloadError, InputError, InternalError
 from headwater.jvm import jars
-from headwater.jvm.ivy import Progress
+from headwater.jvm.ivy import JarCount
 from headwater.jvm.jars import (
     corrupt_jars,
     ensure_jars,
@@ -66,7 +66,7 @@ def resolver_with(
         settings: Settings,
         *,
         transitive: bool,
-        progress: Progress,
+        progress: JarCount,
     ) -> list[Path]:
         assert not transitive, "the lock names every jar"
         asked.append(coordinates)
@@ -161,18 +161,13 @@ def test_a_jar_that_was_cut_short_is_replaced(
     assert path.read_bytes() == CONTENTS[FIRST.coordinate]
 
 
-def test_a_watcher_hears_of_each_group_that_is_fetched_and_of_its_progress(
+def test_progress_is_reported_for_each_group_that_is_fetched(
     settings: Settings, resolved: list[Sequence[str]]
 ) -> None:
     cache(THIRD, settings)
-    heard: list[Any] = []
-
-    def watch(group: str) -> Progress:
-        heard.append(group)
-        return lambda done, total: heard.append((done, total))
-
-    ensure_jars(["delta", "iceberg"], settings, watch)
-    assert heard == ["delta", (1, 2), (1, 2)]
+    reported: list[tuple[str, int, int]] = []
+    ensure_jars(["delta", "iceberg"], settings, lambda *step: reported.append(step))
+    assert reported == [("fetching jars: delta", done, 2) for done in (0, 1, 1)]
 
 
 @pytest.mark.parametrize("wrong", [FIRST, SECOND])

@@ -110,11 +110,9 @@ def test_a_facet_with_a_wrong_field_is_noticed() -> None:
         check_facet(facets.official("StorageDatasetFacet", "1-0-1", storage="delta"))
 
 
-def new_run(events: list[Event], told: list[str] | None = None, **lineage: Any) -> LineageRun:
+def new_run(events: list[Event], **lineage: Any) -> LineageRun:
     settings = load(lineage=lineage)
-    return LineageRun.from_settings(
-        settings, events.append, "job", RUN_ID, tell=(told if told is not None else []).append
-    )
+    return LineageRun.from_settings(settings, events.append, "job", RUN_ID)
 
 
 def test_an_error_whose_text_is_gone_ends_the_run_all_the_same() -> None:
@@ -220,9 +218,10 @@ def test_a_facet_that_is_no_json_is_refused_before_it_costs_an_event(fields: Any
         facets.custom(fields, "job")
 
 
-def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:
+def test_users_have_facets_of_their_own_by_settings_and_by_functions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     events: list[Event] = []
-    told: list[str] = []
 
     @lineage_facet("acme_release")
     def release(run: LineageRun) -> dict[str, Any]:
@@ -233,7 +232,7 @@ def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:
         raise ValueError("no network")
 
     try:
-        run = new_run(events, told, job_facets={"acme_cost": {"centre": 17}})
+        run = new_run(events, job_facets={"acme_cost": {"centre": 17}})
         run.start()
     finally:
         facets._makers.clear()
@@ -242,7 +241,7 @@ def test_users_have_facets_of_their_own_by_settings_and_by_functions() -> None:
     assert job["acme_cost"]["_schemaURL"].endswith("#/$defs/JobFacet")
     assert run_facets["acme_release"]["ticket"] == "REL-job"
     assert "acme_broken" not in job
-    assert told == ["facet 'acme_broken' could not be made: ValueError: no network"]
+    assert caplog.messages == ["facet 'acme_broken' could not be made: ValueError: no network"]
     with pytest.raises(InputError, match="not the name of a facet"):
         lineage_facet("has blanks")
 

@@ -13,10 +13,10 @@ import pytest
 from tests.fault_server import FaultServer, serving, status
 
 from headwater.openlineage import Emitter
-from headwater.openlineage.backlog import Backlog, refused_path, waiting
-from headwater.openlineage.losses import read_lost
-from headwater.openlineage.sender import Sender, flush
-from headwater.openlineage.spool import Spool
+from headwater.openlineage.spool.files import Spool
+from headwater.openlineage.spool.losses import read_lost
+from headwater.openlineage.spool.orphans import Backlog, refused_path, waiting
+from headwater.openlineage.spool.sender import Sender, flush
 from headwater.openlineage.transport import CatalogClient
 
 OK = status(201)
@@ -35,11 +35,11 @@ def left_behind(root: Path, *events: dict[str, Any]) -> Spool:
     return spool
 
 
-def emitter_of(root: Path, url: str, told: list[str] | None = None, **given: Any) -> Emitter:
-    spool, tell = Spool(root), (told if told is not None else []).append
+def emitter_of(root: Path, url: str, **given: Any) -> Emitter:
+    spool = Spool(root)
     client = CatalogClient(url)
-    sender = Sender(client, spool, most_pause_seconds=0.05, tell=tell, **given)
-    return Emitter(spool, sender, close_seconds=20, tell=tell)
+    sender = Sender(client, spool, most_pause_seconds=0.05, **given)
+    return Emitter(spool, sender, close_seconds=20)
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -67,9 +67,10 @@ def taken(server: FaultServer, run: str) -> list[int]:
 
 
 def test_the_sender_goes_on_when_its_disk_can_be_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[str] = []
     real = Backlog.peek
     broken = [True]
 
@@ -80,17 +81,19 @@ def test_the_sender_goes_on_when_its_disk_can_be_read_again(
 
     monkeypatch.setattr(Backlog, "peek", peek)
     with serving(OK) as server:
-        emitter = emitter_of(tmp_path, server.url, told)
+        emitter = emitter_of(tmp_path, server.url)
         emitter.emit(event(0))
         wait_until(lambda: emitter.counts.sender.failed_tries > 1)
         broken.clear()
         wait_until(lambda: emitter.counts.sender.delivered == 1)
-        wait_until(lambda: len(told) == 2)
+        wait_until(lambda: len(caplog.messages) == 2)
         broken.append(True)
         assert emitter.close() is False, "it can't know, and says so without raising"
         assert [each.alive for each in waiting(tmp_path)] == [False], "the next one may take it"
-    assert told[0].startswith(f"lineage waits in {tmp_path}: the spool can't be read: Input/output")
-    assert told[1] == "lineage is delivered again"
+    outage, recovery, _ = caplog.messages
+    assert outage.startswith(f"lineage events are queued in {tmp_path}: the spool can't be read: ")
+    assert "Input/output" in outage
+    assert recovery == "lineage events are delivered again"
 
 
 def test_a_dead_process_whose_events_can_not_be_read_holds_nobody_up(tmp_path: Path) -> None:

@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 
-from headwater.openlineage import backlog as backlogs
 from headwater.openlineage import validation
-from headwater.openlineage.backlog import Backlog, adopt, waiting
-from headwater.openlineage.losses import Losses, lost_path, read_lost
-from headwater.openlineage.spool import (
+from headwater.openlineage.spool import orphans as backlogs
+from headwater.openlineage.spool.files import (
     Spool,
     WhenFull,
     decode_line,
@@ -27,6 +25,8 @@ from headwater.openlineage.spool import (
     segments_of,
     used_bytes,
 )
+from headwater.openlineage.spool.losses import Losses, lost_path, read_lost
+from headwater.openlineage.spool.orphans import Backlog, adopt, waiting
 from headwater.settings import load
 
 
@@ -209,9 +209,9 @@ def test_a_full_disk_drops_the_oldest(tmp_path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from headwater import faultpoints
-from headwater.openlineage.spool import Spool
-faultpoints.arm("before_spool_fsync=kill@21")
+from headwater.settings import fault_points
+from headwater.openlineage.spool.files import Spool
+fault_points.arm("before_spool_fsync=kill@21")
 spool = Spool(Path(sys.argv[1]))
 for number in range(100):
     spool.append({"n": number})

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError, UnknownJobError, UnknownReplayError
 from headwater.replay.coverage import LOST, Gap
 from headwater.replay.digest import Checksum
@@ -18,6 +17,7 @@ from headwater.replay.logic import Logic, load_logic
 from headwater.replay.manifest import Manifest, StepResult, signature_doubt
 from headwater.replay.plan import Plan, steps_for
 from headwater.settings import load
+from headwater.storage.offset_ranges import Intervals
 
 PLAN = Plan(
     logic="visits_converter",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.deltafiles.intervals import Intervals
 from headwater.errors import InputError
 from headwater.replay.coverage import BEFORE, LOST, NOT_YET, Extent, resolve
 from headwater.replay.offsets import slices
 from headwater.replay.selection import Selection, parse_offsets
+from headwater.storage.offset_ranges import Intervals
 
 
 def extent(*archived: tuple[int, int], first: int | None = None, end: int | None = None) -> Extent:

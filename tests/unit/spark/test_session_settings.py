@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from headwater.collector import configuration, listener, session
+from headwater.collector.configuration import LISTENER, lineage_configuration
+from headwater.collector.source_code import commit_of, told_path
 from headwater.errors import InputError, SettingError
 from headwater.openlineage import LineageRun
 from headwater.openlineage.events import Event
 from headwater.settings import Settings, load
 from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
-from headwater.spark.lineage import configuration, listener, session
-from headwater.spark.lineage.code import commit_of, told_path
-from headwater.spark.lineage.configuration import LISTENER, lineage_configuration
 from headwater.spark.session import _placement
-from headwater.tables.merging import MergeRule
+from headwater.spark.writers.merge_into import MergeRule
 
 
 def catalog_of(tmp_path: Path, **iceberg: object) -> dict[str, str]:
@@ -164,4 +164,4 @@ def test_an_address_that_can_not_be_used_costs_the_lineage_and_not_the_job(
     spark: Any = SimpleNamespace(sparkContext=object())
     session._begin(spark, "MyJob", settings)
     assert session.current_application(spark) is None
-    assert "no lineage is sent: MARQUEZ_URL has no usable host" in caplog.text
+    assert "lineage is not sent: MARQUEZ_URL has no usable host" in caplog.text

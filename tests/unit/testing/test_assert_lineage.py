@@ -7,8 +7,8 @@ import re
 import pytest
 
 from headwater.model import Address, Header, Lineage, Record
-from headwater.rowlineage.codec import encode
-from headwater.rowlineage.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header_codec import encode
+from headwater.model.headers import STAMP_HEADERS, JobStamp
 from headwater.testing import assert_lineage
 
 PARENTS = ("visits/0@1", "ads/1@7")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from headwater.spark import add_lineage_metadata as _add_lineage_metadata
-from headwater.spark import create_spark_session_with_lineage
+from headwater.collector.metadata import add_lineage_metadata as _add_lineage_metadata
+from headwater.collector.session import create_spark_session_with_lineage
 
 add_lineage_metadata = partial(_add_lineage_metadata, team="data-engineering", project="neuronews")
 

@@ -8,8 +8,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import documented, shapes
-from headwater.catalog.api.answers import (
+from headwater.catalog.api import openapi as documented
+from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api.bodies import Fields
+from headwater.catalog.api.guard import caller_of
+from headwater.catalog.api.params import IdInPath, Limit, NameInPath, Offset
+from headwater.catalog.api.problems import json_response, not_found, refused
+from headwater.catalog.api.responses import (
     dataset_response,
     find_dataset,
     find_run,
@@ -17,12 +22,9 @@ from headwater.catalog.api.answers import (
     require_namespace,
     tag_name,
 )
-from headwater.catalog.api.bodies import Fields
-from headwater.catalog.api.guard import caller_of
-from headwater.catalog.api.params import IdInPath, Limit, NameInPath, Offset
-from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import catalogue, dataset_versions, datasets, edits
+from headwater.catalog.store import dataset_versions, datasets, edits
+from headwater.catalog.store import namespaces as catalogue
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, Row
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import graph_shapes
+from headwater.catalog.api import graph_schemas as graph_shapes
 from headwater.catalog.api.params import Depth, NameInPath, node_parts, splits, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
 from headwater.catalog.api.service import service_of

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 from fastapi import Request
 
 from headwater.catalog.api.oidc import TokenChecker
+from headwater.catalog.api.permissions import NAMED_IN_BODY, RULES, Role
 from headwater.catalog.api.problems import ApiError, refused
-from headwater.catalog.api.rules import NAMED_IN_BODY, RULES, Role
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store.keys import ApiKey, find_key, looks_like_key
 from headwater.errors import TooBusyError

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import documented, shapes
+from headwater.catalog.api import openapi as documented
+from headwater.catalog.api import schemas as shapes
 from headwater.catalog.api.bodies import read_body, require_type
 from headwater.catalog.api.guard import Caller, authorise
 from headwater.catalog.api.problems import ApiError, json_response, refused

@@ -8,8 +8,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import documented, shapes
-from headwater.catalog.api.answers import (
+from headwater.catalog.api import openapi as documented
+from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api.bodies import Fields
+from headwater.catalog.api.params import IdInPath, LastRunStates, Limit, NameInPath, Offset
+from headwater.catalog.api.problems import json_response, not_found
+from headwater.catalog.api.responses import (
     find_job,
     find_run,
     job_response,
@@ -17,9 +21,6 @@ from headwater.catalog.api.answers import (
     require_namespace,
     tag_name,
 )
-from headwater.catalog.api.bodies import Fields
-from headwater.catalog.api.params import IdInPath, LastRunStates, Limit, NameInPath, Offset
-from headwater.catalog.api.problems import json_response, not_found
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import datasets, edits, job_versions, jobs
 from headwater.catalog.store.pool import Connection

@@ -10,8 +10,9 @@ from uuid import uuid4
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import documented, record_shapes, shapes
-from headwater.catalog.api.answers import find_job, find_run, list_response
+from headwater.catalog.api import openapi as documented
+from headwater.catalog.api import record_schemas as record_shapes
+from headwater.catalog.api import schemas as shapes
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import (
     IdInPath,
@@ -22,6 +23,7 @@ from headwater.catalog.api.params import (
     time_param,
 )
 from headwater.catalog.api.problems import json_response, refused
+from headwater.catalog.api.responses import find_job, find_run, list_response
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import edits, records, runs
 from headwater.catalog.store.pool import Connection

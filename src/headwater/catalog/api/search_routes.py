@@ -10,13 +10,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import shapes
-from headwater.catalog.api.answers import list_response
+from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api.marquez_events import told
 from headwater.catalog.api.params import Fuzzy, Limit, Offset, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, refused
+from headwater.catalog.api.responses import list_response
 from headwater.catalog.api.service import service_of
-from headwater.catalog.api.told_events import told
-from headwater.catalog.store import catalogue, stats
+from headwater.catalog.store import namespaces as catalogue
+from headwater.catalog.store import stats
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 from fastapi import Request
 
+from headwater.catalog.alerting.scheduler import AlertWatch
+from headwater.catalog.alerting.service_metrics import Figures
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.retention import keep_sweeping
 from headwater.catalog.store.writer import Writer
-from headwater.catalog.watch.figures import Figures
-from headwater.catalog.watch.watching import AlertWatch
 from headwater.errors import TooBusyError
 from headwater.settings import Settings, rules_file
 

@@ -11,8 +11,8 @@ import orjson
 from psycopg import AsyncConnection
 
 from headwater.catalog.identity import Name, dataset_id, namespace_id
-from headwater.catalog.store.other_names import join_names, later_words, owner
 from headwater.catalog.store.queries import count, fetch
+from headwater.catalog.store.symlinks import join_names, later_words, owner
 from headwater.catalog.store.values import (
     Json,
     Row,

@@ -32,8 +32,8 @@ from headwater.catalog.ingest.rows import (
     VersionRow,
 )
 from headwater.catalog.store.merge import merge
-from headwater.catalog.store.stored import Stored
 from headwater.catalog.store.values import Json, Row
+from headwater.catalog.store.write_cache import Stored
 
 Name = tuple[str, str]
 _NO_FIELDS = UUID(int=0)

@@ -16,9 +16,9 @@ from uuid import UUID
 import orjson
 from psycopg import AsyncConnection
 
-from headwater.catalog.store.measures import age
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.runs import run_state
+from headwater.catalog.store.service_metrics import age
 from headwater.catalog.store.values import Json, Row, facet
 
 # Earlier runs or versions that "typical" is taken from, and how many it needs at least.

@@ -12,7 +12,8 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from headwater.catalog.identity import namespace_id
-from headwater.catalog.store import datasets, jobs, past, runs
+from headwater.catalog.store import as_of as past
+from headwater.catalog.store import datasets, jobs, runs
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, instant
 from headwater.model import CHECKS_NAMESPACE

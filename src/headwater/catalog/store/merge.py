@@ -8,12 +8,12 @@ from uuid import UUID
 import orjson
 from psycopg import AsyncConnection
 
-from headwater.catalog.graph.aliases import canonical_names
 from headwater.catalog.identity import job_version_id
 from headwater.catalog.ingest import Projection
+from headwater.catalog.ingest.symlink_groups import canonical_names
 from headwater.catalog.store import statements, table_rows
-from headwater.catalog.store.stored import Stored
 from headwater.catalog.store.values import Row
+from headwater.catalog.store.write_cache import Stored
 
 
 async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stored) -> None:

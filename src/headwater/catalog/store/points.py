@@ -8,9 +8,9 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from headwater.catalog.metrics.values import Measures
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, instant
-from headwater.metrics.measures import Measures
 
 # A week in minutes, and the most points that a question gets: a day in minutes.
 KEPT = timedelta(days=7)

@@ -19,13 +19,13 @@ import orjson
 from psycopg import AsyncConnection
 
 from headwater.catalog.ingest import Event, Projection, project
+from headwater.catalog.metrics.values import Pace
 from headwater.catalog.store import statements
 from headwater.catalog.store.merge import merge
 from headwater.catalog.store.pool import CONFLICTS, Pool
-from headwater.catalog.store.stored import Stored
+from headwater.catalog.store.write_cache import Stored
 from headwater.errors import HeadwaterError, InternalError, TooBusyError, UnavailableError
-from headwater.faultpoints import reach
-from headwater.metrics.measures import Pace
+from headwater.settings.fault_points import reach
 
 _LOG = logging.getLogger("headwater.catalog")
 

@@ -1,1 +1,0 @@
-"""Rules of the graph that need no database."""

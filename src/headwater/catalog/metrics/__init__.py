@@ -1,0 +1,1 @@
+"""Metrics of the lineage service: their values, and their Prometheus exposition."""

@@ -1,2 +1,0 @@
-"""What the service does by itself, beside answering: figures by a timer, alerts as events arrive,
-and the messages of alerts."""

@@ -1,0 +1,17 @@
+"""Dead letters: listing them and sending them back (no JVM), and the columns that Spark writes."""
+
+from headwater.delivery.dead_letter.history import History
+from headwater.delivery.dead_letter.listing import Choice, Listed, Summary, list_letters
+from headwater.delivery.dead_letter.redrive import Handled, Outcome, RedriveReport, redrive
+
+__all__ = [
+    "Choice",
+    "Handled",
+    "History",
+    "Listed",
+    "Outcome",
+    "RedriveReport",
+    "Summary",
+    "list_letters",
+    "redrive",
+]

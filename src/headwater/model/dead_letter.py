@@ -1,0 +1,146 @@
+"""What a dead letter is: the names that writers and readers share, and reading one back.
+
+A job sets a record aside in `<output>-dead-letter`, with its raw key and value and the headers
+that Kafka Connect defined for this. A value that is too large stands there by reference: JSON
+with the address, the size and the hash of the original.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from headwater.errors import BadAddressError
+from headwater.model import Address, Header, Record
+from headwater.model.headers import OWN_HEADERS, origin_of
+
+MALFORMED = "headwater.MalformedJson"
+MISSING_FIELD = "headwater.MissingField"
+BAD_TIMESTAMP = "headwater.BadTimestamp"
+TOO_LARGE = "headwater.TooLarge"
+# Not a dead letter: such records go to `<output>-late`.
+LATE = "headwater.LateRecord"
+
+PREFIX = "__connect.errors."
+TOPIC = f"{PREFIX}topic"
+PARTITION = f"{PREFIX}partition"
+OFFSET = f"{PREFIX}offset"
+CONNECTOR = f"{PREFIX}connector.name"
+STAGE = f"{PREFIX}stage"
+REASON = f"{PREFIX}exception.class.name"
+MESSAGE = f"{PREFIX}exception.message"
+
+REFERENCE_FIELDS = ("address", "size", "sha256")
+
+# On a record that was redriven. Jobs hand them on as they do all headers of others, so that they
+# are on the dead letter again if the record fails again.
+REDRIVE_COUNT = "redrive_count"
+REDRIVE_OF = "redrive_of"
+
+# A reference takes some 100 bytes and a topic's name; longer values are not tried as JSON.
+_LONGEST_REFERENCE = 1024
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Stands in for a value that was too large to be kept."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record of a dead letter topic, as far as its headers could be read.
+
+    `origin` is the record that could not be processed; None if the headers do not name one, as
+    on a record that somebody else wrote there. `redrives` counts how often that record had been
+    sent back to its topic before it was set aside again.
+    """
+
+    record: Record
+    origin: Address | None
+    job_name: str | None
+    batch: int | None
+    reason: str | None
+    message: str | None
+    reference: Reference | None
+    redrives: int
+
+    @property
+    def address(self) -> Address:
+        return self.record.address
+
+    @property
+    def identity(self) -> Address:
+        """What is redriven once: the origin, however many letters were made from it."""
+        return self.origin or self.address
+
+    def foreign_headers(self) -> tuple[Header, ...]:
+        """The headers that neither Headwater nor the dead letter has put on the record."""
+        return tuple(
+            (name, value)
+            for name, value in self.record.headers
+            if name not in {*OWN_HEADERS, REDRIVE_COUNT, REDRIVE_OF} and not name.startswith(PREFIX)
+        )
+
+
+def read_letter(record: Record) -> DeadLetter:
+    """Read a record's headers; never raises, whatever the bytes are.
+
+    A header that occurs twice counts as its first: a job's own come before those of others.
+    """
+    values: dict[str, str] = {}
+    for name, value in record.headers:
+        if value is not None:
+            values.setdefault(name, value.decode("utf-8", "surrogateescape"))
+    origin = _origin(values)
+    stamp = origin_of(record)
+    return DeadLetter(
+        record,
+        origin,
+        values.get(CONNECTOR, stamp.job_name),
+        stamp.batch_version,
+        values.get(REASON),
+        values.get(MESSAGE),
+        _reference(record.value, origin),
+        _redrives(values, origin),
+    )
+
+
+def _origin(values: dict[str, str]) -> Address | None:
+    return _address(f"{values.get(TOPIC)}/{values.get(PARTITION)}@{values.get(OFFSET)}")
+
+
+def _address(text: str | None) -> Address | None:
+    try:
+        return Address.parse(text or "")
+    except BadAddressError:
+        return None
+
+
+def _redrives(values: dict[str, str], origin: Address | None) -> int:
+    # Records made from a redriven one carry its count downstream, where it is not theirs.
+    back_to = _address(values.get(REDRIVE_OF))
+    count = values.get(REDRIVE_COUNT, "")
+    if origin is None or back_to is None or back_to.topic != origin.topic:
+        return 0
+    return int(count) if re.fullmatch("[0-9]{1,9}", count) else 0
+
+
+def _reference(value: bytes | None, origin: Address | None) -> Reference | None:
+    if value is None or origin is None or len(value) > _LONGEST_REFERENCE or value[:1] != b"{":
+        return None
+    try:
+        content = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    # Only a writer of dead letters knows the address: no input's own value looks like this.
+    if tuple(content) != REFERENCE_FIELDS or content["address"] != str(origin):
+        return None
+    size, sha256 = content["size"], content["sha256"]
+    if type(size) is not int or not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        return None
+    return Reference(size, sha256)

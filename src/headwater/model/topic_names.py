@@ -1,0 +1,27 @@
+"""Names of the topics that Headwater keeps next to a job's output topic."""
+
+from __future__ import annotations
+
+DEAD_LETTER_SUFFIX = "-dead-letter"
+LATE_SUFFIX = "-late"
+PARENTS_SUFFIX = "-parents"
+
+
+def dead_letter_topic(topic: str) -> str:
+    """The topic for records of `topic`'s job that could not be processed."""
+    return topic + DEAD_LETTER_SUFFIX
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    """Whether a topic is a dead letter topic, by its name."""
+    return topic.endswith(DEAD_LETTER_SUFFIX)
+
+
+def late_topic(topic: str) -> str:
+    """The topic for records of `topic`'s job that arrived after the watermark."""
+    return topic + LATE_SUFFIX
+
+
+def parents_topic(topic: str) -> str:
+    """The topic that lists parents which do not fit into the headers of aggregated records."""
+    return topic + PARENTS_SUFFIX

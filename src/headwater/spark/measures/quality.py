@@ -1,0 +1,211 @@
+"""Measures rows while an action or a streaming query passes them on, with Spark's `observe`."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from headwater.errors import ExpectationFailedError, InputError
+from headwater.openlineage.events import DatasetName
+from headwater.openlineage.run import LineageRun
+from headwater.settings import Settings, load
+from headwater.spark.measures.expectation import Expectation
+from headwater.spark.measures.quality_columns import (
+    SKETCH_LOG2,
+    aggregates,
+    check_expectations,
+    condition,
+    measured_columns,
+    own_class,
+)
+from headwater.spark.measures.quality_facets import facets_of
+from headwater.spark.measures.quality_report import Report, key
+
+_NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
+_MARK = "headwater-expectation"
+_BROKEN = re.compile(rf"\[{_MARK} (.+?)#(\d+)\]")
+# Spark tells the metrics of an action in a thread of its own, a moment behind its end.
+_WAIT_SECONDS = 5.0
+_POLL_SECONDS = 0.01
+
+
+class Quality:
+    """Counts, bounds and expectations of the rows of one DataFrame, batch or streaming.
+
+    Args:
+        name: names the rows in reports, and the metrics in Spark's progress.
+        expectations: made by `not_null`, `in_range`, `matches`, `in_set` and `satisfies`.
+        columns: which columns to measure; without it the first ones, as many as
+            `HEADWATER_QUALITY__MAX_COLUMNS` says.
+        dataset: whose rows they are; of a streaming query without it those of its output.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        expectations: Sequence[Expectation] = (),
+        *,
+        columns: Sequence[str] | None = None,
+        dataset: DatasetName | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"rows can't be measured under the name {name!r}",
+                hint="letters, digits, spaces and `_.:/@-`, 200 at the most",
+            )
+        self.name = name
+        self.expectations = tuple(expectations)
+        self.dataset = dataset
+        self._columns = columns
+        self._settings = settings or load()
+        self._report: Report | None = None
+        self._observation: Observation | None = None
+        self._counter: Any = None
+
+    def measure(self, rows: DataFrame) -> DataFrame:
+        """The same rows; whoever reads all of them measures them.
+
+        A row that breaks an expectation of the severity `fail` ends the write: see
+        docs/guides/quality.md for what is there afterwards.
+
+        Raises:
+            InputError: a column is missing, or an expectation can't be evaluated.
+            MissingPartError: Headwater's own jar is not on Spark's class path.
+        """
+        if self._report is not None:
+            raise InputError(
+                f"{self.name!r} measures other rows already",
+                hint="make a `Quality` for each DataFrame",
+            )
+        check_expectations(self.expectations, rows)
+        limits = self._settings.quality
+        columns, left = measured_columns(
+            rows, self._columns, limits.max_columns, distinct=limits.distinct_counts
+        )
+        self._report = Report(self.name, columns, self.expectations, left)
+        sketches = sum(column.distinct for column in columns)
+        counter = own_class("DistinctCounts", rows)
+        self._counter = counter(sketches, SKETCH_LOG2) if sketches else None
+        metrics = aggregates(rows, columns, self.expectations)
+        if rows.isStreaming:
+            observed = rows.observe(self.metric, *metrics)
+        else:
+            self._observation = Observation(self.metric)
+            observed = rows.observe(self._observation, *metrics)
+        guard = self._guard(rows)
+        # Above the metrics, below which Spark moves no filter: below a join a guard would meet rows
+        # that nobody writes.
+        return observed if guard is None else observed.where(guard)
+
+    @property
+    def metric(self) -> str:
+        """The name in Spark's progress."""
+        return f"headwater.quality.{self.name}"
+
+    def add_progress(self, progress: Mapping[str, Any]) -> None:
+        """Take what a micro-batch has measured from its progress, as JSON: an `on_batch`."""
+        metrics = (progress.get("observedMetrics") or {}).get(self.metric)
+        if metrics is not None:
+            self._add(metrics)
+
+    def report(self) -> Report:
+        """What was measured so far; of a batch, after its action.
+
+        Raises:
+            InputError: nothing is measured yet: `measure` was not called.
+        """
+        if self._report is None:
+            raise InputError(f"{self.name!r} measures nothing yet", hint="call `measure` first")
+        if self._observation is not None and not self._report.measured:
+            self._take_observation(self._observation)
+        return self._report
+
+    def tell(self, run: LineageRun, dataset: DatasetName) -> None:
+        """Make what was measured facets of a dataset that the run reads or writes."""
+        for name, facet in facets_of(self.report()).items():
+            run.add_dataset_facet(dataset, name, facet)
+
+    def failure(self, error: BaseException | str) -> ExpectationFailedError | None:
+        """The error to raise instead, if a row broke an expectation of the severity `fail`."""
+        found = _BROKEN.search(str(error))
+        if self._report is None or found is None or found[1] != self.name:
+            return None
+        number = int(found[2])
+        self._report.stopped_by = number
+        expectation = self.expectations[number]
+        return ExpectationFailedError(
+            f"{self.name}: a row breaks {expectation.text}; the write has ended",
+            hint="mend the rows, or count them instead with severity='warn'",
+            quality=self.name,
+            expectation=expectation.text,
+        )
+
+    def _guard(self, rows: DataFrame) -> Column | None:
+        guard: Column | None = None
+        for number, expectation in enumerate(self.expectations):
+            if expectation.severity != "fail":
+                continue
+            # No value of the row: errors are logged and sent.
+            text = f"a row breaks {expectation.text} [{_MARK} {self.name}#{number}]"
+            broken = ~condition(expectation, rows)
+            stop = F.raise_error(F.lit(text))
+            guard = F.when(broken, stop) if guard is None else guard.when(broken, stop)
+        return None if guard is None else guard.otherwise(F.lit(True))
+
+    def _take_observation(self, observation: Observation) -> None:
+        java: Any = observation._jo  # noqa: SLF001
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not java.future().isCompleted():
+            if self._report is None or self._report.stopped_by is not None:
+                return
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_POLL_SECONDS)
+        self._add(json.loads(java.getRow().json()))
+
+    def _add(self, metrics: Mapping[str, Any]) -> None:
+        assert self._report is not None  # noqa: S101 - asked by the callers
+        self._report.add(metrics)
+        if self._counter is not None:
+            columns = enumerate(self._report.columns)
+            keys = [key("c", number, "sketch") for number, each in columns if each.distinct]
+            sketches = ",".join(metrics.get(name) or "" for name in keys)
+            self._report.add_distinct(list(self._counter.add(sketches)))
+
+
+@contextmanager
+def enforced(*qualities: Quality) -> Iterator[None]:
+    """Around an action: what it raises is an `ExpectationFailedError` where a row was the reason.
+
+    Raises:
+        ExpectationFailedError: a row broke an expectation of the severity `fail`.
+    """
+    try:
+        yield
+    except Exception as error:
+        for quality in qualities:
+            failure = quality.failure(error)
+            if failure is not None:
+                raise failure from error
+        raise
+
+
+@contextmanager
+def read_once(batch: DataFrame) -> Iterator[DataFrame]:
+    """For `foreachBatch`: rows that are read several times, as by a MERGE, are measured once.
+
+    They are kept in memory, on disk where that is short, until the body ends.
+    """
+    kept = batch.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()

@@ -1,0 +1,229 @@
+"""Columns and expectations as Spark expressions: the aggregates that `observe` computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headwater.errors import InputError, MissingPartError
+from headwater.spark.measures.expectation import Expectation
+from headwater.spark.measures.quality_report import ROWS, Measured, key
+
+# Sketches of 2^10 registers, a byte each. Spark keeps those of a query's last hundred batches: with
+# 40 columns that is 6 MB; each halving of the error would take four times as much.
+SKETCH_LOG2 = 10
+
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_COUNTED = (T.NumericType, T.StringType, T.BooleanType, T.BinaryType, *_TIMES)
+_FRACTIONS = (T.FloatType, T.DoubleType)
+
+
+def column(name: str) -> Column:
+    """A column by its exact name, which may hold dots, spaces and backticks."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
+
+
+def measured_columns(
+    rows: DataFrame, chosen: Sequence[str] | None, most: int, *, distinct: bool
+) -> tuple[list[Measured], list[str]]:
+    """Which columns are measured, and how; and the names of those that are not.
+
+    Raises:
+        InputError: a chosen column is not there, or there twice.
+    """
+    for name in chosen or ():
+        check_column(name, rows)
+    # To Spark, names that differ in case only are the same.
+    times = Counter(name.lower() for name in rows.columns)
+    once = [field for field in rows.schema if times[field.name.lower()] == 1]
+    if chosen is not None:
+        taken = [field for field in once if field.name in set(chosen)]
+    else:
+        taken = once[:most]
+    names = {field.name for field in taken}
+    left = [] if chosen is not None else [each for each in rows.columns if each not in names]
+    return [_measured(field, distinct=distinct) for field in taken], list(dict.fromkeys(left))
+
+
+def check_column(name: str, rows: DataFrame) -> None:
+    """Raises:
+    InputError: the rows have no column of this name, or two.
+    """
+    named_so = [each for each in rows.columns if each.lower() == name.lower()]
+    if named_so != [name]:
+        found = ", ".join(rows.columns[:20])
+        raise InputError(
+            f"{'no' if name not in named_so else 'more than one'} column {name!r} to measure: "
+            f"{found}",
+            hint="names are taken as they stand; for a field of a struct use "
+            "`satisfies('address.city IS NOT NULL')`",
+            column=name,
+        )
+
+
+def _measured(field: T.StructField, *, distinct: bool) -> Measured:
+    kind = field.dataType
+    return Measured(
+        field.name,
+        kind.simpleString(),
+        distinct=distinct and isinstance(kind, _COUNTED),
+        bounds=isinstance(kind, (T.NumericType, *_TIMES)),
+        not_a_number=isinstance(kind, _FRACTIONS),
+    )
+
+
+def aggregates(
+    rows: DataFrame, columns: Sequence[Measured], expectations: Sequence[Expectation]
+) -> list[Column]:
+    """All metrics of the rows, each under its key."""
+    found = [F.count(F.lit(1)).alias(ROWS)]
+    for number, measured in enumerate(columns):
+        named = _of_column(measured)
+        found += [each.alias(key("c", number, what)) for what, each in named]
+    for number, expectation in enumerate(expectations):
+        named = _of_expectation(expectation, rows)
+        found += [each.alias(key("e", number, what)) for what, each in named]
+    return found
+
+
+def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
+    value = column(measured.name)
+    yield "values", F.count(value)
+    bounded = value
+    if measured.not_a_number:
+        # NaN is greater than all numbers for Spark, and would hide the largest of them.
+        yield "nan", _count(F.isnan(value))
+        bounded = F.when(~F.isnan(value), value)
+    if measured.bounds:
+        text = measured.type in ("date", "timestamp", "timestamp_ntz")
+        for what, end in (("low", F.min(bounded)), ("high", F.max(bounded))):
+            yield what, end.cast("string") if text else end
+    if measured.distinct:
+        # Sketches take few types; hashes they take.
+        hashed = F.when(value.isNotNull(), F.xxhash64(value))
+        yield "sketch", F.hll_sketch_agg(hashed, SKETCH_LOG2)
+
+
+def _of_expectation(expectation: Expectation, rows: DataFrame) -> Iterator[tuple[str, Column]]:
+    holds = condition(expectation, rows)
+    if expectation.kind == "not_null":
+        yield "broken", _count(~holds)
+        return
+    decided = _tried(holds, rows)
+    yield "broken", _count(~decided)
+    undecided = decided.isNull()
+    if expectation.column is not None:
+        undecided &= column(expectation.column).isNotNull()
+    yield "undecided", _count(undecided)
+
+
+def _count(which: Column) -> Column:
+    # Not `count_if`, for which Spark puts a projection of all columns below.
+    return F.count(F.when(which, F.lit(True)))
+
+
+def condition(expectation: Expectation, rows: DataFrame) -> Column:
+    """What has to hold; null where it is not known."""
+    if expectation.sql is not None:
+        return F.expr(expectation.sql)
+    value = column(str(expectation.column))
+    match expectation.kind:
+        case "not_null":
+            return value.isNotNull()
+        case "in_range":
+            return _in_range(value, expectation, rows)
+        case "matches":
+            return value.cast("string").rlike(str(expectation.pattern))
+        case "in_set":
+            return value.isin(*expectation.values)
+    raise InputError(f"unknown expectation: {expectation.kind!r}")
+
+
+def _in_range(value: Column, expectation: Expectation, rows: DataFrame) -> Column:
+    low, high = expectation.low, expectation.high
+    holds = F.lit(True)
+    if low is not None:
+        holds &= value >= F.lit(low)
+    if high is not None:
+        holds &= value <= F.lit(high)
+    elif isinstance(rows.schema[str(expectation.column)].dataType, _FRACTIONS):
+        # Spark holds it to be greater than all numbers.
+        holds &= ~F.isnan(value)
+    return holds
+
+
+def _tried(value: Column, rows: DataFrame) -> Column:
+    """Null instead of an error, such as an overflow or a text that is no number.
+
+    Counting must not end a job that would have gone well without it.
+    """
+    java: Any = value._jc  # noqa: SLF001
+    return Column(own_class("Attempt", rows).of(java))
+
+
+def check_expectations(expectations: Sequence[Expectation], rows: DataFrame) -> None:
+    """Raises:
+    InputError: one that can't be evaluated on these rows, whatever is in them.
+    """
+    for expectation in expectations:
+        if expectation.column is not None:
+            check_column(expectation.column, rows)
+        if expectation.pattern is not None:
+            _check_pattern(expectation, rows)
+        try:
+            (field,) = rows.select(condition(expectation, rows)).schema
+        except (AnalysisException, ParseException) as error:
+            raise InputError(
+                f"{expectation.text} can't be evaluated: {_first_line(error)}",
+                hint="it is an expression of Spark SQL over the columns of the rows",
+            ) from error
+        if not isinstance(field.dataType, T.BooleanType):
+            raise InputError(
+                f"{expectation.text} is {field.dataType.simpleString()}, not boolean",
+                hint="say what has to hold, such as `ends_at > starts_at`",
+            )
+
+
+def _check_pattern(expectation: Expectation, rows: DataFrame) -> None:
+    # Spark would tell only when rows come.
+    try:
+        _jvm(rows).java.util.regex.Pattern.compile(expectation.pattern)
+    except Exception as error:
+        raise InputError(
+            f"{expectation.text} is no regular expression: {_first_line(error)}",
+            hint="Java's kind: `java.util.regex.Pattern`",
+        ) from None
+
+
+def own_class(name: str, rows: DataFrame) -> Any:
+    """One of Headwater's own classes for quality.
+
+    Raises:
+        MissingPartError: it is not on Spark's class path.
+    """
+    found = getattr(_jvm(rows), f"headwater.quality.{name}")
+    if not isinstance(found, JavaClass):
+        # py4j takes an unknown class for a package.
+        raise MissingPartError(
+            "Headwater's own jar is not on Spark's class path",
+            hint='spark-submit --jars "$(headwater jars path)" …',
+        )
+    return found
+
+
+def _jvm(rows: DataFrame) -> Any:
+    return rows.sparkSession._jvm  # noqa: SLF001
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    text = java.getMessage() if java is not None else str(error)
+    return str(text).strip().partition("\n")[0]

@@ -1,0 +1,133 @@
+"""Lineage headers read by Spark expressions: no Python for any row.
+
+The form is that of `rowlineage.codec`, and a header that it would not read is not read here.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from headwater.model.header_codec import MAX_HEADER_BYTES
+from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, LINEAGE
+from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
+
+# What came of a record's lineage header.
+READ = "read"
+WITHOUT_LINEAGE = "without_lineage"
+UNREADABLE = "unreadable"
+# Names the record itself as its parent, or one that was written later to the same partition.
+REFUSED = "refused"
+
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ADDRESS = "[a-zA-Z0-9._-]{1,249}/[0-9]{1,10}@[0-9]{1,19}"
+# `*+` gives nothing back once it has matched: without the plus, Java would take a stack frame
+# for each parent, and a long header would end the job.
+_HEADER = (
+    rf"\A1 (?:-|{_UUID}) (?:-|{_ADDRESS}(?:,{_ADDRESS})*+)(?:,\+[0-9]{{1,18}})?"
+    rf"(?: #[0-9]{{1,18}})?(?: =[0-9a-f]{{32}})?(?: >{_ADDRESS}(?:,{_ADDRESS})*+)?\z"
+)
+_NO_PARENTS = "array<struct<topic:string,partition:int,offset:bigint>>"
+
+
+def parse_lineage(records: DataFrame) -> DataFrame:
+    """Rows of a Kafka source as `topic, partition, offset, lineage` (one of the words above),
+    `parents`, `unlisted`, `run_id`, `job_name`, `job_version` and `batch_version`."""
+    found = records.select(
+        "topic",
+        "partition",
+        "offset",
+        *(_first(name).alias(f"_{name}") for name in (LINEAGE, *_STAMP)),
+        F.exists("headers", lambda header: header["key"] == LINEAGE).alias("_there"),
+    )
+    text = F.col(f"_{LINEAGE}").cast("string")
+    fits = F.length(f"_{LINEAGE}") <= MAX_HEADER_BYTES
+    read = found.withColumn("_text", F.when(fits & text.rlike(_HEADER), text))
+    read = read.withColumn("_parents", _parents(F.col("_text")))
+    listed = F.col("_parents")
+    lineage = (
+        F.when(~F.coalesce("_there", F.lit(False)), WITHOUT_LINEAGE)
+        .when(listed.isNull() | F.exists(listed, _is_no_address), UNREADABLE)
+        .when(F.exists(listed, _is_no_parent), REFUSED)
+        .otherwise(READ)
+    )
+    words = F.split("_text", " ")
+    good = F.col("lineage") == READ
+    nobody = F.array().cast(_NO_PARENTS)
+    return read.withColumn("lineage", lineage).select(
+        "topic",
+        "partition",
+        "offset",
+        "lineage",
+        F.when(good, F.array_distinct(listed)).otherwise(nobody).alias("parents"),
+        F.when(good, _unlisted(words[2], F.col("_text"))).otherwise(0).alias("unlisted"),
+        F.when(good & (words[1] != "-"), words[1]).alias("run_id"),
+        _stamp_text(JOB_NAME).alias("job_name"),
+        _stamp_text(JOB_VERSION).alias("job_version"),
+        _number(BATCH_VERSION).alias("batch_version"),
+    )
+
+
+_STAMP = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
+
+
+def _first(name: str) -> Column:
+    """The value of the first header of that name: a job's own come before those of others."""
+    return F.get(F.filter("headers", lambda header: header["key"] == name), F.lit(0))["value"]
+
+
+def _parents(text: Column) -> Column:
+    """The listed parents, at most as many as are indexed; null if the text is.
+
+    Records that list further ones count as parents: by them the walk goes on to those.
+    """
+    listed = F.substring_index(F.split(text, " ")[2], ",+", 1)
+    words = F.when(listed == "-", F.array().cast("array<string>")).otherwise(F.split(listed, ","))
+    rest = F.substring_index(F.when(text.contains(" >"), text), " >", -1)
+    more = F.coalesce(F.split(rest, ","), F.array().cast("array<string>"))
+    return F.transform(F.slice(F.concat(words, more), 1, MAX_INDEXED_PARENTS), _address)
+
+
+def _address(word: Column) -> Column:
+    place = F.substring_index(word, "@", 1)
+    return F.struct(
+        F.substring_index(place, "/", 1).alias("topic"),
+        # Null where the number is greater than Kafka's.
+        F.substring_index(place, "/", -1).try_cast("int").alias("partition"),
+        F.substring_index(word, "@", -1).try_cast("bigint").alias("offset"),
+    )
+
+
+def _is_no_address(parent: Column) -> Column:
+    numberless = parent["partition"].isNull() | parent["offset"].isNull()
+    return numberless | parent["topic"].isin(".", "..")
+
+
+def _is_no_parent(parent: Column) -> Column:
+    return (
+        (parent["topic"] == F.col("topic"))
+        & (parent["partition"] == F.col("partition"))
+        & (parent["offset"] >= F.col("offset"))
+    )
+
+
+def _unlisted(parents: Column, text: Column) -> Column:
+    """Parents that the header counts only, and those listed beyond what is indexed."""
+    alone = parents.contains("+") & ~text.contains(" >")
+    counted = F.when(alone, F.substring_index(parents, "+", -1).cast("bigint"))
+    commas = F.length(parents) - F.length(F.replace(parents, F.lit(","), F.lit("")))
+    listed = F.when(parents.contains("+"), commas).otherwise(commas + 1)
+    beyond = F.greatest(listed - MAX_INDEXED_PARENTS, F.lit(0))
+    return F.coalesce(counted, F.lit(0)) + beyond.cast("bigint")
+
+
+def _stamp_text(name: str) -> Column:
+    value = F.col(f"_{name}")
+    # Readers of Parquet and of Delta's statistics take text to be UTF-8.
+    text = F.make_valid_utf8(value.cast("string"))
+    return F.when(F.length(value) <= MAX_STAMP_BYTES, text)
+
+
+def _number(name: str) -> Column:
+    text = F.col(f"_{name}").cast("string")
+    return F.when(text.rlike(r"\A[0-9]{1,19}\z"), text.try_cast("bigint"))

@@ -1,0 +1,98 @@
+"""Rows that lie one behind the other become one row.
+
+A job that copies makes records n, n+1, n+2 from records m, m+1, m+2: one row says it all. What
+was filtered or shuffled stays a row for each edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from headwater.spark.writers.index_parse import READ, WITHOUT_LINEAGE
+from headwater.storage.index.contract import COLUMNS, EDGE, MADE, SCAN
+
+_SHIFT = "_shift"
+_EDGE_KEYS = ("parent_topic", "parent_partition", "topic", "partition", _SHIFT)
+_MADE_KEYS = ("topic", "partition", "job_name", "job_version", "batch_version", "run_id")
+_SCAN_KEYS = ("topic", "partition")
+SCAN_SUMS = ("records", "without_lineage", "unreadable", "refused", "unlisted")
+
+
+def edges_of(parsed: DataFrame) -> DataFrame:
+    """An edge for each parent of each record, in ranges."""
+    singles = parsed.select("topic", "partition", "offset", F.explode("parents").alias("parent"))
+    return join_edges(
+        singles.select(
+            F.col("parent.topic").alias("parent_topic"),
+            F.col("parent.partition").alias("parent_partition"),
+            F.col("parent.offset").alias("parent_first"),
+            F.col("parent.offset").alias("parent_last"),
+            "topic",
+            "partition",
+            F.col("offset").alias("first"),
+        )
+    )
+
+
+def made_of(parsed: DataFrame) -> DataFrame:
+    """Which job, version, batch and run made which records."""
+    by_a_job = F.col("job_name").isNotNull() & F.col("lineage").isin(READ, WITHOUT_LINEAGE)
+    offset = F.col("offset")
+    return join_made(
+        parsed.where(by_a_job).select(
+            *_MADE_KEYS, offset.alias("first"), offset.alias("last"), "unlisted"
+        )
+    )
+
+
+def join_edges(edges: DataFrame) -> DataFrame:
+    """Edges whose parents and whose children both follow upon each other, as one."""
+    # Within one distance from parent to child, following parents have following children.
+    shifted = edges.withColumn(_SHIFT, F.col("first") - F.col("parent_first"))
+    joined = _join(shifted, _EDGE_KEYS, "parent_first", "parent_last")
+    return joined.withColumn("first", F.col("parent_first") + F.col(_SHIFT)).drop(_SHIFT)
+
+
+def join_made(made: DataFrame) -> DataFrame:
+    """Records of one batch that follow upon each other, as one row."""
+    return _join(made, _MADE_KEYS, "first", "last", ("unlisted",))
+
+
+def join_scans(scans: DataFrame) -> DataFrame:
+    """Ranges that were read one behind the other, as one row."""
+    return _join(scans, _SCAN_KEYS, "first", "last", SCAN_SUMS)
+
+
+JOINS = {EDGE: join_edges, MADE: join_made, SCAN: join_scans}
+
+
+def as_rows(kind: str, level: int, rows: DataFrame) -> DataFrame:
+    """All columns of the table; what this kind does not have is null."""
+
+    def column(name: str, type_: str) -> Column:
+        value = F.col(name) if name in rows.columns else F.lit(None)
+        return value.cast(type_).alias(name)
+
+    columns = [column(name, type_) for name, type_ in COLUMNS.items()]
+    return rows.select(F.lit(kind).alias("kind"), F.lit(level).alias("level"), *columns)
+
+
+def _join(
+    rows: DataFrame, keys: Sequence[str], first: str, last: str, sums: Sequence[str] = ()
+) -> DataFrame:
+    """Gaps and islands: a row that does not follow upon those before it begins a new range."""
+    in_order = Window.partitionBy(*keys).orderBy(first)
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.col(first) > F.max(last).over(before) + 1
+    marked = rows.withColumn("_begins", F.coalesce(begins, F.lit(True)).cast("int"))
+    island = F.sum("_begins").over(in_order.rowsBetween(Window.unboundedPreceding, 0))
+    grouped = marked.withColumn("_island", island).groupBy(*keys, "_island")
+    joined = grouped.agg(
+        F.min(first).alias(first),
+        F.max(last).alias(last),
+        *(F.sum(name).alias(name) for name in sums),
+    )
+    return joined.drop("_island")

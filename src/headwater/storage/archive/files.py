@@ -1,0 +1,118 @@
+"""Files of an archive, and their rows as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.model import Address, Header, Record
+from headwater.storage.archive.contract import PARTITIONED_BY
+from headwater.storage.delta.pruning import StatisticsFile
+from headwater.storage.offset_ranges import Intervals, Numbers
+
+# Year, month, day and hour.
+Hour: TypeAlias = tuple[int, int, int, int]
+
+_RECORD = ("value", "offset", "key", "headers", "timestamp", "value_bytes")
+
+
+class ArchiveFile(StatisticsFile):
+    """A file of an archive; as the job writes it, it holds records of one partition."""
+
+    bounded = frozenset({"partition", "offset"})
+
+    def __init__(self, table: Path, action: Mapping[str, Any]) -> None:
+        super().__init__(table, action)
+        self.hour: Hour = tuple(action[f"partition.{name}"] for name in PARTITIONED_BY)
+        partitions, offsets = self.bounds("partition"), self.bounds("offset")
+        one = partitions is not None and partitions[0] == partitions[1] and offsets is not None
+        # None where another tool has joined partitions, or left no statistics.
+        self.partition: int | None = partitions[0] if one and partitions else None
+        self.first: int = offsets[0] if offsets else 0
+        self.last: int = offsets[1] if offsets else 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it holds every offset between its first and its last."""
+        return self.partition is not None and self.rows == self.last - self.first + 1
+
+    def may_hold_any(self, partition: int, offsets: Intervals) -> bool:
+        return self.may_hold({"partition": partition}, "offset", "offset", offsets)
+
+    def offsets(self) -> dict[int, Intervals]:
+        """The offsets of all its rows, by partition; reads two columns."""
+        if self.is_dense and self.partition is not None:
+            return {self.partition: Intervals.of((self.first, self.last))}
+        try:
+            table = self.read_all(["partition", "offset"])
+        finally:
+            self.close()
+        partitions, offsets = _numbers(table["partition"]), _numbers(table["offset"])
+        found = {}
+        for partition in np.unique(partitions).tolist():
+            own = offsets[partitions == partition]
+            found[partition] = Intervals.union([(own, own)])
+        return found
+
+    def records(self, topic: str, partition: int, wanted: Intervals) -> Iterator[Record]:
+        """Its records at these offsets, in order of their offsets."""
+        try:
+            groups = list(self.groups_where({"partition": partition}, "offset", "offset", wanted))
+            for together in self._in_order(groups):
+                yield from self._read_records(together, topic, partition, wanted)
+        finally:
+            self.close()
+
+    def _in_order(self, groups: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Row groups one by one where each begins behind the one before it, else all at once."""
+        bounds = [self.group_bounds["offset"][group] for group in groups]
+        if all(a is not None and b is not None and a[1] < b[0] for a, b in pairwise(bounds)):
+            yield from ([group] for group in groups)
+        else:
+            yield groups
+
+    def _read_records(
+        self, groups: Sequence[int], topic: str, partition: int, wanted: Intervals
+    ) -> Iterator[Record]:
+        columns = ("partition", *_RECORD)
+        table = pa.concat_tables([self.read(group, columns) for group in groups])
+        offsets = _numbers(table["offset"])
+        rows = np.flatnonzero((_numbers(table["partition"]) == partition) & wanted.has(offsets))
+        ordered = rows[np.argsort(offsets[rows], kind="stable")]
+        return _records(table.take(ordered), topic, partition)
+
+
+def _records(table: pa.Table, topic: str, partition: int) -> Iterator[Record]:
+    # Bytes, not text: what is decoded here would be encoded again.
+    columns = {
+        "value": table["value"].cast(pa.binary()),
+        "timestamp": milliseconds(table["timestamp"]),
+        **{name: table[name] for name in ("offset", "key", "headers", "value_bytes")},
+    }
+    for row in zip(*(columns[name].to_pylist() for name in _RECORD), strict=True):
+        value, offset, key, headers, timestamp, value_bytes = row
+        yield Record(
+            Address(topic, partition, offset),
+            key,
+            value if value_bytes is None else value_bytes,
+            _headers(headers),
+            timestamp,
+        )
+
+
+def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as Kafka counts them."""
+    return times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+
+
+def _headers(found: Sequence[Mapping[str, Any]] | None) -> tuple[Header, ...]:
+    return tuple((header["key"], header["value"]) for header in found or ())
+
+
+def _numbers(column: Any) -> Numbers:
+    return np.asarray(column.to_numpy(), dtype=np.int64)

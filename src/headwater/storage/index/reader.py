@@ -1,0 +1,203 @@
+"""The index, read without Spark: of the table only the files and row groups that may hold an
+address are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import LineageIndexError
+from headwater.settings import Settings
+from headwater.storage.delta import missing_part
+from headwater.storage.index.contract import (
+    COLUMNS,
+    EDGE,
+    FORM,
+    FORM_PROPERTY,
+    MADE,
+    SCAN,
+    index_path,
+)
+
+try:
+    import deltalake  # noqa: F401 - the modules below need it
+    import numpy  # noqa: F401
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise missing_part("the index", error) from None
+
+from headwater.storage.delta.open_table import OpenTable, TableKind
+from headwater.storage.index.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, Place, TableFile
+from headwater.storage.offset_ranges import Intervals
+
+# Row groups that are kept decoded, at 0.4 MB each. A group at the border of two partitions may
+# hold any offset of both, so that its statistics rule it out for neither: it is asked often.
+_DECODED = 128
+_JOB = "`headwater run lineage_index_job`"
+_ANEW = f"remove the folder and the checkpoint of lineage_index_job, and let {_JOB} make it anew"
+_KIND = TableKind(
+    "index",
+    LineageIndexError,
+    FORM,
+    FORM_PROPERTY,
+    tuple(COLUMNS),
+    TableFile,
+    if_absent=f"{_JOB} makes it; --available-now ends when all is indexed",
+    if_other=f"set HEADWATER_INDEX__TABLE to the index, or {_ANEW}",
+    if_damaged=_ANEW,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Records `first` to `last` of a partition, and which job made them."""
+
+    place: Place
+    first: int
+    last: int
+    job_name: str
+    job_version: str | None
+    batch_version: int | None
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was read of a partition, and what was found there that is not in the index."""
+
+    offsets: Intervals
+    unlisted: int
+    unreadable: int
+    refused: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last one that was read."""
+        return int(self.offsets.last[-1]) + 1
+
+
+class LineageIndex:
+    """The index of edges, kept open."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the table.
+
+        Raises:
+            LineageIndexError: there is none, or it is damaged or of another form.
+        """
+        self._opened = OpenTable(path, _KIND)
+        self._coverage: dict[Place, Coverage] | None = None
+        self._decoded: dict[tuple[str, int], EdgeRows] = {}
+
+    @classmethod
+    def open(cls, settings: Settings) -> LineageIndex:
+        """The index of these settings."""
+        return cls(index_path(settings))
+
+    def refresh(self) -> None:
+        """See what was written since."""
+        if self._opened.refresh():
+            self._coverage = None
+
+    def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
+        """The edges that leave these records; those of a range may lead from others, too."""
+        for file in self._of_kind(EDGE):
+            with self._opened.reading():
+                groups = list(file.groups_with(PARENTS, place, parents))
+            for group in groups:
+                yield from self._edge_rows(file, group).blocks(place, parents)
+
+    def parents_of(self, children: Mapping[Place, Intervals]) -> dict[Place, Intervals]:
+        """The records that these were made from. The index is sorted by parents, not by children:
+        this reads all edges that lead to these topics, some seconds for ten million."""
+        found: dict[Place, Intervals] = {}
+        for file in self._of_kind(EDGE):
+            for place, offsets in children.items():
+                with self._opened.reading():
+                    groups = list(file.groups_to(place, int(offsets.last[-1])))
+                for group in groups:
+                    for parent, of in self._edge_rows(file, group).parents(place, offsets):
+                        found[parent] = found[parent] | of if parent in found else of
+        return found
+
+    def made_by(
+        self, job_name: str, version: str | None, batches: tuple[int, int] | None
+    ) -> Iterator[Made]:
+        """What a job made; of one version, of some batches (both ends included)."""
+        wanted = pc.field("job_name") == job_name
+        if version is not None:
+            wanted &= pc.field("job_version") == version
+        if batches is not None:
+            wanted &= pc.field("batch_version") >= batches[0]
+            wanted &= pc.field("batch_version") <= batches[1]
+        for file in self._of_kind(MADE):
+            with self._opened.reading():
+                found = _made(pq.read_table(file.path, filters=wanted))
+            yield from found
+
+    def maker_of(self, place: Place, offset: int) -> Made | None:
+        """Which job made a record; None if none did, or it is not indexed."""
+        at = Intervals.of((offset, offset))
+        with self._opened.reading():
+            for file in self._of_kind(MADE):
+                for group in file.groups_with(RECORDS, place, at):
+                    for made in _made(file.read(group, _MADE)):
+                        if made.place == place and made.first <= offset <= made.last:
+                            return made
+        return None
+
+    def coverage(self) -> Mapping[Place, Coverage]:
+        """What was read, by topic and partition."""
+        if self._coverage is None:
+            with self._opened.reading():
+                tables = [file.read_all(_SCAN) for file in self._of_kind(SCAN)]
+            self._coverage = _coverage(tables)
+        return self._coverage
+
+    def edge_rows(self) -> int:
+        """How many rows hold edges; each stands for one edge or for a range of them."""
+        return sum(file.rows for file in self._of_kind(EDGE))
+
+    def _edge_rows(self, file: TableFile, group: int) -> EdgeRows:
+        key = (file.name, group)
+        rows = self._decoded.pop(key, None)
+        if rows is None:
+            with self._opened.reading():
+                rows = file.edges(group)
+            if len(self._decoded) == _DECODED:
+                del self._decoded[next(iter(self._decoded))]
+        # Behind the others: what was not used for longest is dropped first.
+        self._decoded[key] = rows
+        return rows
+
+    def _of_kind(self, kind: str) -> list[TableFile]:
+        return [file for file in self._opened.files if file.kind == kind]
+
+
+_MADE = (*RECORDS, "job_name", "job_version", "batch_version", "run_id")
+_SCAN = (*RECORDS, "unlisted", "unreadable", "refused")
+
+
+def _made(table: pa.Table) -> list[Made]:
+    return [
+        Made((row["topic"], row["partition"]), *(row[name] for name in _MADE[2:]))
+        for row in table.select(list(_MADE)).to_pylist()
+    ]
+
+
+def _coverage(tables: Sequence[pa.Table]) -> dict[Place, Coverage]:
+    rows: dict[Place, list[dict[str, Any]]] = {}
+    for table in tables:
+        for row in table.to_pylist():
+            rows.setdefault((row["topic"], row["partition"]), []).append(row)
+    return {
+        place: Coverage(
+            Intervals.of(*((row["first"], row["last"]) for row in found)),
+            *(sum(row[name] or 0 for row in found) for name in _SCAN[4:]),
+        )
+        for place, found in sorted(rows.items())
+    }

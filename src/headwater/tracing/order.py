@@ -1,0 +1,66 @@
+"""What order is judged by: which outputs came before, and the newest parent of each key.
+
+A key lives in one partition of the source. Its outputs are in order if, within a partition of
+the topic, the offsets of their parents in that partition only rise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from headwater.model import Address, Lineage, Record
+from headwater.tracing.offsets import HashTable, OffsetSet
+
+# Job names come from headers: a bitmap for each of a million names would fill the memory.
+_JOBS_WITH_BITMAPS = 16
+
+
+class NewestParents:
+    """The newest parent of each key, some dozens of bytes for each."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[int, int], HashTable] = defaultdict(HashTable)
+
+    def take(self, record: Record, parent: Address) -> Address | None:
+        """Note an output with a key; returns the later parent that it comes after, if it does."""
+        newest = self._newest[record.address.partition, parent.partition]
+        before = newest.raise_to(hash(record.key), parent.offset)
+        if before is None or parent.offset >= before:
+            return None
+        return Address(parent.topic, parent.partition, before)
+
+
+class Copies:
+    """Tells whether a record id came before.
+
+    An output of one record of the source needs a bit, any other some dozens of bytes. `firsts`
+    are the offsets at which the source's partitions begin; no parent lies beyond their ends.
+    """
+
+    def __init__(self, source: str, firsts: Mapping[int, int]) -> None:
+        self._source = source
+        self._firsts = firsts
+        self._bitmaps: dict[str, dict[int, OffsetSet]] = {}
+        self._ids = HashTable()
+
+    def take(self, lineage: Lineage, job_name: str) -> bool:
+        seen = self._bitmap(lineage, job_name)
+        if seen is not None:
+            return not seen.add(lineage.parents[0].offset)
+        # Hashed with a key of this process: ids in headers can be chosen to collide.
+        return self._ids.raise_to(hash(lineage.identity(job_name)), 0) is not None
+
+    def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
+        if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:
+            return None
+        parent = lineage.parents[0]
+        # Those that are gone may lie far apart, and each would need a block of bits.
+        if parent.topic != self._source or parent.offset < self._firsts[parent.partition]:
+            return None
+        bitmaps = self._bitmaps.get(job_name)
+        if bitmaps is None:
+            if len(self._bitmaps) == _JOBS_WITH_BITMAPS:
+                return None
+            bitmaps = self._bitmaps[job_name] = defaultdict(OffsetSet)
+        return bitmaps[parent.partition]

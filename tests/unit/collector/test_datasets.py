@@ -1,0 +1,176 @@
+"""What the events of a streaming query's run say of its datasets, and of the job."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+from tests.lineage_events import batch, spooled, states, wait_until
+
+from headwater.collector.description import Description
+from headwater.collector.query import StreamQuery
+from headwater.collector.reporter import StreamTeller
+from headwater.collector.schemas import OutputSchemas
+from headwater.collector.sources import topic_dataset
+from headwater.collector.streaming import counted, report_streaming_run, topic_outputs
+from headwater.openlineage import Emitter
+from headwater.openlineage.job_facets import describe_job
+from headwater.openlineage.progress import OBSERVED, Roles
+from headwater.openlineage.tables import delta_table
+from headwater.settings import Settings, load
+from headwater.spark import StopSignal
+
+
+def test_topics_keep_the_names_that_the_query_has_for_its_brokers(
+    settings: Settings, tmp_path: Path
+) -> None:
+    found = Description([topic_dataset("127.0.0.1:9092", "visits")], bootstrap_servers="c:1,d:2")
+    told_as = StreamQuery(
+        "own", None, None, None, [topic_dataset("e:9092", "out"), topic_dataset("e:9092", "visits")]
+    )
+    emitter = Emitter.from_settings(settings)
+    assert emitter is not None
+    teller = StreamTeller(told_as, str(uuid.uuid4()), settings, emitter, found)
+    teller.start()
+    read = {"visits": (0, 3), "by-pattern": (0, 1)}
+    teller.add(batch(0, read, {"out/0": "0,0,1", "visits/0": "5,5,1", "late/0": "0,0,1"}))
+    teller.end(None, stopped=False)
+    events = spooled(settings, "own")
+    last = events[-1]
+    places = {
+        side: sorted((each["namespace"], each["name"]) for each in last[side])
+        for side in ("inputs", "outputs")
+    }
+    assert places == {
+        "inputs": [("kafka://127.0.0.1:9092", "visits"), ("kafka://c:1", "by-pattern")],
+        "outputs": [
+            ("kafka://b:9092", "late"),
+            ("kafka://e:9092", "out"),
+            ("kafka://e:9092", "visits"),
+        ],
+    }
+    # Once: in the last event, or in one before it that tells of the new topics at once.
+    facets = [each["run"]["facets"] for each in events]
+    (offsets,) = [each["headwater_offsets"] for each in facets if "headwater_offsets" in each]
+    for side in ("inputs", "outputs"):
+        named = sorted((each["namespace"], each["topic"]) for each in offsets[side])
+        assert named == places[side]
+
+
+def test_a_table_that_has_other_columns_now_is_told_of_at_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    table = delta_table(str(tmp_path / "table"))
+    parts = StructType().add("a", "integer")
+    schema = StructType().add("id", "string").add("parts", parts).add("lineage", parts)
+    columns = [schema]
+
+    def schema_of(dataset: Mapping[str, Any]) -> StructType:
+        assert dataset["name"] == table["name"]
+        return columns[0]
+
+    told_as = StreamQuery("evolving", None, None, None, [table], whole=("lineage",))
+    emitter = Emitter.from_settings(settings)
+    assert emitter is not None
+    teller = StreamTeller(
+        told_as, str(uuid.uuid4()), settings, emitter, Description(), schema_of=schema_of
+    )
+
+    def fields() -> list[list[str]]:
+        events = [each for each in spooled(settings, "evolving") if each["eventType"] == "RUNNING"]
+        schemas = [each["outputs"][0]["facets"]["schema"]["fields"] for each in events]
+        return [[field["name"] for field in each] for each in schemas]
+
+    teller.start()
+    known = ["id", "parts", "lineage"]
+    # The first look tells what the plan did not: here it said nothing of columns.
+    teller.add(batch(0, {}))
+    wait_until(lambda: fields() == [known])
+    columns[0] = StructType([*schema.fields, StructField("added", StringType())])
+
+    def hears_of_it() -> bool:
+        teller.add(batch(1, {}))
+        return len(fields()) == 2
+
+    wait_until(hears_of_it)
+    assert fields() == [known, [*known, "added"]]
+    teller.end(None, stopped=False)
+    events = spooled(settings, "evolving")
+    assert states(events) == ["START", "RUNNING", "RUNNING", "COMPLETE"]
+    told = events[-1]["outputs"][0]["facets"]["schema"]["fields"]
+    assert told[1] == {
+        "name": "parts",
+        "type": "struct",
+        "fields": [{"name": "a", "type": "integer"}],
+    }
+    assert told[2] == {"name": "lineage", "type": "struct"}
+
+
+def test_looking_at_tables_takes_a_hundredth_of_the_time_at_most() -> None:
+    now = [100.0]
+
+    def slow(dataset: Mapping[str, Any]) -> StructType:
+        now[0] += 0.5
+        return StructType().add("id", "string")
+
+    tables = OutputSchemas([delta_table("/a"), delta_table("/b")], slow, clock=lambda: now[0])
+    assert tables.due()
+    assert len(tables.changed()) == 2
+    now[0] += 99
+    assert not tables.due()
+    now[0] += 1
+    assert tables.due()
+    assert tables.changed() == {}
+    topics = topic_outputs(("out",), load(kafka={"bootstrap_servers": "b:9092"}))
+    assert not OutputSchemas(topics, slow, clock=lambda: now[0]).due()
+
+
+def test_what_is_said_of_an_application_is_on_its_queries_and_what_is_said_of_a_query_wins(
+    settings: Settings,
+) -> None:
+    said: dict[str, dict[str, Any]] = {
+        "documentation": {"description": "of all"},
+        "acme_a": {"a": 1},
+    }
+    describe_job("named-query", {"documentation": {"description": "its own"}})
+    told_as = StreamQuery("named-query", None, None, None, [], job_facets=said)
+    emitter = Emitter.from_settings(settings)
+    assert emitter is not None
+    teller = StreamTeller(told_as, str(uuid.uuid4()), settings, emitter, Description())
+    teller.start()
+    teller.end(None, stopped=True)
+    (start, _) = spooled(settings, "named-query")
+    facets_of_job = start["job"]["facets"]
+    assert facets_of_job["documentation"]["description"] == "its own"
+    assert facets_of_job["acme_a"] == {"a": 1}
+
+
+def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
+    settings: Settings, tmp_path: Path
+) -> None:
+    table = delta_table(str(tmp_path / "table"))
+    outputs = [table, *topic_outputs(("letters",), settings)]
+    roles = Roles(dead_letter="letters")
+    told_as = StreamQuery("counting", None, None, None, outputs, roles, finite=True)
+    observed = {OBSERVED: {"rows": 3, "dead_letter": 2}}
+    with report_streaming_run(told_as, str(uuid.uuid4()), settings, StopSignal()) as on_batch:
+        assert on_batch is not None
+        on_batch({**batch(0, {"visits": (0, 9)}), "observedMetrics": observed})
+    last = spooled(settings, "counting")[-1]
+    progress = last["run"]["facets"]["headwater_progress"]
+    assert [progress[name] for name in ("rowsIn", "rowsOut", "deadLettered")] == [9, 3, 2]
+    written = [each["outputFacets"]["outputStatistics"]["rowCount"] for each in last["outputs"]]
+    assert written == [3, 2]
+
+
+def test_rows_of_a_job_that_is_switched_off_by_its_name_are_not_counted(settings: Settings) -> None:
+    off = settings.lineage.model_copy(update={"off_for": ["quiet_*"]})
+    rows: Any = object()
+    # Rows that were counted would be asked for it here, and have no such method.
+    assert counted(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows
+    with pytest.raises(AttributeError):
+        counted(rows, settings, "loud_copy")

@@ -1,0 +1,255 @@
+"""The run of a streaming query, told from what Spark says of its batches."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+from tests.checkpoints import write_checkpoint
+from tests.lineage_events import batch, names, spooled, states, wait_until
+
+from headwater.collector import description, measures, streaming
+from headwater.collector.description import Description, describe_plan
+from headwater.collector.measures import Measures
+from headwater.collector.query import StreamQuery
+from headwater.collector.reporter import StreamTeller
+from headwater.collector.sources import topic_dataset
+from headwater.collector.streaming import report_streaming_run, topic_outputs
+from headwater.openlineage import LineageRun, facets, lineage_facet
+from headwater.openlineage.progress import Roles, StreamProgress
+from headwater.openlineage.spool.losses import read_lost
+from headwater.settings import Settings
+from headwater.spark import StopSignal
+
+
+def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQuery:
+    roles = Roles(dead_letter="out-dead-letter", parents="out-parents", with_lineage=True)
+    outputs = topic_outputs(("out", "out-dead-letter"), settings)
+    return StreamQuery("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
+
+
+def tell(
+    settings: Settings, tmp_path: Path, body: Callable[[Any], None], *, finite: bool = True
+) -> list[dict[str, Any]]:
+    run_id = str(uuid.uuid4())
+    told_as = query(settings, tmp_path, finite=finite)
+    with report_streaming_run(told_as, run_id, settings, StopSignal()) as on_batch:
+        body(on_batch)
+    return [each for each in spooled(settings, "job") if each["run"]["runId"] == run_id]
+
+
+def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}, {"out/0": "10,12,3"}))
+        wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
+        on_batch(batch(1, {"visits": (3, 7)}, {"out/0": "13,15,3", "out-dead-letter/0": "0,0,1"}))
+        on_batch(batch(2, {"visits": (7, 8)}, {"out/0": "20,20,1", "without-parents": "1"}))
+
+    start, running, end = tell(settings, tmp_path, body)
+    assert names(start, "outputs") == ["out", "out-dead-letter"]
+    assert names(running, "inputs") == ["visits"]
+    ranges = [
+        [
+            (each["first"], each["last"])
+            for each in event["run"]["facets"]["headwater_offsets"][side]
+        ]
+        for event in (running, end)
+        for side in ("inputs", "outputs")
+    ]
+    assert ranges == [[(0, 2)], [(10, 12)], [(3, 7)], [(13, 20), (0, 0)]]
+    assert end["run"]["facets"]["headwater_offsets"]["batch"] == 2
+    progress = end["run"]["facets"]["headwater_progress"]
+    found = [progress[name] for name in ("rowsIn", "rowsOut", "rowsWithLineage", "deadLettered")]
+    assert found == [8, 7, 6, 1]
+    assert progress["lag"] == 5
+
+
+def test_the_first_batch_begins_where_the_checkpoint_says(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def first_batch() -> dict[str, Any]:
+        progress = batch(0, {"visits": (4, 9)})
+        # As Spark tells it, where records below were removed or were not asked for.
+        progress["sources"][0]["startOffset"] = None
+        return progress
+
+    def read_of(events: list[dict[str, Any]]) -> list[tuple[int, int]]:
+        # A topic that is new may be told of before the end is.
+        told = [each["run"]["facets"].get("headwater_offsets") for each in events]
+        return [(one["first"], one["last"]) for each in told if each for one in each["inputs"]]
+
+    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    assert read_of(events) == [], "nobody knows where it began"
+    assert events[-1]["run"]["facets"]["headwater_progress"]["rowsIn"] == 5
+
+    write_checkpoint(tmp_path / "checkpoint", "visits", started={0: 4}, committed={0: 4})
+    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    assert read_of(events) == [(4, 8)]
+    assert events[-1]["inputs"][0]["inputFacets"]["inputStatistics"]["rowCount"] == 5
+
+
+def test_what_was_told_already_is_not_told_again(settings: Settings, tmp_path: Path) -> None:
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}))
+        wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
+
+    *_, running, end = tell(settings, tmp_path, body)
+    assert "headwater_offsets" in running["run"]["facets"]
+    assert "headwater_offsets" not in end["run"]["facets"]
+    assert end["run"]["facets"]["headwater_progress"]["rowsIn"] == 3
+
+
+def test_the_end_is_what_it_was(settings: Settings, tmp_path: Path) -> None:
+    def fail(on_batch: Any) -> None:
+        raise ValueError("broken")
+
+    def interrupt(on_batch: Any) -> None:
+        raise KeyboardInterrupt
+
+    nothing: Callable[[Any], None] = lambda on_batch: None  # noqa: E731
+    assert states(tell(settings, tmp_path, nothing)) == ["START", "COMPLETE"]
+    assert states(tell(settings, tmp_path, nothing, finite=False)) == ["START", "ABORT"]
+    with pytest.raises(ValueError, match="broken"):
+        tell(settings, tmp_path, fail)
+    with pytest.raises(KeyboardInterrupt):
+        tell(settings, tmp_path, interrupt)
+    assert states(spooled(settings, "job"))[-4:] == ["START", "FAIL", "START", "ABORT"]
+    assert not list((tmp_path / "checkpoint").rglob("run.json")), "no run is open"
+
+
+def test_a_run_that_was_killed_is_ended_by_the_next(settings: Settings, tmp_path: Path) -> None:
+    def killed(on_batch: Any) -> None:
+        note = next((tmp_path / "checkpoint").rglob("run.json"))
+        note.rename(note.with_suffix(".kept"))
+
+    (first, *_) = tell(settings, tmp_path, killed)
+    kept = next((tmp_path / "checkpoint").rglob("run.kept"))
+    kept.rename(kept.with_suffix(".json"))
+    start, _ = tell(settings, tmp_path, lambda on_batch: None)
+    run_id = first["run"]["runId"]
+    assert start["run"]["facets"]["headwater_previous_run"]["runId"] == run_id
+    assert states(spooled(settings, "job"), run_id)[-1] == "ABORT"
+
+
+def test_a_query_runs_though_its_lineage_can_not_even_begin(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fails(*args: Any, **more: Any) -> None:
+        raise KeyError("no such thing")
+
+    for name in ("StreamTeller", "emitter_of", "_describe"):
+        with monkeypatch.context() as broken:
+            broken.setattr(streaming, name, fails)
+            told_as = query(settings, tmp_path)
+            with report_streaming_run(told_as, "r", settings, StopSignal()) as on_batch:
+                assert on_batch is None
+    assert caplog.messages == ["no lineage for query 'job': KeyError: 'no such thing'"] * 3
+    monkeypatch.setattr(measures, "CostMeter", fails)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    run = LineageRun(lambda event: None, "n", "job", "r")
+    with Measures(run, (), None, settings).counting():
+        pass
+    assert caplog.messages[3:] == ["cost is not measured: KeyError('no such thing')"]
+
+
+def test_columns_that_can_not_be_followed_cost_the_columns_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*args: Any) -> None:
+        raise IndexError("a plan of another form")
+
+    class Found:
+        columns = object()
+
+    topic = topic_dataset("b:9092", "visits")
+    monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
+    monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
+    monkeypatch.setattr(description, "_Look", lambda plan, seconds: Found)
+    monkeypatch.setattr(description, "_tell_columns", fails)
+    found = describe_plan(None)
+    assert (found.inputs, found.output_facets) == ([topic], {})
+    assert found.trouble == "IndexError: a plan of another form"
+
+
+@pytest.mark.parametrize("broken", ["start", "add", "_add_progress"])
+def test_a_query_does_not_hear_of_troubles_with_its_lineage(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fails(*args: Any) -> None:
+        raise KeyError("no such thing")
+
+    if broken == "start":
+        monkeypatch.setattr(facets, "processing_engine", fails)
+    elif broken == "add":
+        monkeypatch.setattr(StreamProgress, "add", fails)
+    else:
+        monkeypatch.setattr(StreamTeller, broken, fails)
+    seen: list[int] = []
+
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}))
+        seen.append(1)
+
+    events = tell(settings, tmp_path, body)
+    assert seen == [1]
+    if broken != "start":
+        assert states(events)[-1] == "COMPLETE"
+
+
+def test_what_is_lost_on_its_way_is_told_by_what_arrives(
+    settings: Settings, tmp_path: Path
+) -> None:
+    narrow = settings.model_copy(
+        update={"lineage": settings.lineage.model_copy(update={"spool_mb": 0.02})}
+    )
+
+    def told_of(topic: str) -> bool:
+        try:
+            return topic in names(spooled(narrow, "job")[-1], "inputs")
+        except (IndexError, FileNotFoundError):
+            # What is looked at just gives way.
+            return False
+
+    def body(on_batch: Any) -> None:
+        for number in range(12):
+            # Each new topic is told of at once; nobody takes the events away.
+            on_batch(batch(number, {f"topic-{number}": (0, 3)}))
+            wait_until(functools.partial(told_of, f"topic-{number}"))
+
+    *_, end = tell(narrow, tmp_path, body)
+    lost = read_lost(narrow.spool_dir)
+    assert lost is not None
+    assert 0 < end["run"]["facets"]["headwater_progress"]["eventsLost"] <= lost.events
+
+
+def test_what_kept_columns_from_being_followed_is_told_without_secrets(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = "Py4JJavaError: password=hunter2\n" + "\tat org.apache.spark" * 1000
+    monkeypatch.setattr(streaming, "_describe", lambda *_: Description(trouble=trouble))
+    start, *_ = tell(settings, tmp_path, lambda on_batch: None)
+    told = start["run"]["facets"]["headwater_job"]["withoutColumns"]
+    assert told.startswith("Py4JJavaError: password=***")
+    assert len(told) <= 1000
+
+
+def test_a_facet_of_a_user_that_fails_does_not_hurt(settings: Settings, tmp_path: Path) -> None:
+    @lineage_facet("acme_broken")
+    def broken(run: Any) -> dict[str, Any]:
+        raise SystemError("very broken")
+
+    try:
+        events = tell(settings, tmp_path, lambda on_batch: None)
+    finally:
+        facets._makers.clear()
+    assert states(events) == ["START", "COMPLETE"]

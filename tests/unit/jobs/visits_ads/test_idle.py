@@ -1,0 +1,187 @@
+"""What heartbeats say, to whom and when."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headwater.errors import InputError
+from headwater.jobs.visits_ads import JoinRule
+from headwater.jobs.visits_ads.idle import Heartbeats
+from headwater.jobs.visits_ads.run import starting_offsets_of
+from headwater.jobs.visits_ads.times import AD_FIELDS, HeartbeatTopic, Times, event_millis
+from headwater.kafka import Topic
+from headwater.model import moment
+from headwater.settings import load
+
+NINE = 1_704_099_600_000
+
+
+class Clocks:
+    """Two clocks that go when they are told to."""
+
+    def __init__(self) -> None:
+        self.elapsed = 1000.0
+        self.wall = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def clocks() -> Clocks:
+    return Clocks()
+
+
+@pytest.fixture
+def heartbeats(clocks: Clocks) -> Heartbeats:
+    return Heartbeats(
+        Times(JoinRule(), "s3a://elsewhere"),
+        HeartbeatTopic("beats", "query"),
+        timedelta(seconds=10),
+        load(),
+        clock=lambda: clocks.wall,
+        monotonic=lambda: clocks.elapsed,
+    )
+
+
+def batch(visits: int, ads: int, newest_visit: int | None, newest_ad: int | None) -> Any:
+    return {
+        "batchId": 1,
+        "runId": "run",
+        "observedMetrics": {
+            "visits": {"newest_ms": newest_visit},
+            "ads": {"newest_ms": newest_ad},
+        },
+        "sources": [
+            {"endOffset": {"visits": {"0": visits}, "beats": {"0": 0}}},
+            {"endOffset": {"ads": {"0": ads}, "beats": {"0": 0}}},
+        ],
+    }
+
+
+def ends(visits: int, ads: int) -> dict[str, dict[int, int]]:
+    return {"visits": {0: visits}, "ads": {0: ads}}
+
+
+@pytest.fixture
+def sent(heartbeats: Heartbeats, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, int]]:
+    """What was sent; there is no broker here."""
+    told: list[dict[str, int]] = []
+
+    def send(due: dict[str, int]) -> set[str]:
+        told.append(due)
+        heartbeats._told.update(due)
+        return set(due)
+
+    monkeypatch.setattr(heartbeats, "_send", send)
+    return told
+
+
+def test_behind_its_first_batch_a_query_is_told_how_far_its_sides_had_come(
+    heartbeats: Heartbeats, sent: list[dict[str, int]]
+) -> None:
+    heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
+    heartbeats.take(batch(6, 1, NINE + 1, None))
+    assert sent == [{"visits": NINE, "ads": NINE - 60_000}]
+    # A query that was started anew has forgotten both.
+    heartbeats.take({**batch(6, 2, None, NINE - 50_000), "runId": "another"})
+    assert sent[1:] == [{"visits": NINE + 1, "ads": NINE - 50_000}]
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_quiet_topic_is_taken_as_far_as_the_other_and_no_further(
+    heartbeats: Heartbeats, clocks: Clocks
+) -> None:
+    heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
+    assert heartbeats.times_of_quiet(ends(5, 1)) == {}
+    clocks.elapsed += 9.9
+    assert heartbeats.times_of_quiet(ends(6, 1)) == {}
+    clocks.elapsed += 0.1
+    assert heartbeats.times_of_quiet(ends(6, 1)) == {"ads": NINE}
+    heartbeats._send({"ads": NINE})
+    assert heartbeats.times_of_quiet(ends(6, 1)) == {}, "told once"
+    heartbeats.take(batch(6, 1, NINE + 1, None))
+    assert heartbeats.times_of_quiet(ends(6, 1)) == {"ads": NINE + 1}
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_topic_with_unread_records_is_not_quiet(heartbeats: Heartbeats, clocks: Clocks) -> None:
+    heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
+    heartbeats.times_of_quiet(ends(5, 2))
+    clocks.elapsed += 60
+    assert heartbeats.times_of_quiet(ends(5, 2)) == {}
+    heartbeats.take(batch(5, 2, None, NINE - 30_000))
+    assert heartbeats.times_of_quiet(ends(5, 2)) == {"ads": NINE}
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_topic_that_is_ahead_or_alone_is_left_in_peace(
+    heartbeats: Heartbeats, clocks: Clocks
+) -> None:
+    heartbeats.take(batch(5, 0, NINE, None))
+    heartbeats.times_of_quiet(ends(5, 0))
+    clocks.elapsed += 60
+    # Ads have never come: they must not hold back for ever. Visits have nobody to follow.
+    assert heartbeats.times_of_quiet(ends(5, 0)) == {"ads": NINE}
+    heartbeats.take(batch(5, 1, None, NINE + 5000))
+    assert heartbeats.times_of_quiet(ends(5, 1)) == {"visits": NINE + 5000}
+
+
+@pytest.mark.usefixtures("sent")
+def test_a_quiet_topic_is_never_taken_beyond_the_wall_clock(
+    heartbeats: Heartbeats, clocks: Clocks
+) -> None:
+    clocks.wall = datetime.fromtimestamp(NINE / 1000, UTC)
+    heartbeats.take(batch(5, 0, NINE + 3_600_000, None))
+    heartbeats.times_of_quiet(ends(5, 0))
+    clocks.elapsed += 60
+    assert heartbeats.times_of_quiet(ends(5, 0)) == {"ads": NINE}
+
+
+@pytest.mark.parametrize(
+    ("value", "millis"),
+    [
+        (
+            b'{"page": "a", "campaign_name": "b", "display_time": "2024-01-01T09:00:00.000+00:00"}',
+            0,
+        ),
+        (b'{"page": "a", "campaign_name": "b", "display_time": "2024-01-01T10:00:00+01:00"}', 0),
+        (b'{"page": "a", "campaign_name": "b", "display_time": "2024-01-01 09:00:01.5"}', 1500),
+        (b'{"page": null, "campaign_name": "b", "display_time": "2024-01-01T09:00:00Z"}', None),
+        (b'{"page": "a", "campaign_name": "b", "display_time": "later"}', None),
+        (b'{"page": "a", "campaign_name": "b", "display_time": "+20000-01-01T00:00:00Z"}', None),
+        (b'{"page": "a", "campaign_name": "b", "display_time": "0001-01-01T00:00:00+14:00"}', None),
+        (b"[" * 100_000, None),
+        (b"{......", None),
+        (b"[1]", None),
+        (None, None),
+    ],
+)
+def test_only_what_can_be_joined_has_a_time(value: bytes | None, millis: int | None) -> None:
+    found = event_millis(value, AD_FIELDS)
+    assert found == (None if millis is None else NINE + millis)
+
+
+def test_a_time_that_python_does_not_know_is_told_as_the_last_that_it_does() -> None:
+    assert moment(NINE).isoformat() == "2024-01-01T09:00:00+00:00"
+    assert moment(10**18).year == 9999
+
+
+def test_heartbeats_of_another_checkpoint_have_other_keys() -> None:
+    one, other = (HeartbeatTopic.of("out", place) for place in ("file:///a", "file:///b"))
+    assert one.name == other.name == "out-heartbeat"
+    assert one.key("ads") != other.key("ads")
+    assert one.key("ads") != one.key("visits")
+
+
+@pytest.mark.parametrize(("text", "first"), [("earliest", -2), ("latest", -1)])
+def test_a_new_join_reads_no_heartbeat_of_one_before_it(text: str, first: int) -> None:
+    beats = Topic("beats", 1)
+    found = json.loads(starting_offsets_of(Topic("ads", 2), beats, text))
+    assert found == {"ads": {"0": first, "1": first}, "beats": {"0": -1}}
+    given = '{"visits":{"0":3},"ads":{"0":7}}'
+    named = json.loads(starting_offsets_of(Topic("ads", 1), beats, given))
+    assert named == {"ads": {"0": 7}, "beats": {"0": -1}}
+    with pytest.raises(InputError, match="does not name the topic 'clicks'"):
+        starting_offsets_of(Topic("clicks", 1), beats, given)

@@ -1,0 +1,321 @@
+"""Fault points: off by default, exact when armed, and provable after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwater.errors import HeadwaterError, InternalError, SettingError
+from headwater.settings import fault_points
+from headwater.settings.fault_points import (
+    POINTS,
+    BarrierTimeoutError,
+    FaultInjectedError,
+    arm,
+    disarm,
+    do_then_raise,
+    fired,
+    reach,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+BEFORE = "before_recovery"
+AFTER = "after_recovery"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_stays_armed() -> Iterator[None]:
+    yield
+    disarm()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_armed() -> None:
+    disarm()
+
+
+def times_raised(point: str, calls: int) -> list[int]:
+    """The calls, counted from 1, that raised."""
+    raised = []
+    for call in range(1, calls + 1):
+        try:
+            reach(point)
+        except FaultInjectedError:
+            raised.append(call)
+    return raised
+
+
+def run_child(spec: str, journal: Path, body: str) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import sys, pathlib\n"
+        "from headwater.settings.fault_points import arm, do_then_raise, reach\n"
+        "arm(sys.argv[1], journal=pathlib.Path(sys.argv[2]))\n"
+        "print('armed', flush=True)\n" + body
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, spec, str(journal)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+
+def test_a_point_does_nothing_when_nothing_is_armed() -> None:
+    reach(BEFORE)
+    with do_then_raise(AFTER):
+        pass
+    assert fired() == {}
+
+
+def test_an_unarmed_process_does_not_even_look_at_the_name(tmp_path: Path) -> None:
+    reach("no_such_point")
+    assert fired() == {}
+    # Armed, with whatever, the same call is a mistake.
+    arm(f"{BEFORE}=raise", tmp_path / "journal")
+    with pytest.raises(InternalError):
+        reach("no_such_point")
+    disarm()
+
+
+def test_empty_text_disarms() -> None:
+    arm(f"{BEFORE}=raise@*")
+    arm("  ")
+    reach(BEFORE)
+    assert fired() == {}
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [("", [1]), ("@1", [1]), ("@3", [3]), ("@2..4", [2, 3, 4]), ("@*", [1, 2, 3, 4, 5])],
+)
+def test_a_fault_happens_at_the_times_asked_for_and_at_no_other(
+    times: str, expected: list[int]
+) -> None:
+    arm(f"{BEFORE}=raise{times}")
+    assert times_raised(BEFORE, calls=5) == expected
+    assert fired() == {BEFORE: len(expected)}
+
+
+def test_each_point_counts_for_itself() -> None:
+    arm(f"{BEFORE}=raise@2, {AFTER}=raise@1")
+    assert times_raised(BEFORE, calls=1) == []
+    assert times_raised(AFTER, calls=2) == [1]
+    assert fired() == {BEFORE: 0, AFTER: 1}
+
+
+def test_arming_again_counts_from_zero() -> None:
+    arm(f"{BEFORE}=raise@2")
+    reach(BEFORE)
+    arm(f"{BEFORE}=raise@2")
+    assert times_raised(BEFORE, calls=2) == [2]
+
+
+def test_concurrent_callers_share_one_count() -> None:
+    arm(f"{BEFORE}=raise@7..9")
+    raised: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: raised.extend(times_raised(BEFORE, calls=50)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(raised) == fired()[BEFORE] == 3
+
+
+def test_the_raised_error_says_where_and_when() -> None:
+    arm(f"{BEFORE}=raise@2")
+    reach(BEFORE)
+    with pytest.raises(FaultInjectedError, match=f"{BEFORE}.*time 2") as caught:
+        reach(BEFORE)
+    assert isinstance(caught.value, HeadwaterError)
+    assert caught.value.facts == {"point": BEFORE, "count": 2}
+
+
+def test_do_then_raise_runs_the_body_before_it_raises() -> None:
+    arm(f"{AFTER}=raise")
+    done = []
+    with pytest.raises(FaultInjectedError), do_then_raise(AFTER):
+        done.append("commit")
+    assert done == ["commit"]
+
+
+def test_do_then_raise_lets_the_error_of_the_body_through() -> None:
+    arm(f"{AFTER}=raise")
+    with pytest.raises(ValueError, match="conflict"), do_then_raise(AFTER):
+        raise ValueError("conflict")
+    assert fired() == {AFTER: 0}
+
+
+def test_a_delay_sleeps_and_goes_on() -> None:
+    arm(f"{BEFORE}=delay:0.15")
+    start = time.monotonic()
+    reach(BEFORE)
+    assert time.monotonic() - start >= 0.15
+    assert fired() == {BEFORE: 1}
+
+
+def test_two_writers_interleave_at_a_barrier(tmp_path: Path) -> None:
+    barrier, journal, order = tmp_path / "go", tmp_path / "journal", []
+    arm(f"{BEFORE}=wait:{barrier}", journal=journal)
+
+    def first_writer() -> None:
+        reach(BEFORE)
+        order.append("first")
+
+    writer = threading.Thread(target=first_writer, daemon=True)
+    writer.start()
+    while not journal.read_text():
+        time.sleep(0.01)
+    order.append("second")
+    barrier.touch()
+    writer.join(10)
+    assert order == ["second", "first"]
+
+
+def test_a_barrier_that_nobody_opens_fails_in_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fault_points, "BARRIER_SECONDS", 0.1)
+    arm(f"{BEFORE}=wait:{tmp_path / 'never'}")
+    with pytest.raises(BarrierTimeoutError, match="never") as caught:
+        reach(BEFORE)
+    assert not isinstance(caught.value, FaultInjectedError)
+
+
+def test_faults_of_one_point_happen_in_the_order_written(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    arm(f"{BEFORE}=delay:0@*,{BEFORE}=raise@2", journal=journal)
+    assert times_raised(BEFORE, calls=3) == [2]
+    words = [line.split()[1:3] for line in journal.read_text().splitlines()]
+    assert words == [["delay", "1"], ["delay", "2"], ["raise", "2"], ["delay", "3"]]
+
+
+def test_a_killed_process_leaves_its_fault_in_the_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "state" / "journal"
+    body = f"for n in (1, 2, 3):\n    reach('{BEFORE}')\n    print(n, flush=True)\n"
+    child = run_child(f"{BEFORE}=kill@2", journal, body)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert child.stdout.split() == ["armed", "1"]
+    name, action, count, pid = journal.read_text().split()
+    assert (name, action, count) == (BEFORE, "kill", "2")
+    assert pid.isdigit()
+    assert int(pid) != os.getpid()
+
+
+def test_a_kill_after_the_commit_leaves_the_commit(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    body = (
+        f"try:\n    with do_then_raise('{AFTER}'):\n"
+        f"        pathlib.Path({str(table)!r}).write_text('v1')\n"
+        "finally:\n    print('cleaned up')\n"
+    )
+    child = run_child(f"{AFTER}=kill", tmp_path / "journal", body)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert table.read_text() == "v1"
+    assert "cleaned up" not in child.stdout
+
+
+def test_exit_ends_the_process_with_its_code_even_from_a_thread(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    body = (
+        "import threading\n"
+        f"thread = threading.Thread(target=reach, args=('{BEFORE}',))\n"
+        "thread.start()\nthread.join()\nprint('survived')\n"
+    )
+    child = run_child(f"{BEFORE}=exit:42", journal, body)
+    assert (child.returncode, child.stdout.split()) == (42, ["armed"]), child.stderr
+    assert journal.read_text().startswith(f"{BEFORE} exit 1 ")
+
+
+def test_the_journals_of_several_runs_add_up(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    for _ in range(2):
+        arm(f"{BEFORE}=raise", journal=journal)
+        assert times_raised(BEFORE, calls=2) == [1]
+    assert journal.read_text() == f"{BEFORE} raise 1 {os.getpid()}\n" * 2
+
+
+def test_a_journal_that_cannot_be_written_is_found_when_arming(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        arm(f"{BEFORE}=kill", journal=tmp_path)
+    assert fired() == {}
+
+
+def test_a_mistyped_point_is_refused_with_the_setting_and_the_known_points() -> None:
+    with pytest.raises(SettingError, match="befor_batch_write") as caught:
+        arm("befor_batch_write=kill")
+    assert "HEADWATER_TESTING__FAULT_POINTS" in str(caught.value)
+    for point in POINTS:
+        assert point in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        BEFORE,
+        f"{BEFORE}=",
+        f"{BEFORE}=explode",
+        f"{BEFORE}=kill:9",
+        f"{BEFORE}=kill,",
+        f"{BEFORE}=kill@",
+        f"{BEFORE}=kill@0",
+        f"{BEFORE}=kill@-1",
+        f"{BEFORE}=kill@3..2",
+        f"{BEFORE}=kill@1..",
+        f"{BEFORE}=kill@two",
+        f"{BEFORE}=kill@1@2",
+        f"{BEFORE}=delay",
+        f"{BEFORE}=delay:",
+        f"{BEFORE}=delay:-1",
+        f"{BEFORE}=delay:nan",
+        f"{BEFORE}=delay:1e9",
+        f"{BEFORE}=exit:256",
+        f"{BEFORE}=exit:x",
+        f"{BEFORE}=wait:",
+    ],
+)
+def test_a_fault_of_another_form_is_refused_and_what_was_armed_stays(fault: str) -> None:
+    arm(f"{AFTER}=raise")
+    with pytest.raises(SettingError, match="HEADWATER_TESTING__FAULT_POINTS") as caught:
+        arm(fault)
+    assert "point=action" in str(caught.value.hint)
+    assert times_raised(AFTER, calls=1) == [1]
+
+
+@given(st.text(alphabet=f"{BEFORE}killraisedelaywaitexit:=@.,*0123456789 \n\0\ud800"))
+@example(f"{BEFORE}=wait:\0")
+@example(f"{BEFORE}=kill@" + "9" * 5000)
+def test_any_text_is_armed_or_refused_as_a_setting(text: str) -> None:
+    try:
+        arm(text)
+    except SettingError:
+        return
+    assert set(fired()) <= POINTS
+
+
+def test_an_armed_process_refuses_a_point_that_is_not_registered() -> None:
+    arm(f"{BEFORE}=raise")
+    with pytest.raises(InternalError, match="no_such_point"):
+        reach("no_such_point")
+
+
+def test_a_point_that_is_off_costs_next_to_nothing() -> None:
+    start = time.perf_counter()
+    for _ in range(100_000):
+        reach(BEFORE)
+    # About 4 ms here; a lock or a look at the environment would take 10 times that and more.
+    assert time.perf_counter() - start < 0.5

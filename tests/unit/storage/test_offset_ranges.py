@@ -1,0 +1,82 @@
+"""Sets of offsets as ranges, against Python's own sets."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.storage.offset_ranges import Intervals, clip
+
+GREATEST = 2**63 - 1
+
+ranges = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 8)).map(lambda r: (r[0], r[0] + r[1])), max_size=12
+)
+
+
+def offsets_of(given_ranges: list[tuple[int, int]]) -> set[int]:
+    return {offset for first, last in given_ranges for offset in range(first, last + 1)}
+
+
+def is_normal(intervals: Intervals) -> bool:
+    """Sorted, and with a gap between each two."""
+    gaps = intervals.first[1:] - intervals.last[:-1]
+    return bool((intervals.first <= intervals.last).all() and (gaps > 1).all())
+
+
+@settings(deadline=None)
+@given(ranges)
+def test_a_set_holds_the_offsets_of_its_ranges_in_as_few_as_can_be(
+    one: list[tuple[int, int]],
+) -> None:
+    made = Intervals.of(*one)
+    assert list(made.offsets()) == sorted(offsets_of(one))
+    assert len(made) == len(offsets_of(one))
+    assert bool(made) == bool(one)
+    assert is_normal(made)
+
+
+@settings(deadline=None)
+@given(ranges, ranges)
+def test_union_and_difference_are_those_of_sets(
+    one: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    left, right = Intervals.of(*one), Intervals.of(*other)
+    assert set((left | right).offsets()) == offsets_of(one) | offsets_of(other)
+    assert set((left - right).offsets()) == offsets_of(one) - offsets_of(other)
+    assert is_normal(left | right)
+    assert is_normal(left - right)
+
+
+@settings(deadline=None)
+@given(ranges, ranges)
+def test_clipping_keeps_of_each_range_what_lies_within_the_set(
+    one: list[tuple[int, int]], within: list[tuple[int, int]]
+) -> None:
+    pairs = np.array(one, dtype=np.int64).reshape(-1, 2)
+    which, first, last = clip(pairs[:, 0], pairs[:, 1], Intervals.of(*within))
+    found: dict[int, set[int]] = {}
+    for number, begin, end in zip(which.tolist(), first.tolist(), last.tolist(), strict=True):
+        part = set(range(begin, end + 1))
+        assert part
+        assert not found.setdefault(number, set()) & part
+        found[number] |= part
+    expected = {n: offsets_of([r]) & offsets_of(within) for n, r in enumerate(one)}
+    assert found == {number: kept for number, kept in expected.items() if kept}
+
+
+@settings(deadline=None)
+@given(ranges, st.integers(0, 70), st.integers(0, 9))
+def test_a_range_meets_a_set_that_has_one_of_its_offsets(
+    one: list[tuple[int, int]], first: int, length: int
+) -> None:
+    asked = offsets_of([(first, first + length)])
+    assert Intervals.of(*one).meets(first, first + length) == bool(offsets_of(one) & asked)
+
+
+def test_the_greatest_offsets_do_not_overflow() -> None:
+    top = Intervals.of((GREATEST - 1, GREATEST))
+    assert len(top | Intervals.of((GREATEST, GREATEST))) == 2
+    assert list((top - Intervals.of((GREATEST, GREATEST))).offsets()) == [GREATEST - 1]
+    assert not top - top
