@@ -26,12 +26,12 @@ def test_a_clean_visit_names_the_visit_that_it_was_made_from(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("visits", partitions=1), make_topic("clean", partitions=1)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for visit in VISITS:
             producer.send(source, visit, b"key")
     job = LineageJob("clean_visits", settings=broker, checkpoint=tmp_path / "checkpoint")
     job.write(clean(job.read(source)), target, trigger={"availableNow": True})
-    (record,) = read_topic(target, broker)
+    (record,) = read_topic(target, broker.kafka)
     assert_lineage(record, parents=[f"{source}/0@0"], job_name="clean_visits")
-    (dead,) = read_topic(f"{target}-dead-letter", broker)
+    (dead,) = read_topic(f"{target}-dead-letter", broker.kafka)
     assert_lineage(dead, parents=[f"{source}/0@2"])

@@ -14,8 +14,8 @@ from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 from headwater.model import Address, Header, Record
 from headwater.storage.archive.contract import (
     COLUMNS,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
     PARTITIONED_BY,
     STATISTICS,
     TOPIC_ID_PROPERTY,
@@ -47,10 +47,12 @@ def record(
     return Record(address, b"k", value, tuple(headers), NOON + offset * 1000)
 
 
-def make_archive(path: Path, *, form: str = FORM, schema: pa.Schema = SCHEMA, **more: str) -> None:
+def make_archive(
+    path: Path, *, form: str = FORMAT_VERSION, schema: pa.Schema = SCHEMA, **more: str
+) -> None:
     """An empty table."""
     configuration = {
-        FORM_PROPERTY: form,
+        FORMAT_PROPERTY: form,
         TOPIC_PROPERTY: TOPIC,
         TOPIC_ID_PROPERTY: "id",
         "delta.dataSkippingStatsColumns": ",".join(STATISTICS),

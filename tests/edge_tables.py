@@ -10,7 +10,13 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 
 from headwater.model import Address
-from headwater.storage.index.contract import COLUMNS, FORM, FORM_PROPERTY, PARTITIONS, SORTED_BY
+from headwater.storage.index.contract import (
+    COLUMNS,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
+    PARTITIONS,
+    SORTED_BY,
+)
 
 _TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in {**COLUMNS, **PARTITIONS}.items()])
@@ -48,7 +54,7 @@ def write_index(
     path: Path,
     rows: Iterable[dict[str, Any]],
     *,
-    form: str = FORM,
+    form: str = FORMAT_VERSION,
     schema: pa.Schema = SCHEMA,
     row_group: int = 8192,
 ) -> None:
@@ -63,7 +69,7 @@ def write_index(
             str(path),
             Schema.from_arrow(schema),
             partition_by=list(PARTITIONS),
-            configuration={FORM_PROPERTY: form},
+            configuration={FORMAT_PROPERTY: form},
             raise_if_key_not_exists=False,
         )
     write_deltalake(

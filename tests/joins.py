@@ -78,7 +78,7 @@ class RunningJoin:
         raise self._error.pop() if self._error else TimeoutError("the query did not start")
 
     def send(self, topic: str, *values: str | bytes | None) -> None:
-        with RecordProducer(self.settings) as producer:
+        with RecordProducer(self.settings.kafka) as producer:
             for value in values:
                 data = value.encode() if isinstance(value, str) else value
                 producer.send(topic, data, b"raw key")
@@ -92,7 +92,7 @@ class RunningJoin:
         self.send(self.ads, *(ad(*each) for each in named))
 
     def records(self, suffix: str = "") -> list[Record]:
-        return list(read_topic(self.output + suffix, self.settings))
+        return list(read_topic(self.output + suffix, self.settings.kafka))
 
     def new_values(self) -> list[str]:
         """What has come out since the last call, sorted."""

@@ -30,7 +30,7 @@ def start_job(
 
 
 def records_in(topic: str, settings: Settings) -> int:
-    return sum(end_offsets(topic, settings).values())
+    return sum(end_offsets(topic, settings.kafka).values())
 
 
 def wait_for_growth(

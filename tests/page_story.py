@@ -41,9 +41,9 @@ def write_records(settings: Settings, prefix: str) -> None:
     """`visits`, and from each one decorated and one reduced visit, in one partition."""
     topics = [f"{prefix}{name}" for name in ("visits", "visits-decorated", "visits-reduced")]
     for topic in topics:
-        create_topic(topic, 1, settings)
+        create_topic(topic, 1, settings.kafka)
     makers = [None, "visits_decorator", "visits_reducer"]
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for topic, above, maker in zip(topics, [None, *topics], makers, strict=False):
             for offset in range(RECORDS):
                 headers = []

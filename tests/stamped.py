@@ -54,7 +54,7 @@ def write(
     partition: int = 0,
 ) -> None:
     """A record for each list of headers."""
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for headers in records:
             producer.send(topic, b"{}", key, headers=headers, partition=partition)
 
@@ -71,13 +71,13 @@ def end_transaction(
     producer: Producer, topic: str, settings: Settings, *, abort: bool = False
 ) -> None:
     """Returns when the marker is there: the coordinator answers before it writes it."""
-    end = end_offsets(topic, settings)[0] + 1
+    end = end_offsets(topic, settings.kafka)[0] + 1
     if abort:
         producer.abort_transaction(30)
     else:
         producer.commit_transaction(30)
     deadline = time.monotonic() + 30
-    while end_offsets(topic, settings, read_committed=True)[0] < end:
+    while end_offsets(topic, settings.kafka, read_committed=True)[0] < end:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.job import LineageJob
-    from headwater.replay.logic import Logic
+    from headwater.replay.transform import Transform
+    from headwater.replay.transform import Transform as Logic
     from headwater.spark.lineage_columns import join_lineage, merge_lineage
 
 __version__ = "0.1.0"
 
-__all__ = ["LineageJob", "Logic", "__version__", "join_lineage", "merge_lineage"]
+__all__ = ["LineageJob", "Logic", "Transform", "__version__", "join_lineage", "merge_lineage"]
 
 # Imported when first used: most commands need no Spark, and importing it takes a while.
 _LAZY = {
     "LineageJob": "headwater.job",
-    "Logic": "headwater.replay.logic",
+    "Transform": "headwater.replay.transform",
     "join_lineage": "headwater.spark.lineage_columns",
     "merge_lineage": "headwater.spark.lineage_columns",
 }
 
 
+# Former names, which keep working.
+_RENAMED = {"Logic": "Transform"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        warnings.warn(
+            f"headwater.{name} is called headwater.{_RENAMED[name]} now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        name = _RENAMED[name]
     if name not in _LAZY:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

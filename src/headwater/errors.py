@@ -150,7 +150,7 @@ class EgressRefusedError(InputError):
     """A channel whose target is not among those that messages may be sent to."""
 
 
-class MissingPartError(InputError):
+class NotInstalledError(InputError):
     """An extra, a jar or a runtime is not installed."""
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.collector.query import StreamQuery
+from headwater.collector.query import QueryDescription
 from headwater.collector.streaming import (
     counted,
     is_finite,
@@ -49,7 +49,7 @@ from headwater.settings import Settings, load
 from headwater.spark import OnBatch, create_session, read_topic_stream, run_until_stopped
 from headwater.spark.lineage_columns import LINEAGE_COLUMN, with_lineage
 from headwater.spark.query_runner import new_run_id
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import check_columns, stored, table_of, writer_of
 from headwater.storage.tables.contract import TableFormat
 from headwater.storage.tables.registry import register
@@ -111,7 +111,7 @@ class LineageJob:
         self._topics.append(topic)
         self._beside.update(beside)
         if self._settings.jobs.create_topics:
-            found = ensure_topic(topic, partitions, self._settings)
+            found = ensure_topic(topic, partitions, self._settings.kafka)
             self._partitions.append(found.partitions)
         limit = {"maxOffsetsPerTrigger": str(max_records_per_batch)}
         stream = read_topic_stream(
@@ -189,7 +189,7 @@ class LineageJob:
         if self._settings.jobs.create_topics:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
             for name in (*topics, *topics_for_parents(records, topic)):
-                ensure_topic(name, partitions, self._settings)
+                ensure_topic(name, partitions, self._settings.kafka)
         target = Target(
             self._name,
             self._version,
@@ -237,7 +237,7 @@ class LineageJob:
         check_table_columns(rows, table)
         target = table_of(self.spark, table, table_format)
         run_id = new_run_id()
-        maker = Maker(self._name, self._version, run_id)
+        maker = JobRun(self._name, self._version, run_id)
         kept = stored(rows, maker, 0)
         target.ensure(kept.schema)
         check_columns(target, kept)
@@ -270,7 +270,7 @@ class LineageJob:
 
     def _lineage_of_topics(
         self, records: DataFrame, topics: tuple[str, ...], finite: bool
-    ) -> StreamQuery:
+    ) -> QueryDescription:
         late = topics[2] if len(topics) > 2 else None
         roles = Roles(
             frozenset(self._beside),
@@ -279,7 +279,7 @@ class LineageJob:
             parents=parents_topic(topics[0]),
             with_lineage=True,
         )
-        return StreamQuery(
+        return QueryDescription(
             self._name,
             self._version,
             self._checkpoint,
@@ -291,9 +291,9 @@ class LineageJob:
             quality=tuple(self._quality),
         )
 
-    def _lineage_of_table(self, rows: DataFrame, output: Dataset, finite: bool) -> StreamQuery:
+    def _lineage_of_table(self, rows: DataFrame, output: Dataset, finite: bool) -> QueryDescription:
         roles = Roles(frozenset(self._beside), with_lineage=True)
-        return StreamQuery(
+        return QueryDescription(
             self._name,
             self._version,
             self._checkpoint,

@@ -25,8 +25,8 @@ ROWS = 300
 @pytest.fixture(scope="module")
 def filled(broker: Settings) -> Settings:
     for kind in ("visits", "ads"):
-        create_topic(kind, 2, broker)
-        with RecordProducer(broker) as producer:
+        create_topic(kind, 2, broker.kafka)
+        with RecordProducer(broker.kafka) as producer:
             for key, value in generate(kind, ROWS, seed=7):
                 producer.send(kind, value, key)
     return broker
@@ -53,7 +53,7 @@ def test_an_example_runs_and_its_records_name_their_parents(
     for name, value in environment(filled).items():
         monkeypatch.setenv(name, value)
     runpy.run_path(str(FOLDER / f"{example}.py"), run_name="__main__")
-    lineages = [origin_of(record).lineage for record in read_topic(output, filled)]
+    lineages = [origin_of(record).lineage for record in read_topic(output, filled.kafka)]
     assert lineages
     assert {lineage.parent_count for lineage in lineages if lineage} <= parents
     assert {
@@ -68,7 +68,7 @@ def test_the_example_with_a_table_keeps_the_address_of_every_visit(
         monkeypatch.setenv(name, value)
     runpy.run_path(str(FOLDER / "visits_table.py"), run_name="__main__")
     rows = spark.sql("SELECT lineage.topic, lineage.partition, lineage.offset FROM demo.web.visits")
-    addresses = {record.address for record in read_topic("visits", filled)}
+    addresses = {record.address for record in read_topic("visits", filled.kafka)}
     assert {Address(*row) for row in rows.collect()} == addresses
     assert rows.count() == ROWS
 

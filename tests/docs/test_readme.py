@@ -54,7 +54,7 @@ def test_the_readmes_own_job_runs_and_its_records_know_their_parents(
     headwater("generate", "visits", "--rows", "5")
     done = headwater("run", str(job))
     assert done.returncode == 0, done.stderr
-    record = next(read_topic("visits-upper", broker))
+    record = next(read_topic("visits-upper", broker.kafka))
     assert b"VISIT_ID" in (record.value or b"")
     assert_lineage(
         record,

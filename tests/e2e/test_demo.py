@@ -39,7 +39,7 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
             )
             assert ("visit-2 can have no ad any more" in done.stdout) == (not names)
             # What was there before belongs to somebody: it must not disturb the next telling.
-            with RecordProducer(broker) as producer:
+            with RecordProducer(broker.kafka) as producer:
                 producer.send("visits", b"a stranger", b"x")
                 producer.send("clicks", b"a stranger", b"x")
     finally:

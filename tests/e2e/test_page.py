@@ -68,9 +68,9 @@ def settings(broker: Settings, tmp_path_factory: pytest.TempPathFactory) -> Sett
 def _archive(settings: Settings) -> None:
     """`visits-decorated` as `data_synchronization_job` keeps it."""
     path = archive_path(DECORATED, settings)
-    known = {TOPIC_PROPERTY: DECORATED, TOPIC_ID_PROPERTY: topic_id(DECORATED, settings)}
+    known = {TOPIC_PROPERTY: DECORATED, TOPIC_ID_PROPERTY: topic_id(DECORATED, settings.kafka)}
     make_archive(path, **known)
-    write_batch(path, list(read_topic(DECORATED, settings, until={0: RECORDS})))
+    write_batch(path, list(read_topic(DECORATED, settings.kafka, until={0: RECORDS})))
 
 
 @pytest.fixture(scope="module")

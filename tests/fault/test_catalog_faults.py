@@ -308,7 +308,7 @@ def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
 ) -> None:
     database = fresh_database(postgres)
     migrate(database)
-    limits = {"max_queries": 1, "query_seconds": 1.0, "most_waiting_events": 1}
+    limits = {"max_queries": 1, "query_seconds": 1.0, "max_queued_events": 1}
     changed = headwater_settings.catalog.model_copy(update=limits)
     settings = headwater_settings.model_copy(update={"catalog": changed})
     with running(settings, database) as service, psycopg.connect(database) as other:

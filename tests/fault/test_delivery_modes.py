@@ -104,7 +104,7 @@ class InThread(threading.Thread):
 
 def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thread) -> None:
     deadline = time.monotonic() + 60
-    while sum(end_offsets(topic, settings).values()) < records:
+    while sum(end_offsets(topic, settings.kafka).values()) < records:
         assert thread.is_alive(), "the copy ended before the fault"
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -115,12 +115,12 @@ def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise
 ) -> None:
     process = own_broker.start()
     settings = own_broker.settings
-    create_topic("in", 2, settings)
+    create_topic("in", 2, settings.kafka)
     ledger = Ledger("in", settings)
     ledger.write(RECORDS)
     # All modes at once: each has its own output, and the faults hit them all in the middle.
     for mode in MODE_NAMES:
-        create_topic(mode, 2, settings)
+        create_topic(mode, 2, settings.kafka)
     work = {
         mode: in_thread(copy, mode, "in", mode, settings, tmp_path / mode) for mode in MODE_NAMES
     }
@@ -156,7 +156,7 @@ def fill_with_one_too_large(settings: Settings, source: str, target: str) -> Non
     done.result(10)
     # Letters that do not compress, or the broker would find the record small enough.
     large = random.Random(17).randbytes(20_000)  # noqa: S311 - not a secret
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for value in (b"before", large, b"after"):
             producer.send(source, value, b"key", partition=0)
 
@@ -171,7 +171,7 @@ def test_a_record_that_kafka_refuses_stops_the_job_with_its_address(
         copy(mode, source, target, broker, tmp_path / "checkpoint")
     if mode != "strict":
         assert f"{source}/0@1" in failed.value.message
-    found = [record.value for record in read_topic(target, broker)]
+    found = [record.value for record in read_topic(target, broker.kafka)]
     if mode == "individual":
         # Nothing behind the failed one was sent.
         assert found == [b"before"]
@@ -188,8 +188,8 @@ def test_a_record_that_kafka_refuses_can_be_set_aside_instead(
     job = LineageJob("copy", settings=broker, checkpoint=tmp_path / "checkpoint", delivery=mode)
     rows = job.read(source).select("key", "value", "lineage")
     job.write(rows, target, trigger={"availableNow": True}, on_failure="dead-letter")
-    assert [record.value for record in read_topic(target, broker)] == [b"before", b"after"]
-    (dead,) = read_topic(f"{target}-dead-letter", broker)
+    assert [record.value for record in read_topic(target, broker.kafka)] == [b"before", b"after"]
+    (dead,) = read_topic(f"{target}-dead-letter", broker.kafka)
     assert dead.key == b"key"
     assert f'"address":"{source}/0@1","size":20000'.encode() in (dead.value or b"")
     headers = dict(dead.headers)

@@ -26,18 +26,18 @@ def test_many_prepared_records_wait_behind_one_that_kafka_refuses(
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     limit_records(target, 10_000, broker)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number, value in enumerate(VALUES):
             padding = b"x" * TOO_LARGE.get(number, 0)
             producer.send(source, value + padding, b"key", partition=0)
     with pytest.raises(QueryFailedError, match=f"{source}/0@100.*RecordTooLarge"):
         copy(source, target, broker, tmp_path / "first", "stop")
-    assert [record.value for record in read_topic(target, broker)] == VALUES[:100]
+    assert [record.value for record in read_topic(target, broker.kafka)] == VALUES[:100]
     # From the beginning; now what is refused is set aside, and the rest keeps its order.
     copy(source, target, broker, tmp_path / "second", "dead-letter")
-    again = [record.value for record in read_topic(target, broker)][100:]
+    again = [record.value for record in read_topic(target, broker.kafka)][100:]
     assert again == [v for number, v in enumerate(VALUES) if number not in TOO_LARGE]
-    dead = [dict(record.headers) for record in read_topic(f"{target}-dead-letter", broker)]
+    dead = [dict(record.headers) for record in read_topic(f"{target}-dead-letter", broker.kafka)]
     assert [letter["__connect.errors.offset"] for letter in dead] == [b"100", b"101", b"200"]
 
 

@@ -13,10 +13,10 @@ from headwater.jobs.data_synchronization_job import main
 from headwater.kafka import RecordProducer, read_topic
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.testing.fixtures import TopicMaker
 
-EVERYTHING = {0: Intervals.of((0, 1000)), 1: Intervals.of((0, 1000))}
+EVERYTHING = {0: OffsetRanges.of((0, 1000)), 1: OffsetRanges.of((0, 1000))}
 
 
 @pytest.mark.kafka
@@ -30,7 +30,7 @@ def test_a_job_killed_before_and_after_its_commit_has_each_record_once(
     tmp_path: Path,
 ) -> None:
     topic = make_topic(partitions=2)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(200):
             value = b'{"event_time": "2025-09-04T%02d:00:00"}' % (number % 3)
             producer.send(topic, value, b"key", partition=number % 2)
@@ -50,7 +50,7 @@ def test_a_job_killed_before_and_after_its_commit_has_each_record_once(
     main.main(command, standalone_mode=False, obj=broker)
 
     archive = Archive(Path(table))
-    in_kafka = sorted(read_topic(topic, broker), key=lambda each: each.address)
+    in_kafka = sorted(read_topic(topic, broker.kafka), key=lambda each: each.address)
     assert list(archive.read(EVERYTHING)) == in_kafka
     assert sum(file.rows for file in archive.files) == len(in_kafka) == 200
     # The batch that was there already made no commit.

@@ -10,7 +10,7 @@ from tests.support import Headwater
 
 from headwater.settings import Settings
 from headwater.storage.index.reader import LineageIndex
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]
@@ -42,7 +42,7 @@ def test_an_index_job_killed_before_and_after_its_commit_has_each_edge_once(
 
     found = LineageIndex(index)
     assert found.edge_rows() == RECORDS
-    everyone = Intervals.of((0, RECORDS - 1))
+    everyone = OffsetRanges.of((0, RECORDS - 1))
     edges = [
         edge
         for block in found.edges_from((source, 0), everyone)

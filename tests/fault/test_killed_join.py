@@ -39,7 +39,7 @@ def fill(visits: str, ads: str, settings: Settings) -> dict[bytes, tuple[int, in
     A last visit and a last ad, a day later, let all others come out.
     """
     expected: dict[bytes, tuple[int, int | None]] = {}
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number in range(VISITS):
             page, at = f"page_{number % PAGES}", number / 2
             visit = {"visit_id": f"visit-{number}", "event_time": instant(at), "page": page}
@@ -85,9 +85,9 @@ def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
     last = headwater("run", JOB, *options, "--available-now")
     assert last.returncode == 0, last.stderr
 
-    found = Counter(record.key for record in read_topic(output, broker))
+    found = Counter(record.key for record in read_topic(output, broker.kafka))
     assert found == Counter(expected.keys())
-    for record in read_topic(output, broker):
+    for record in read_topic(output, broker.kafka):
         lineage = origin_of(record).lineage
         assert lineage is not None
         parents = {parent.topic: parent.offset for parent in lineage.parents}
@@ -95,7 +95,7 @@ def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
         assert parents == ({visits: visit} if ad is None else {visits: visit, ads: ad})
         assert (b"campaign_name" in (record.value or b"")) == (ad is not None)
     for side in ("-late", "-dead-letter"):
-        assert list(read_topic(output + side, broker)) == []
+        assert list(read_topic(output + side, broker.kafka)) == []
     # The fault is proved: batches were cut off, and had left some of their rows.
     assert cut_off > 0, "no kill hit a batch"
     log.write_text(log.read_text() + last.stderr)

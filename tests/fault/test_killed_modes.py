@@ -16,7 +16,7 @@ from headwater import LineageJob
 from headwater.kafka import end_offsets, read_topic
 from headwater.model.headers import origin_of
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading, read_progress, read_reading
+from headwater.storage.checkpoint import CheckpointState, read_checkpoint, read_progress
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import verify
@@ -37,7 +37,7 @@ def run_and_kill(
     mode: str, source: str, target: str, settings: Settings, checkpoint: Path, log: Path
 ) -> None:
     """Run the job in a process of its own; as soon as a batch is being written, kill it all."""
-    before = sum(end_offsets(target, settings).values())
+    before = sum(end_offsets(target, settings.kafka).values())
     command = [sys.executable, "-m", "headwater", "run", f"{JOB}_job", "--delivery", mode]
     command += ["--input-topic", source, "--output-topic", target]
     command += ["--checkpoint", str(checkpoint)]
@@ -47,7 +47,7 @@ def run_and_kill(
         )
     try:
         deadline = time.monotonic() + 90
-        while sum(end_offsets(target, settings).values()) == before:
+        while sum(end_offsets(target, settings.kafka).values()) == before:
             assert job.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.005)
@@ -57,10 +57,12 @@ def run_and_kill(
         job.wait(10)
 
 
-def copies_outside(reading: Reading, source: str, target: str, settings: Settings) -> list[str]:
+def copies_outside(
+    reading: CheckpointState, source: str, target: str, settings: Settings
+) -> list[str]:
     """Records that are there twice, and were not in the batch that was cut off."""
     seen, wrong = set(), []
-    for record in read_topic(target, settings):
+    for record in read_topic(target, settings.kafka):
         lineage = origin_of(record).lineage
         assert lineage is not None
         (parent,) = lineage.parents
@@ -93,7 +95,7 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_nothing_and_keeps_the_or
     run_and_kill(mode, source, target, broker, checkpoint, tmp_path / "job.log")
     # The fault is proved: a batch was begun, had written something, and was not committed.
     assert read_progress(checkpoint).cut_off == 1
-    cut_off = read_reading(checkpoint)
+    cut_off = read_checkpoint(checkpoint)
     assert cut_off is not None
     finish(mode, source, target, broker, checkpoint)
     report = ledger.check(target)

@@ -54,10 +54,10 @@ def kill_in_the_middle(
     job: subprocess.Popen[bytes], target: str, settings: Settings, log: Path
 ) -> None:
     """Kill driver and JVM as soon as the target grows."""
-    before = sum(end_offsets(target, settings).values())
+    before = sum(end_offsets(target, settings.kafka).values())
     deadline = time.monotonic() + 150
     try:
-        while sum(end_offsets(target, settings).values()) == before:
+        while sum(end_offsets(target, settings.kafka).values()) == before:
             assert job.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.005)
@@ -85,14 +85,14 @@ def test_a_replay_that_is_killed_twice_writes_every_record_once_and_in_order(
     assert job.wait(150) == -signal.SIGKILL, log.read_text()
     (folder,) = all_replays(settings)
     assert folder.progress().cut_off == 0
-    written = sum(end_offsets(target, settings).values())
+    written = sum(end_offsets(target, settings.kafka).values())
     assert 0 < written < RECORDS
 
     # The second step is cut off in its middle; the topic grows meanwhile, and the plan does not.
     ledger.write(100)
     kill_in_the_middle(start(settings, source, target, log), target, settings, log)
     assert folder.progress().cut_off == 1
-    there = sum(end_offsets(target, settings).values())
+    there = sum(end_offsets(target, settings.kafka).values())
     assert written < there < RECORDS
 
     request = Request(
@@ -115,7 +115,7 @@ def check_result(folder: ReplayFolder, target: str, settings: Settings, found: i
     assert manifest.result.found > found
     newest: dict[tuple[int, int], int] = {}
     seen = set()
-    for record in read_topic(target, settings):
+    for record in read_topic(target, settings.kafka):
         lineage = origin_of(record).lineage
         assert lineage is not None
         (parent,) = lineage.parents

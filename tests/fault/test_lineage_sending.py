@@ -35,7 +35,7 @@ OK = status(201)
 
 
 def settings_for(url: str, home: Path, **lineage: Any) -> Settings:
-    quick = {"most_backoff_seconds": 0.2, "request_seconds": 20.0, "close_seconds": 20.0, **lineage}
+    quick = {"max_backoff_seconds": 0.2, "request_seconds": 20.0, "close_seconds": 20.0, **lineage}
     return load(home=home, catalog={"url": url, "api_key": "hw_secretkey"}, lineage=quick)
 
 

@@ -107,7 +107,7 @@ class Batch:
         watching.join()
 
     def values(self) -> Counter[str]:
-        records = read_topic(self._topic, self._settings)
+        records = read_topic(self._topic, self._settings.kafka)
         return Counter((record.value or b"").decode() for record in records)
 
     def _open_gate(self) -> None:

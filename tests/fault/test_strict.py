@@ -78,7 +78,7 @@ def test_a_python_worker_killed_in_its_task_is_retried_without_loss_or_double(
         during = watch.report()
     assert (during.duplicates, during.out_of_order, during.damaged) == (0, 0, 0)
     # The killed attempt had written: its records took offsets, and count for nothing.
-    assert sum(end_offsets(target, broker).values()) > RECORDS + 1000
+    assert sum(end_offsets(target, broker.kafka).values()) > RECORDS + 1000
 
 
 COPY = """
@@ -112,7 +112,7 @@ def test_an_executor_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
     job = run_script(COPY, arguments, broker, tmp_path, **cluster)
     log = tmp_path / "job.log"
     deadline = time.monotonic() + 100
-    while sum(end_offsets(target, broker).values()) == 0:
+    while sum(end_offsets(target, broker.kafka).values()) == 0:
         assert job.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.005)

@@ -134,7 +134,7 @@ def test_the_worst_come_first_and_all_are_counted(
         rule("e later", "jobs >= 0", **{"for": "1h"}),
         rule("f many", "job_run.name != ''"),
     )
-    settings = alerting(headwater_settings, rules, most_incidents=1)
+    settings = alerting(headwater_settings, rules, max_incidents=1)
     with running(settings, fresh_database(postgres)) as catalog:
         for job in ("one", "two", "three"):
             catalog.send(run_event(job=job, run=run_id(job)))

@@ -185,7 +185,7 @@ def test_datasets_and_history_have_conditions_of_their_own(
         rule("behind", "consumer_lag > 2.0 * typical_consumer_lag"),
         rule("many", "dataset.freshness_seconds > 0"),
     )
-    settings = alerting(headwater_settings, rules, most_incidents=2)
+    settings = alerting(headwater_settings, rules, max_incidents=2)
     with running(settings, fresh_database(postgres)) as catalog:
         for minute, rows in enumerate((100, 110, 90, 100, 20)):
             at = f"2026-01-01T00:0{minute}"

@@ -20,7 +20,7 @@ from headwater.model import Address, Header, Record
 from headwater.settings import Settings
 from headwater.storage.archive.contract import COLUMNS, archive_path
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import State, trace
 
@@ -56,16 +56,16 @@ def run_job(settings: Settings, topic: str, tmp_path: Path, *more: str) -> None:
 
 
 def archived(topic: str, settings: Settings) -> list[Record]:
-    everything = Intervals.of((0, 10_000))
+    everything = OffsetRanges.of((0, 10_000))
     return list(Archive.open(topic, settings).read({0: everything, 1: everything}))
 
 
 def in_kafka(topic: str, settings: Settings) -> list[Record]:
-    return sorted(read_topic(topic, settings), key=lambda record: record.address)
+    return sorted(read_topic(topic, settings.kafka), key=lambda record: record.address)
 
 
 def send(topic: str, number: int, settings: Settings, partition: int = 0) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for minute in range(number):
             value = b'{"event_time": "2025-09-04T07:%02d:00"}' % minute
             producer.send(topic, value, b"key", partition=partition)
@@ -75,7 +75,7 @@ def test_every_record_is_archived_as_it_was_under_its_hour(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     topic = make_topic()
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for value, headers in ANYTHING:
             producer.send(topic, value, None, headers=headers, partition=0)
     send(topic, 3, settings, partition=1)
@@ -215,8 +215,8 @@ def test_what_does_not_belong_together_is_refused(
     shutil.rmtree(path)
     shutil.move(tmp_path / "kept", path)
     # As long as the one before it: offsets alone would not tell.
-    delete_topics([topic], settings)
-    create_topic(topic, 2, settings)
+    delete_topics([topic], settings.kafka)
+    create_topic(topic, 2, settings.kafka)
     send(topic, 5, settings)
     with pytest.raises(ArchiveError, match="it was made anew"):
         run_job(settings, topic, tmp_path)

@@ -201,7 +201,9 @@ def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_o
 def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
-    off = settings.lineage.model_copy(update={"off_for": ["Nightly*"], "spool": tmp_path / "none"})
+    off = settings.lineage.model_copy(
+        update={"disabled_jobs": ["Nightly*"], "spool": tmp_path / "none"}
+    )
     quiet = settings.model_copy(update={"lineage": off})
     threads = {thread.name for thread in threading.enumerate()}
     create_spark_session_with_lineage("NightlyCopy", settings=quiet)

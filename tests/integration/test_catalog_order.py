@@ -144,7 +144,7 @@ def database(postgres: str) -> str:
 async def _store(database: str, groups: Sequence[Events]) -> None:
     pool = Pool(database, size=2, wait_seconds=5, query_seconds=30)
     await pool.open()
-    writer = Writer(pool, most_waiting=1000)
+    writer = Writer(pool, max_waiting=1000)
     writer.start()
     for group in groups:
         await writer.store([(read_event(event), json.dumps(event)) for event in group])

@@ -209,12 +209,12 @@ def test_a_list_of_large_events_is_cut_and_can_be_paged_through(
         catalog.send({**event, "note": "x" * 40_000})
     path = "/events/lineage?after=2029-01-01T00:00:00Z"
     assert "truncated" not in catalog.get(path)
-    monkeypatch.setattr("headwater.catalog.store.namespaces.MOST_EVENT_BYTES", 90_000)
+    monkeypatch.setattr("headwater.catalog.store.namespaces.MAX_EVENT_BYTES", 90_000)
     first = catalog.get(path)
     assert (len(first["events"]), first["totalCount"], first["truncated"]) == (2, 3, True)
     rest = catalog.get(f"{path}&offset=2")
     assert (len(rest["events"]), "truncated" in rest) == (1, False)
-    monkeypatch.setattr("headwater.catalog.store.namespaces.MOST_EVENT_BYTES", 1)
+    monkeypatch.setattr("headwater.catalog.store.namespaces.MAX_EVENT_BYTES", 1)
     assert len(catalog.get(path)["events"]) == 1
 
 

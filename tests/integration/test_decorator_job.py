@@ -23,7 +23,7 @@ from headwater.kafka import RecordProducer, end_offsets, read_topic
 from headwater.model import Record
 from headwater.model.headers import origin_of
 from headwater.settings import Settings
-from headwater.storage.checkpoint import read_reading
+from headwater.storage.checkpoint import read_checkpoint
 from headwater.testing import Ledger
 from headwater.testing.fixtures import TopicMaker
 
@@ -58,7 +58,7 @@ def run_of(record: Record) -> str:
 
 def wait_for_records(topic: str, count: int, settings: Settings, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while sum(end_offsets(topic, settings).values()) < count:
+    while sum(end_offsets(topic, settings.kafka).values()) < count:
         assert time.monotonic() < deadline, f"fewer than {count} records in {topic}"
         time.sleep(0.2)
 
@@ -75,7 +75,7 @@ def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
     foreign = [("traceparent", b"00-\xff"), ("traceparent", None), ("job_name", b"forged")]
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         producer.send(source, b"\x00\xff not utf-8", b"k\xfe", partition=0, headers=foreign)
         producer.send(source, b"", b"", partition=0)
         producer.send(source, None, b"tombstone", partition=0)
@@ -86,13 +86,13 @@ def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
         ("job_name", b"visits_decorator"),
         ("batch_version", b"0"),
     )
-    run = run_of(next(read_topic(target, broker)))
+    run = run_of(next(read_topic(target, broker.kafka)))
 
     def lineage(offset: int) -> tuple[str, bytes]:
         return "lineage", f"1 {run} {source}/0@{offset}".encode()
 
     records = sorted(
-        read_topic(target, broker), key=lambda record: (record.key or b"", record.key is None)
+        read_topic(target, broker.kafka), key=lambda record: (record.key or b"", record.key is None)
     )
     assert [(record.key, record.value) for record in records] == [
         (b"", b""),
@@ -114,13 +114,13 @@ def test_batch_numbers_go_on_after_a_restart_and_nothing_is_repeated(
     for round_ in range(3):
         ledger.write(50)
         decorate(broker, source, target, tmp_path / "checkpoint")
-        batches = {record.header("batch_version") for record in read_topic(target, broker)}
+        batches = {record.header("batch_version") for record in read_topic(target, broker.kafka)}
         assert batches == {str(number).encode() for number in range(round_ + 1)}
     report = ledger.check(target)
     assert report.perfect, report
-    reading = read_reading(tmp_path / "checkpoint")
+    reading = read_checkpoint(tmp_path / "checkpoint")
     assert reading is not None
-    assert reading.committed == {source: end_offsets(source, broker)}
+    assert reading.committed == {source: end_offsets(source, broker.kafka)}
     assert reading.started == {source: {0: 0, 1: 0}}
     assert reading.outputs is not None
     assert sorted(reading.outputs) == [target, f"{target}-dead-letter"]

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def reader(broker: Settings) -> Iterator[RecordReader]:
-    with RecordReader(broker) as each:
+    with RecordReader(broker.kafka) as each:
         yield each
 
 
@@ -37,7 +37,7 @@ def test_a_record_comes_as_it_is(
 ) -> None:
     topic = make_topic(partitions=2)
     headers = [("a", b"\xff\x00"), ("b", None), ("a", b"")]
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         producer.send(topic, b"\x00v", b"k", headers=headers, partition=1, timestamp_ms=1_700_000)
         producer.send(topic, None, partition=1)
     address = Address(topic, 1, 0)
@@ -51,7 +51,7 @@ def test_any_order_of_addresses_gives_the_records_asked_for(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topics = [make_topic(name, partitions=2) for name in "abc"]
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(6000):
             topic = topics[number % 3]
             producer.send(topic, str(number).encode(), partition=number // 3 % 2)
@@ -67,7 +67,7 @@ def test_large_records_are_read_between_small_ones(
 ) -> None:
     topic = make_topic(partitions=1)
     values = [b"small", shake_256(b"").digest(900_000), b"small again"]
-    with RecordProducer(broker, **{"batch.size": 1}) as producer:
+    with RecordProducer(broker.kafka, **{"batch.size": 1}) as producer:
         for value in values:
             producer.send(topic, value, partition=0)
     found = [reader.fetch(Address(topic, 0, offset)) for offset in (1, 0, 2, 1)]
@@ -107,7 +107,7 @@ def test_a_reader_sees_what_changes_while_it_is_kept(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.create_partitions([NewPartitions(topic, 2)]).values():
         future.result(30)
-    create_topic(later, 1, broker)
+    create_topic(later, 1, broker.kafka)
     write(topic, [[]], broker, partition=1)
     write(later, [[]], broker)
     assert reader.fetch(Address(topic, 0, 2)) is Absence.EXPIRED
@@ -162,7 +162,7 @@ def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> Non
     kafka = {"bootstrap_servers": f"127.0.0.1:{free_port()}", "timeout_seconds": 1.0}
     nobody = broker.model_copy(update={"kafka": broker.kafka.model_copy(update=kafka)})
     began = time.monotonic()
-    with RecordReader(nobody) as reader, pytest.raises(BrokerUnavailableError) as error:
+    with RecordReader(nobody.kafka) as reader, pytest.raises(BrokerUnavailableError) as error:
         reader.fetch(Address("visits", 0, 0))
     assert time.monotonic() - began < 5
     assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in (error.value.hint or "")

@@ -40,10 +40,10 @@ def test_a_record_comes_back_with_its_bytes_headers_and_time(
 ) -> None:
     topic = make_topic()
     headers = [("a", b"\xff\x00"), ("b", None), ("a", b""), ("traceparent", b"00-x")]
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         producer.send(topic, b"\x00v", b"k", headers=headers, partition=1, timestamp_ms=1_700_000)
         producer.send(topic, None, None, partition=1)
-    first, tombstone = read_topic(topic, broker)
+    first, tombstone = read_topic(topic, broker.kafka)
     assert (first.key, first.value, first.headers) == (b"k", b"\x00v", tuple(headers))
     assert (first.timestamp_ms, str(first.address)) == (1_700_000, f"{topic}/1@0")
     assert first.header("a") == b""
@@ -52,10 +52,10 @@ def test_a_record_comes_back_with_its_bytes_headers_and_time(
 
 def test_a_range_of_offsets_is_read_exactly(broker: Settings, make_topic: TopicMaker) -> None:
     topic = make_topic(partitions=2)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(100):
             producer.send(topic, str(number).encode(), partition=number % 2)
-    found = read_topic(topic, broker, start={0: 10, 1: 40}, until={0: 13, 1: 50})
+    found = read_topic(topic, broker.kafka, start={0: 10, 1: 40}, until={0: 13, 1: 50})
     assert sorted(str(r.address).removeprefix(topic) for r in found) == [
         "/0@10",
         "/0@11",
@@ -68,12 +68,12 @@ def test_each_partition_is_read_in_order_to_its_end(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=3)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(5000):
             producer.send(topic, str(number).encode(), str(number % 7).encode())
-    records = list(read_topic(topic, broker))
+    records = list(read_topic(topic, broker.kafka))
     assert len(records) == 5000
-    assert sum(end_offsets(topic, broker).values()) == 5000
+    assert sum(end_offsets(topic, broker.kafka).values()) == 5000
     for partition in range(3):
         values = [int(r.value or b"") for r in records if r.address.partition == partition]
         assert values == sorted(values)
@@ -84,13 +84,13 @@ def test_following_sees_what_arrives_later(broker: Settings, make_topic: TopicMa
     deadline = time.monotonic() + 30
     records = read_topic(
         topic,
-        broker,
+        broker.kafka,
         start=Position.EARLIEST,
         follow=True,
         stopped=lambda: time.monotonic() > deadline,
     )
     for number in range(3):
-        with RecordProducer(broker) as producer:
+        with RecordProducer(broker.kafka) as producer:
             producer.send(topic, str(number).encode())
         assert next(records).value == str(number).encode()
     records.close()
@@ -101,10 +101,10 @@ def test_keys_go_to_the_partitions_that_java_clients_choose(
 ) -> None:
     # What Kafka's own murmur2 partitioner gives for these keys on 4 partitions.
     topic = make_topic(partitions=4)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for key in (b"a", b"b", b"visit-1", b"visit-2"):
             producer.send(topic, b"", key)
-    found = {record.key: record.address.partition for record in read_topic(topic, broker)}
+    found = {record.key: record.address.partition for record in read_topic(topic, broker.kafka)}
     assert found == {key: _java_partition(key or b"", 4) for key in found}
 
 
@@ -125,14 +125,14 @@ def _java_partition(key: bytes, partitions: int) -> int:
 
 
 def test_topics_are_made_listed_described_and_deleted(broker: Settings) -> None:
-    create_topic("to-be-deleted", 3, broker)
-    assert describe_topic("to-be-deleted", broker).partitions == 3
-    assert [state.end for state in partition_states("to-be-deleted", broker)] == [0, 0, 0]
+    create_topic("to-be-deleted", 3, broker.kafka)
+    assert describe_topic("to-be-deleted", broker.kafka).partitions == 3
+    assert [state.end for state in partition_states("to-be-deleted", broker.kafka)] == [0, 0, 0]
     with pytest.raises(InputError, match="already exists"):
-        create_topic("to-be-deleted", 3, broker)
-    delete_topics(["to-be-deleted"], broker)
+        create_topic("to-be-deleted", 3, broker.kafka)
+    delete_topics(["to-be-deleted"], broker.kafka)
     deadline = time.monotonic() + 10
-    while "to-be-deleted" in [topic.name for topic in list_topics(broker)]:
+    while "to-be-deleted" in [topic.name for topic in list_topics(broker.kafka)]:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -141,7 +141,7 @@ def test_ensure_topic_leaves_an_existing_topic_as_it_is(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=3)
-    assert ensure_topic(topic, 1, broker).partitions == 3
+    assert ensure_topic(topic, 1, broker.kafka).partitions == 3
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "x" * 250, "a\nb"])
@@ -149,12 +149,12 @@ def test_a_name_that_kafka_refuses_is_refused_before_it_is_sent(
     broker: Settings, name: str
 ) -> None:
     with pytest.raises(InputError, match="not a topic name"):
-        create_topic(name, 1, broker)
+        create_topic(name, 1, broker.kafka)
 
 
 def test_an_unknown_topic_is_told_as_such(broker: Settings) -> None:
     with pytest.raises(TopicNotFoundError):
-        next(read_topic("no-such-topic", broker))
+        next(read_topic("no-such-topic", broker.kafka))
 
 
 def test_a_record_over_the_size_limit_is_refused_with_the_reason(
@@ -162,11 +162,11 @@ def test_a_record_over_the_size_limit_is_refused_with_the_reason(
 ) -> None:
     topic = make_topic()
     with pytest.raises(InputError, match="too large"):
-        with RecordProducer(broker) as producer:
+        with RecordProducer(broker.kafka) as producer:
             producer.send(topic, b"x" * 2_000_000)
     limits: dict[str, str | int] = {"message.max.bytes": 5_000_000, "compression.type": "none"}
     with pytest.raises(DeliveryError, match="1 records were not acknowledged") as error:
-        with RecordProducer(broker, **limits) as producer:
+        with RecordProducer(broker.kafka, **limits) as producer:
             producer.send(topic, b"x" * 2_000_000)
     assert error.value.facts["failed"] == 1
 
@@ -175,10 +175,10 @@ def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> Non
     nobody = with_kafka(broker, bootstrap_servers=f"127.0.0.1:{free_port()}", timeout_seconds=1.0)
     began = time.monotonic()
     with pytest.raises(BrokerUnavailableError) as error:
-        list_topics(nobody)
+        list_topics(nobody.kafka)
     assert "KAFKA_BOOTSTRAP_SERVERS" in (error.value.hint or "")
     with pytest.raises(DeliveryError) as lost:
-        with RecordProducer(nobody) as producer:
+        with RecordProducer(nobody.kafka) as producer:
             producer.send("visits", b"x")
     assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in (lost.value.hint or "")
     assert time.monotonic() - began < 15
@@ -187,7 +187,7 @@ def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> Non
 def test_a_full_queue_waits_instead_of_failing(broker: Settings, make_topic: TopicMaker) -> None:
     topic = make_topic()
     limits = {"queue.buffering.max.messages": 10, "linger.ms": 5}
-    with RecordProducer(broker, **limits) as producer:
+    with RecordProducer(broker.kafka, **limits) as producer:
         for number in range(2000):
             producer.send(topic, str(number).encode())
     assert producer.delivered == 2000
@@ -197,7 +197,7 @@ def test_a_broker_that_falls_silent_ends_reading_with_an_error(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(50_000):
             producer.send(topic, str(number).encode() * 100)
     # The broker names itself in its metadata, so the client is led through the proxy by hand.
@@ -207,5 +207,5 @@ def test_a_broker_that_falls_silent_ends_reading_with_an_error(
         )
         proxy.half_open()
         with pytest.raises(BrokerUnavailableError):
-            list(read_topic(topic, through))
+            list(read_topic(topic, through.kafka))
         assert proxy.faults["half_open"] == 1

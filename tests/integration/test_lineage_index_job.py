@@ -45,7 +45,7 @@ def edges_in(topics: list[str], settings: Settings) -> dict[Address, set[Address
     """Children by parent, from the headers of all records."""
     edges: dict[Address, set[Address]] = defaultdict(set)
     for topic in topics:
-        for record in read_topic(topic, settings):
+        for record in read_topic(topic, settings.kafka):
             found = origin_of(record).lineage
             for parent in found.parents if found else ():
                 own = (parent.topic, parent.partition) == (topic, record.address.partition)
@@ -114,7 +114,7 @@ def test_impact_gives_exactly_the_records_whose_headers_lead_back(
     assert told["job"]["facets"]["documentation"]["description"].startswith("Which records came")
     edges = edges_in(chain, settings)
     index = LineageIndex(index_path(settings))
-    with RecordReader(settings) as reader:
+    with RecordReader(settings.kafka) as reader:
         for offset in range(40):
             root = Address(source, 0, offset)
             found = impact(root, settings, index=index, reader=reader)
@@ -201,8 +201,8 @@ def test_records_that_are_gone_or_others_by_now_are_told_as_such(
     write(anew, [stamped(f"{source}/0@2")], settings)
     run_job(settings, [source, gone, anew], tmp_path)
     delete_before(gone, 1, settings)
-    delete_topics([anew], settings)
-    create_topic(anew, 2, settings)
+    delete_topics([anew], settings.kafka)
+    create_topic(anew, 2, settings.kafka)
     write(anew, [[]] * 2, settings)
 
     root = impact(Address(source, 0, 1), settings)
@@ -230,8 +230,8 @@ def test_an_index_and_a_checkpoint_that_do_not_belong_together_are_refused(
     assert "remove the checkpoint" in (caught.value.hint or "")
     shutil.rmtree(tmp_path / "checkpoint")
     run_job(settings, [topic], tmp_path)
-    delete_topics([topic], settings)
-    create_topic(topic, 2, settings)
+    delete_topics([topic], settings.kafka)
+    create_topic(topic, 2, settings.kafka)
     with pytest.raises(LineageIndexError, match="was made anew"):
         run_job(settings, [topic], tmp_path)
     other = tmp_path / "other"

@@ -33,7 +33,7 @@ def run_job(broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: P
         topic = make_topic(target, partitions=1)
         job = LineageJob("own_job", settings=broker, checkpoint=tmp_path / "checkpoint")
         job.write(logic(job), topic, trigger={"availableNow": True})
-        return list(read_topic(topic, broker))
+        return list(read_topic(topic, broker.kafka))
 
     return run
 
@@ -47,7 +47,7 @@ def numbers(broker: Settings, make_topic: TopicMaker) -> str:
 
 
 def fill(settings: Settings, topic: str, values: Sequence[str]) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number, value in enumerate(values):
             producer.send(topic, value.encode(), str(number % 2).encode(), partition=0)
 
@@ -143,7 +143,7 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_i
     # The start of an hour that is over; a much older record the broker would soon remove.
     hour = 3_600_000
     old = (time.time_ns() // 1_000_000 // hour - 2) * hour
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(100):
             producer.send(source, b"x", b"k", partition=0, timestamp_ms=old + number)
         # A later record moves the watermark past the window.
@@ -165,7 +165,7 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_i
     # Parents that are not listed can't be derived from: the id stands in the header.
     assert found.record_id is not None
     assert origin_of(record).record_id == found.record_id
-    with RecordReader(broker) as reader:
+    with RecordReader(broker.kafka) as reader:
         answers = [reader.fetch(address) for address in found.rest]
     others = [answer for answer in answers if isinstance(answer, Record)]
     assert {other.address.topic for other in others} == {f"{record.address.topic}-parents"}
@@ -198,6 +198,6 @@ def test_the_batch_id_in_the_plan_is_sparks_own(
         job = LineageJob("own_job", settings=broker, checkpoint=tmp_path / "checkpoint")
         rows = job.read(source).select("value", "lineage")
         job.write(rows, target, trigger={"availableNow": True})
-        newest = list(read_topic(target, broker))[-1]
+        newest = list(read_topic(target, broker.kafka))[-1]
         assert origin_of(newest).batch_version == batch
         assert (tmp_path / "checkpoint" / "commits" / str(batch)).exists()

@@ -33,7 +33,7 @@ UNORDERED = [0, 1, 2, 3, 6, 7, 4, 5, 8, 9, 10, 9, 11, *range(13, 20)]
 @pytest.fixture
 def source(broker: Settings, make_topic: TopicMaker) -> str:
     topic = make_topic("in", partitions=1)
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for key in KEYS:
             producer.send(topic, b"{}", key, partition=0)
     return topic
@@ -45,7 +45,7 @@ def output(make_topic: TopicMaker) -> str:
 
 
 def write_outputs(source: str, output: str, offsets: Sequence[int], settings: Settings) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for offset in offsets:
             headers = stamped(f"{source}/0@{offset}")
             producer.send(output, b"{}", KEYS[offset], headers=headers, partition=0)

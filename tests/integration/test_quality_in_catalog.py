@@ -74,7 +74,7 @@ def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
     source = make_topic("prices", partitions=1)
 
     def start(*prices: float | None) -> None:
-        with RecordProducer(settings) as producer:
+        with RecordProducer(settings.kafka) as producer:
             for price in prices:
                 producer.send(source, json.dumps({"price": price}).encode(), partition=0)
         job = LineageJob("priced", settings=settings, checkpoint=tmp_path / "checkpoint")

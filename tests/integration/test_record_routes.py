@@ -14,7 +14,7 @@ from tests.page_story import tell_story, write_records
 from headwater.errors import QueryTimeoutError, TooBusyError
 from headwater.service import record_query_pool as record_questions
 from headwater.service.record_queries import RecordsOfKafka
-from headwater.service.record_query_pool import RecordDesk
+from headwater.service.record_query_pool import RecordQueryPool
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
 
@@ -130,9 +130,9 @@ def test_questions_about_records_are_bounded_in_number_and_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_questions, "_SECONDS", 0.05)
-    monkeypatch.setattr(record_questions, "_MOST_WAITING", 1)
+    monkeypatch.setattr(record_questions, "_MAX_WAITING", 1)
     go_on = threading.Event()
-    desk = RecordDesk(None)
+    desk = RecordQueryPool(None)
 
     async def ask() -> None:
         def slow() -> None:

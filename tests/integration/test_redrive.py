@@ -46,7 +46,7 @@ class Pipeline:
     ) -> list[Address]:
         """Records of the input that were set aside; gives their addresses."""
         made = []
-        with RecordProducer(self.settings) as producer:
+        with RecordProducer(self.settings.kafka) as producer:
             for value in values:
                 address = Address(self.source, 1, self.sent)
                 producer.send(self.source, value, b"k", partition=1, headers=headers)
@@ -61,7 +61,7 @@ class Pipeline:
         return redrive(self.output, self.settings, tell=told.append, **options), told
 
     def redriven(self, topic: str | None = None) -> list[Record]:
-        records = read_topic(topic or self.source, self.settings)
+        records = read_topic(topic or self.source, self.settings.kafka)
         return [record for record in records if record.header("redrive_count") is not None]
 
 
@@ -218,7 +218,7 @@ def test_records_are_chosen_by_address_or_reason(pipeline: Pipeline, headwater: 
 
 def test_one_record_with_several_dead_letters_goes_back_once(pipeline: Pipeline) -> None:
     (origin,) = pipeline.bad([b"1"])
-    with RecordProducer(pipeline.settings) as producer:
+    with RecordProducer(pipeline.settings.kafka) as producer:
         for _ in range(2):
             producer.send(pipeline.dead, b"1", headers=set_aside(str(origin)), partition=0)
     report, _ = pipeline.redrive()
@@ -234,7 +234,7 @@ def test_what_fails_again_and_again_is_refused_at_the_limit(pipeline: Pipeline) 
         # The job sets it aside again, and hands on the headers that are not its own.
         again = pipeline.redriven()[-1]
         foreign = [h for h in again.headers if h[0].startswith("redrive_")]
-        with RecordProducer(pipeline.settings) as producer:
+        with RecordProducer(pipeline.settings.kafka) as producer:
             headers = [*set_aside(str(again.address)), *foreign]
             producer.send(pipeline.dead, b"poison", b"k", headers=headers, partition=1)
     report, told = pipeline.redrive()
@@ -251,9 +251,9 @@ def test_a_value_kept_by_reference_is_fetched_and_held_against_its_hash(
 ) -> None:
     large, settings = b"x" * 1_500_000, pipeline.settings
     topic, output = f"{pipeline.source}-large", f"{pipeline.output}-large"
-    create_topic(topic, 1, settings, config={"max.message.bytes": "3000000"})
-    create_topic(f"{output}-dead-letter", 1, settings)
-    with RecordProducer(settings, **{"message.max.bytes": 3_000_000}) as producer:
+    create_topic(topic, 1, settings.kafka, config={"max.message.bytes": "3000000"})
+    create_topic(f"{output}-dead-letter", 1, settings.kafka)
+    with RecordProducer(settings.kafka, **{"message.max.bytes": 3_000_000}) as producer:
         for number, data in enumerate((large, large, b"another", large)):
             producer.send(topic, data, b"k", partition=0)
             address = f"{topic}/0@{number}"
@@ -291,7 +291,7 @@ def test_forged_letters_make_nobody_send_to_a_topic_of_their_choice(
         [("__connect.errors.topic", payments.encode()), ("__connect.errors.offset", b"x")],
         [("lineage", b"\x00"), ("__connect.errors.topic", None)],
     ]
-    with RecordProducer(pipeline.settings) as producer:
+    with RecordProducer(pipeline.settings.kafka) as producer:
         for headers in forged:
             producer.send(pipeline.dead, b"forged", headers=headers, partition=0)
     done = headwater("dead-letter", "redrive", pipeline.output, "--json")
@@ -300,7 +300,7 @@ def test_forged_letters_make_nobody_send_to_a_topic_of_their_choice(
         *("not the original", "not the original", "original gone"),
         *("no origin", "no origin", "no origin"),
     ]
-    assert len(list(read_topic(payments, pipeline.settings))) == 1
+    assert len(list(read_topic(payments, pipeline.settings.kafka))) == 1
     shown = headwater("dead-letter", "list", pipeline.output)
     assert shown.returncode == 0
     assert shown.stdout.count("no readable headers") == 3
@@ -330,7 +330,7 @@ def test_where_retention_or_compaction_hides_an_earlier_redrive_it_is_not_repeat
     assert f"{pipeline.source}/1 begins at 3 now" in told[1].why
     assert pipeline.redrive(allow_unproven=True)[0].counts[Outcome.REDRIVEN] == 1
     compacted = f"{pipeline.source}-compacted"
-    create_topic(compacted, 1, broker, config={"cleanup.policy": "compact"})
+    create_topic(compacted, 1, broker.kafka, config={"cleanup.policy": "compact"})
     assert pipeline.redrive(target=compacted)[0].counts == {Outcome.UNPROVEN: 2}
 
 

@@ -38,7 +38,7 @@ def run(
 
 
 def send(settings: Settings, topic: str, *values: bytes | None) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for value in values:
             producer.send(topic, value, b"key", partition=0)
 
@@ -54,7 +54,7 @@ def test_a_reduced_visit_has_four_fields_in_order_and_names_its_parent(
     send(broker, visits, json.dumps(GOOD).encode())
     run(visits_decorator_job, broker, visits, decorated, tmp_path / "a", "--job-version", "v2")
     run(visits_reducer_job, broker, decorated, reduced, tmp_path / "b")
-    (record,) = read_topic(reduced, broker)
+    (record,) = read_topic(reduced, broker.kafka)
     assert record.value == (
         b'{"visit_id":"1_9","event_time":"2024-01-01T00:48:00.000Z",'
         b'"user_id":"1_2d28","page":"category_2"}'
@@ -77,7 +77,7 @@ def test_a_parents_odd_name_survives(
     send(broker, visits, json.dumps(GOOD).encode())
     run(visits_decorator_job, broker, visits, decorated, tmp_path / "a", "--job-name", name)
     run(visits_reducer_job, broker, decorated, reduced, tmp_path / "b")
-    (parent,), (record,) = read_topic(decorated, broker), read_topic(reduced, broker)
+    (parent,), (record,) = read_topic(decorated, broker.kafka), read_topic(reduced, broker.kafka)
     assert origin_of(parent).job_name == name
     stamp = json.loads(text_headers(record)["parent_lineage"])
     assert stamp[1] == f"{{job_name, {name}}}"
@@ -99,10 +99,10 @@ def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_g
     ]
     send(broker, source, *(value for value, _, _ in bad), json.dumps(GOOD).encode(), None)
     run(visits_reducer_job, broker, source, target, tmp_path / "checkpoint")
-    good, tombstone = read_topic(target, broker)
+    good, tombstone = read_topic(target, broker.kafka)
     assert json.loads(good.value or b"")["visit_id"] == "1_9"
     assert (tombstone.key, tombstone.value) == (b"key", None)
-    dead = list(read_topic(f"{target}-dead-letter", broker))
+    dead = list(read_topic(f"{target}-dead-letter", broker.kafka))
     assert [record.value for record in dead] == [value for value, _, _ in bad]
     for offset, (record, (_, kind, message)) in enumerate(zip(dead, bad, strict=True)):
         headers = text_headers(record)
@@ -120,7 +120,7 @@ def test_what_is_redriven_and_fails_again_is_set_aside_with_its_count(
     send(broker, source, b"poison", json.dumps(GOOD).encode())
     for round_ in range(3):
         run(visits_reducer_job, broker, source, target, tmp_path / "checkpoint")
-        letters = list(map(read_letter, read_topic(f"{target}-dead-letter", broker)))
+        letters = list(map(read_letter, read_topic(f"{target}-dead-letter", broker.kafka)))
         assert [letter.redrives for letter in letters] == list(range(round_ + 1))
         report = redrive(target, broker, max_redrives=2)
         assert report.passed == (round_ < 2)
@@ -142,13 +142,13 @@ def test_a_value_too_large_for_the_output_is_kept_by_reference(
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     send(broker, source, b"x" * 950_000, b"small")
     run(visits_decorator_job, broker, source, target, tmp_path / "checkpoint")
-    assert [record.value for record in read_topic(target, broker)] == [b"small"]
-    (dead,) = read_topic(f"{target}-dead-letter", broker)
+    assert [record.value for record in read_topic(target, broker.kafka)] == [b"small"]
+    (dead,) = read_topic(f"{target}-dead-letter", broker.kafka)
     reference = json.loads(dead.value or b"")
     assert (reference["address"], reference["size"]) == (f"{source}/0@0", 950_000)
     assert len(reference["sha256"]) == 64
     assert redrive(target, broker).passed
-    assert [record.value for record in read_topic(source, broker)][2:] == [b"x" * 950_000]
+    assert [record.value for record in read_topic(source, broker.kafka)][2:] == [b"x" * 950_000]
 
 
 def _with(**changes: object) -> bytes:

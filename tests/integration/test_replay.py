@@ -35,7 +35,7 @@ from headwater.replay.undoing import undo_replay
 from headwater.settings import Settings
 from headwater.storage.archive.contract import archive_path
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -92,8 +92,8 @@ def world(broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPa
     place = tmp_path_factory.mktemp("replay")
     settings = broker.model_copy(update={"home": place / "home"})
     for topic in (CLICKS, CONVERTED):
-        create_topic(topic, 2, settings)
-    with RecordProducer(settings) as producer:
+        create_topic(topic, 2, settings.kafka)
+    with RecordProducer(settings.kafka) as producer:
         for number in range(RECORDS):
             for partition in (0, 1):
                 bad = (number, partition) == (RECORDS - 1, 1)
@@ -115,8 +115,8 @@ def world(broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPa
         settings,
         *("--input-topic", CLICKS, "--output-topic", CONVERTED, "--job-version", "v1.0.0"),
     )
-    converted = list(read_topic(CONVERTED, settings))
-    return World(settings, spark, list(read_topic(CLICKS, settings)), converted)
+    converted = list(read_topic(CONVERTED, settings.kafka))
+    return World(settings, spark, list(read_topic(CLICKS, settings.kafka)), converted)
 
 
 def _click(number: int) -> bytes:
@@ -131,7 +131,7 @@ def _run(job: Any, settings: Settings, *options: str) -> None:
 
 
 def new_topic(name: str, world: World) -> str:
-    create_topic(name, 2, world.settings)
+    create_topic(name, 2, world.settings.kafka)
     return name
 
 
@@ -150,7 +150,7 @@ def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: Worl
     outcome = world.run(request)
     assert outcome.new
     assert outcome.manifest is not None
-    written = list(read_topic(target, world.settings))
+    written = list(read_topic(target, world.settings.kafka))
     expected = ["0@0", "0@1", "0@2", "1@5", "1@6", "1@7", "1@8", "1@9"]
     assert sorted(parents(written)) == expected
     for partition in (0, 1):
@@ -168,12 +168,12 @@ def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: Worl
 
     again = world.run(request)
     assert (again.new, again.folder.replay_id) == (False, outcome.folder.replay_id)
-    assert sum(end_offsets(target, world.settings).values()) == 8
+    assert sum(end_offsets(target, world.settings.kafka).values()) == 8
     forced = world.run(replace(request, again=True))
     assert forced.folder.replay_id == f"{outcome.folder.replay_id}-2"
     other_version = world.run(replace(request, job_version="v2"))
     assert other_version.folder.replay_id != outcome.folder.replay_id
-    assert sum(end_offsets(target, world.settings).values()) == 24
+    assert sum(end_offsets(target, world.settings.kafka).values()) == 24
 
     # Each replay is told apart from the others in the same topic, and from a forged record.
     for folder in (outcome.folder, forced.folder, other_version.folder):
@@ -187,14 +187,14 @@ def test_a_step_that_was_written_and_not_noted_is_not_written_again(
     target = new_topic(f"replay-cut-off-{delivery}", world)
     request = world.request({0: (0, 5), 1: (0, 5)}, target=target, delivery=delivery)
     folder = world.run(request).folder
-    before = list(read_topic(target, world.settings))
+    before = list(read_topic(target, world.settings.kafka))
     # As a kill between the last record and the note leaves it.
     (folder.path / "commits" / "0").unlink()
     (folder.path / "manifest.json").unlink()
     assert folder.state() == "0 of 1 steps"
     outcome = world.run(request)
     assert outcome.folder.replay_id == folder.replay_id
-    assert list(read_topic(target, world.settings)) == before
+    assert list(read_topic(target, world.settings.kafka)) == before
     assert len(before) == 12
     assert outcome.manifest is not None
     assert outcome.manifest.result.found == (12 if delivery == "exactly-once" else 0)
@@ -203,7 +203,7 @@ def test_a_step_that_was_written_and_not_noted_is_not_written_again(
 
 def test_each_partition_is_a_task_of_its_own(world: World) -> None:
     rows = ArchiveRows.open(world.spark, Archive.open(CLICKS, world.settings), {}, {})
-    offsets = {partition: Intervals.of((0, 9)) for partition in (0, 1)}
+    offsets = {partition: OffsetRanges.of((0, 9)) for partition in (0, 1)}
     tasks = rows.in_order(offsets).withColumn("task", F.spark_partition_id())
     assert tasks.select("partition", "task").distinct().count() == 2
     assert tasks.select("task").distinct().count() == 2
@@ -244,7 +244,7 @@ def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
     target = new_topic("replay-filtered", world)
     request = world.request(where="page = 'home' and partition = 1", key="1", target=target)
     outcome = world.run(request)
-    assert parents(list(read_topic(target, world.settings))) == ["1@1", "1@7"]
+    assert parents(list(read_topic(target, world.settings.kafka))) == ["1@1", "1@7"]
     assert check_replay(outcome.folder, world.settings, lambda: world.spark).passed
     with pytest.raises(InputError, match="no archived record"):
         world.plan(world.request(key="nobody"))
@@ -327,11 +327,11 @@ def test_a_replay_that_would_feed_itself_is_refused(world: World) -> None:
     target = new_topic("replay-loop", world)
     with pytest.raises(ReplayRefusedError, match="replayed 3 times already"):
         world.run(world.request({0: (0, LOOPING)}, target=target))
-    assert sum(end_offsets(target, world.settings).values()) == 0
+    assert sum(end_offsets(target, world.settings.kafka).values()) == 0
     more = world.settings.replay.model_copy(update={"max_replays": 4})
     patient = replace(world, settings=world.settings.model_copy(update={"replay": more}))
     patient.run(world.request({0: (LOOPING, LOOPING)}, target=target))
-    (record,) = read_topic(target, world.settings)
+    (record,) = read_topic(target, world.settings.kafka)
     # One count, raised; what others put on the record stays.
     assert [value for name, value in record.headers if name == "replay_count"] == [b"4"]
     assert record.header("traceparent") == b"00-1"
@@ -348,9 +348,9 @@ def test_what_is_there_with_the_same_content_is_left_out_and_a_preview_shows_the
     world: World,
 ) -> None:
     same = world.request({0: (0, 5), 1: (10, 11)}, skip_existing=True)
-    before = end_offsets(CONVERTED, world.settings)
+    before = end_offsets(CONVERTED, world.settings.kafka)
     manifest = world.manifest(same)
-    assert end_offsets(CONVERTED, world.settings) == before
+    assert end_offsets(CONVERTED, world.settings.kafka) == before
     # The malformed one is in the dead letter already.
     assert (manifest.result.read.records, manifest.result.skipped) == (8, 8)
 
@@ -362,10 +362,10 @@ def test_what_is_there_with_the_same_content_is_left_out_and_a_preview_shows_the
     different = {one.identity: (one.old, one.new) for one in shown if not one.same}
     old, new = different[f"{CLICKS}/0@1"]
     assert new == (old or b"").upper()
-    assert end_offsets(CONVERTED, world.settings) == before
+    assert end_offsets(CONVERTED, world.settings.kafka) == before
     manifest = world.manifest(request)
     assert (manifest.result.outputs.records, manifest.result.skipped) == (3, 5)
-    written = list(read_topic(CONVERTED, world.settings, start=before))
+    written = list(read_topic(CONVERTED, world.settings.kafka, start=before))
     assert sorted(parents(written)) == ["0@1", "0@3", "0@5"]
 
 

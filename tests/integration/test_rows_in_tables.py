@@ -22,7 +22,7 @@ from headwater.kafka import RecordProducer
 from headwater.model import Address, record_id
 from headwater.settings import Settings, fault_points
 from headwater.spark.lineage_columns import with_lineage
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import stored, table_of, writer_of
 from headwater.storage.index.contract import index_path
 from headwater.storage.tables.contract import TableFormat
@@ -45,7 +45,7 @@ def settings(broker: Settings, tmp_path: Path) -> Settings:
 @pytest.fixture
 def numbers(settings: Settings, make_topic: TopicMaker) -> str:
     topic = make_topic("numbers", partitions=1)
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number in range(RECORDS):
             producer.send(topic, json.dumps({"n": number}).encode(), partition=0)
     write_index(index_path(settings), [scan(f"{topic}/0@0", RECORDS)])
@@ -126,7 +126,7 @@ def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
     tmp_path: Path,
 ) -> None:
     table = table_of(spark, target[1], target[0])
-    maker = Maker("to_table", "v7", None)
+    maker = JobRun("to_table", "v7", None)
     rows = number(LineageJob("to_table", settings=settings).read(numbers))
     table.ensure(stored(rows, maker, 0).schema)
 
@@ -159,7 +159,7 @@ def test_a_column_that_somebody_added_does_not_stop_the_job(
     settings = settings.model_copy(update={"lineage": patient})
     run(settings, numbers, target[1], tmp_path, table_format=target[0])
     spark.sql(f"ALTER TABLE {sql_name(target)} ADD COLUMNS (note string)")
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         producer.send(numbers, json.dumps({"n": RECORDS}).encode(), partition=0)
     run(settings, numbers, target[1], tmp_path, table_format=target[0])
     assert rows_of(spark, target) == list(range(RECORDS + 1))
@@ -190,7 +190,7 @@ def test_an_aggregated_row_is_found_by_each_of_its_parents_however_many(
     totals = number(with_lineage(records)).groupBy(F.col("n") < 90).agg(F.sum("n"), lineage)
     path = tmp_path / "totals"
     rows = totals.select(F.col("sum(n)").alias("total"), "lineage")
-    stored(rows, Maker("sum", "v1", None), 3).write.format("delta").save(str(path))
+    stored(rows, JobRun("sum", "v1", None), 3).write.format("delta").save(str(path))
     at = settings.index.model_copy(update={"tables": [path]})
     settings = settings.model_copy(update={"index": at})
     tables = Tables(settings)

@@ -47,7 +47,7 @@ NAMED_IN_DASHBOARDS = (
 @pytest.fixture(scope="module")
 def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
     """A service that tells three names and no more."""
-    few = headwater_settings.catalog.model_copy(update={"most_named": 3})
+    few = headwater_settings.catalog.model_copy(update={"max_named": 3})
     settings = headwater_settings.model_copy(update={"catalog": few})
     with running(settings, fresh_database(postgres)) as service:
         yield service

@@ -46,24 +46,24 @@ def home(tmp_path: Path) -> Iterator[Settings]:
 def test_up_returns_when_the_broker_answers_and_twice_is_harmless(home: Settings) -> None:
     (first,) = start(home, "kafka")
     assert first.state is State.RUNNING
-    create_topic("kept", 1, home)
+    create_topic("kept", 1, home.kafka)
     (second,) = start(home, "kafka")
     assert second.pid == first.pid
-    assert [topic.name for topic in list_topics(home)] == ["kept"]
+    assert [topic.name for topic in list_topics(home.kafka)] == ["kept"]
 
 
 @pytest.mark.kafka
 def test_records_survive_down_and_up_and_are_gone_after_wipe(home: Settings) -> None:
     start(home, "kafka")
-    create_topic("kept", 1, home)
+    create_topic("kept", 1, home.kafka)
     assert down(home) == ["kafka"]
     assert status(home)[0].state is State.STOPPED
     start(home, "kafka")
-    assert [topic.name for topic in list_topics(home)] == ["kept"]
+    assert [topic.name for topic in list_topics(home.kafka)] == ["kept"]
     down(home, wipe=True)
     assert not home.home_dir.exists()
     start(home, "kafka")
-    assert list_topics(home) == []
+    assert list_topics(home.kafka) == []
 
 
 @pytest.mark.kafka

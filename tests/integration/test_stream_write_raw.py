@@ -24,7 +24,7 @@ from headwater.errors import QueryFailedError
 from headwater.jobs import stream_write_raw_with_lineage
 from headwater.kafka import RecordProducer, read_topic
 from headwater.settings import Settings, fault_points
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import known_tables
 from headwater.testing.fixtures import TopicMaker
@@ -57,7 +57,7 @@ def send(
     partition: int = 0,
 ) -> None:
     """Articles, bytes that are none, the id of one that is deleted, or a deletion of nothing."""
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for each in articles:
             if isinstance(each, dict):
                 value = json.dumps(each).encode()
@@ -118,7 +118,7 @@ def test_articles_are_merged_by_id_once_and_the_catalog_knows_from_which_offsets
     assert row["lineage_job_id"] == parent["run_id"]
     letters = {
         record.value: dict(record.headers)["__connect.errors.exception.message"]
-        for record in read_topic(f"{topic}-dead-letter", settings)
+        for record in read_topic(f"{topic}-dead-letter", settings.kafka)
     }
     assert letters == {
         b"{........": b"the value is not a JSON object",
@@ -162,7 +162,7 @@ def test_articles_are_merged_by_id_once_and_the_catalog_knows_from_which_offsets
     assert {each["field"] for each in columns["title"]} == {"value.title"}
     # `impact` finds the row by its parent, without Spark.
     (known,) = known_tables(settings)
-    assert LineageTable(known).find({(topic, 1): Intervals.of((1, 1))}, None).rows == 1
+    assert LineageTable(known).find({(topic, 1): OffsetRanges.of((1, 1))}, None).rows == 1
 
 
 def figures(events: list[dict[str, Any]]) -> list[tuple[int, ...]]:

@@ -41,7 +41,7 @@ def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
         "spool": tmp_path / "spool",
         "namespace": "tests",
         "interval_seconds": 0.3,
-        "off_for": ["quiet_*"],
+        "disabled_jobs": ["quiet_*"],
     }
     return broker.model_copy(
         update={
@@ -52,7 +52,7 @@ def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
 
 
 def send(topic: str, settings: Settings, *values: bytes) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for value in values:
             producer.send(topic, value, b"home", partition=0)
 
@@ -80,7 +80,7 @@ def test_a_job_is_one_run_with_its_records_columns_and_counts(
     job = LineageJob("reducer", version="v7", settings=settings, checkpoint=checkpoint)
     job.write(reduce_visits(job.read(source)), output, trigger={"availableNow": True})
 
-    record = next(iter(read_topic(output, settings)))
+    record = next(iter(read_topic(output, settings.kafka)))
     lineage = origin_of(record).lineage
     assert lineage is not None
     events = told(catalog, "reducer")

@@ -74,7 +74,7 @@ def test_people_see_a_tree(broker: Settings, make_topic: TopicMaker, headwater: 
 
 def test_what_retention_removed_is_expired(broker: Settings, make_topic: TopicMaker) -> None:
     visits, decorated, reduced = three_hops(broker, make_topic)
-    with RecordReader(broker) as reader:
+    with RecordReader(broker.kafka) as reader:
         assert states(trace(Address(reduced, 0, 1), broker, reader=reader)) == ["found"] * 3
         delete_before(visits, 2, broker)
         node = trace(Address(reduced, 0, 1), broker, reader=reader)
@@ -128,7 +128,7 @@ def test_forged_parents_end_as_unverified(
         stamped(*(f"{source}/0@0" for _ in range(500))),
     ]
     write(output, claims, broker)
-    with RecordReader(broker) as reader:
+    with RecordReader(broker.kafka) as reader:
         nodes = [trace(Address(output, 0, n), broker, reader=reader) for n in range(len(claims))]
     assert [parent.state.value for parent in nodes[0].parents] == ["unverified"] * 4 + ["found"]
     assert [node.state.value for node in nodes[1:5]] == ["unverified"] * 4

@@ -88,7 +88,7 @@ def test_a_writer_that_does_not_keep_order_is_caught(
     keys = [b"a", b"b", b"c"]
     order = list(range(300))
     random.Random(3).shuffle(order)  # noqa: S311 - a fixed disorder
-    with RecordProducer(broker) as producer:
+    with RecordProducer(broker.kafka) as producer:
         for number in range(300):
             producer.send(source, b"{}", keys[number % 3], partition=0)
         for number in order:
@@ -137,7 +137,7 @@ def test_dead_lettered_records_are_accounted_for_apart(
     broker: Settings, source: str, output: str
 ) -> None:
     dead = f"{output}-dead-letter"
-    create_topic(dead, 1, broker)
+    create_topic(dead, 1, broker.kafka)
     write(output, [stamped(f"{source}/0@{n}") for n in range(15)], broker)
     # 14 was redriven later and is found; 15 lies there twice.
     write(dead, [stamped(f"{source}/0@{n}") for n in (14, 15, 15, 16, 17, 18)], broker)

@@ -16,7 +16,7 @@ from headwater.errors import CheckpointError, InputError, TopicNotFoundError
 from headwater.kafka import create_topic
 from headwater.model import Address, Record
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading
+from headwater.storage.checkpoint import CheckpointState
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import Fate, Verdict, WhyMissing, why_missing
@@ -33,7 +33,7 @@ class Hops:
             make_topic(name, partitions=1) for name in ("v", "v-d", "v-r")
         )
         for topic in (self.decorated, self.reduced):
-            create_topic(f"{topic}-dead-letter", 1, settings)
+            create_topic(f"{topic}-dead-letter", 1, settings.kafka)
         write(self.visits, [[]] * 10, settings)
 
     def decorate(self, *offsets: int) -> None:
@@ -120,7 +120,7 @@ def test_a_redriven_record_is_followed_to_what_was_made_from_its_copy(hops: Hops
 
 def test_what_came_late_is_found_beside_the_output(hops: Hops) -> None:
     late = f"{hops.decorated}-late"
-    create_topic(late, 1, hops.settings)
+    create_topic(late, 1, hops.settings.kafka)
     hops.decorate(*range(5, 10))
     write(late, [set_aside(f"{hops.visits}/0@4", reason="late", message="by 3 h")], hops.settings)
     write(late, [stamped(f"{hops.visits}/0@3")], hops.settings)
@@ -223,12 +223,18 @@ def test_one_who_knows_a_job_with_state_is_asked_before_a_record_counts_as_filte
     asked = []
 
     class Join:
-        def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None:
+        def explain(
+            self, record: Address, output: str, reading: CheckpointState | None
+        ) -> Verdict | None:
             asked.append(str(record))
             return Verdict(record, output, Fate.LATE, "in state") if record.offset == 2 else None
 
         def remark(
-            self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
+            self,
+            record: Address,
+            output: str,
+            outputs: Sequence[Record],
+            reading: CheckpointState | None,
         ) -> str | None:
             return f"{len(outputs)} alone"
 

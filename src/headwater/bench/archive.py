@@ -32,7 +32,7 @@ from headwater.spark.writers.archive_table import append, make_table
 from headwater.storage.archive.compaction import compact
 from headwater.storage.archive.contract import COLUMNS
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # Visits in the order of their time, as they arrive; and as they are generated, when a batch has
 # the hours of a whole day mixed.
@@ -86,7 +86,7 @@ def measure(settings: Settings) -> BenchResult:
 
 
 def _fill(settings: Settings) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number, (key, value) in enumerate(generate("visits", _RECORDS)):
             producer.send(_MIXED, value, key)
             producer.send(_TOPIC, _in_turn(value, number), key)
@@ -233,15 +233,15 @@ def _rows(spark: SparkSession, begin: int, number: int) -> DataFrame:
     return archive_rows(records, "event_time")
 
 
-def _somewhere(offsets: int) -> Mapping[int, Intervals]:
+def _somewhere(offsets: int) -> Mapping[int, OffsetRanges]:
     first = _CHANCE.randrange(offsets - _RANGE)
-    return {_CHANCE.randrange(_PARTITIONS): Intervals.of((first, first + _RANGE - 1))}
+    return {_CHANCE.randrange(_PARTITIONS): OffsetRanges.of((first, first + _RANGE - 1))}
 
 
-def _further(asked: Mapping[int, Intervals]) -> Mapping[int, Intervals]:
+def _further(asked: Mapping[int, OffsetRanges]) -> Mapping[int, OffsetRanges]:
     """The same place within its hour, anywhere in an archive that is ten times as long."""
     by = _CHANCE.randrange(10) * _MILLION // _PARTITIONS
-    return {p: Intervals(offsets.first + by, offsets.last + by) for p, offsets in asked.items()}
+    return {p: OffsetRanges(offsets.first + by, offsets.last + by) for p, offsets in asked.items()}
 
 
 def _timed(question: Callable[[], int]) -> float:
@@ -253,13 +253,13 @@ def _timed(question: Callable[[], int]) -> float:
     return taken
 
 
-def _read(archive: Archive, ranges: Mapping[int, Intervals]) -> int:
+def _read(archive: Archive, ranges: Mapping[int, OffsetRanges]) -> int:
     return sum(1 for _ in archive.read(ranges))
 
 
-def _open_and_read(path: Path, ranges: Mapping[int, Intervals]) -> int:
+def _open_and_read(path: Path, ranges: Mapping[int, OffsetRanges]) -> int:
     return _read(Archive(path), ranges)
 
 
-def _files_opened(archive: Archive, asked: Sequence[Mapping[int, Intervals]]) -> float:
+def _files_opened(archive: Archive, asked: Sequence[Mapping[int, OffsetRanges]]) -> float:
     return round(statistics.mean(len(archive.files_of(ranges)) for ranges in asked), 2)

@@ -118,7 +118,7 @@ def time_copies(
 
 
 def check_copied(target: str, records: int, settings: Settings) -> None:
-    written = sum(end_offsets(target, settings).values())
+    written = sum(end_offsets(target, settings.kafka).values())
     if written < records:
         raise RuntimeError(f"{written} of {records} records were copied")
 
@@ -133,16 +133,16 @@ def cpu_seconds() -> float:
 @contextmanager
 def new_topic(name: str, partitions: int, settings: Settings) -> Iterator[None]:
     """A topic that is gone afterwards."""
-    create_topic(name, partitions, settings)
+    create_topic(name, partitions, settings.kafka)
     try:
         yield
     finally:
-        delete_topics([name], settings)
+        delete_topics([name], settings.kafka)
         _wait_until_gone(name, settings)
 
 
 def _wait_until_gone(name: str, settings: Settings) -> None:
     for _ in range(200):
-        if name not in {topic.name for topic in list_topics(settings)}:
+        if name not in {topic.name for topic in list_topics(settings.kafka)}:
             return
         time.sleep(0.05)

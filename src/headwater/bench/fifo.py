@@ -110,7 +110,7 @@ def _time(
         copy(partitions, settings)
         used = cpu_seconds() - cpu
         check_copied(_TARGET, _SINGLE, settings)
-        sent = [record.timestamp_ms or 0 for record in read_topic(_TARGET, settings)]
+        sent = [record.timestamp_ms or 0 for record in read_topic(_TARGET, settings.kafka)]
     return len(sent) * 1000 / max(max(sent) - min(sent), 1), used
 
 
@@ -126,7 +126,7 @@ def _send_and_flush(partitions: int, settings: Settings) -> None:
         "compression.type": "none",
         "enable.idempotence": False,
     }
-    with RecordProducer(settings, **bare) as producer:
+    with RecordProducer(settings.kafka, **bare) as producer:
         for key, value in records:
             producer.send(_TARGET, value, key, partition=0)
             producer.flush()
@@ -134,7 +134,7 @@ def _send_and_flush(partitions: int, settings: Settings) -> None:
 
 def _fill(records: int, partitions: int, settings: Settings) -> None:
     """Visits, as many in each partition."""
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         places = islice(cycle(range(partitions)), records)
         for (key, value), place in zip(generate("visits", records), places, strict=True):
             producer.send(_SOURCE, value, key, partition=place)

@@ -156,7 +156,7 @@ def _time(contenders: Mapping[str, Run], settings: Settings) -> dict[str, Timing
                 cpu, began = cpu_seconds(), time.monotonic()
                 run(place)
                 seconds, used = time.monotonic() - began, cpu_seconds() - cpu
-                rows.add(sum(end_offsets(_TARGET, settings).values()))
+                rows.add(sum(end_offsets(_TARGET, settings.kafka).values()))
             if round_:
                 timings[name].rates.append(2 * _RECORDS / seconds)
                 timings[name].cpu.append(used)
@@ -182,7 +182,7 @@ def _checkpoint() -> Iterator[Path]:
 def _fill(settings: Settings) -> None:
     """As many ads as visits; each is shown on a visit's page, half of them too late for it."""
     random = Random(1)  # noqa: S311 - data, not secrets
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number in range(_RECORDS):
             page, at = f"page_{number % _PAGES}", number * _STEP_SECONDS
             visit = {"visit_id": f"visit-{number}", "event_time": _time_text(at), "page": page}

@@ -89,7 +89,7 @@ def _header_bytes() -> int:
 def _fill(settings: Settings) -> None:
     """Visits as another job of Headwater's wrote them: their stamp becomes `parent_lineage`."""
     stamp = JobStamp("visits_decorator", "v1.0.0", 11).headers(STAMP_HEADERS)
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number, (key, value) in enumerate(generate("visits", _RECORDS)):
             parent = Address("visits", number % 2, number)
             own = (LINEAGE, encode(Lineage(_RUN, (parent,))))

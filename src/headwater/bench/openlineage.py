@@ -29,7 +29,7 @@ from headwater.openlineage.spool.files import decode_line, segments_of
 from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark import OnBatch
-from headwater.spark.query_runner import Batches, Unhurried
+from headwater.spark.query_runner import Batches, ThrottledCallback
 
 _RECORDS = 400_000
 _PARTITIONS = 2
@@ -121,7 +121,7 @@ def _share_of_batches(settings: Settings) -> float:
     Batches.look_at = timed  # type: ignore[method-assign]
     try:
         with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
-            _copy(settings, Unhurried(on_batch))(Path(place) / "checkpoint")
+            _copy(settings, ThrottledCallback(on_batch))(Path(place) / "checkpoint")
     finally:
         Batches.look_at = look_at  # type: ignore[method-assign]
     return sum(spent) / sum(batches)
@@ -167,6 +167,6 @@ def _stop_queries(spark: SparkSession) -> None:
 
 
 def _fill(settings: Settings) -> None:
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for key, value in generate("visits", _RECORDS):
             producer.send(_SOURCE, value, key)

@@ -58,7 +58,7 @@ def measure(settings: Settings) -> BenchResult:
 def _fill(settings: Settings, place: Path) -> None:
     """Clicks, as many in each partition, and their archive."""
     create_session("bench_replay", settings, connectors=("kafka", "delta"))
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for number in range(_RECORDS):
             producer.send(
                 _SOURCE, _click(number), b"%d" % (number // 10), partition=number % _PARTITIONS

@@ -59,7 +59,7 @@ def measure(settings: Settings) -> BenchResult:
     result = BenchResult("trace", _QUERIES)
     with _topics(settings), tempfile.TemporaryDirectory() as place:
         _fill(settings)
-        with RecordReader(settings) as reader:
+        with RecordReader(settings.kafka) as reader:
             ends = _sample(_TOPICS[-1], _IN_KAFKA)
             times = _time(lambda address: trace(address, settings, reader=reader), ends)
             result.figures += _percentiles("trace, three hops", times, 20)
@@ -201,7 +201,7 @@ def _append(spark: SparkSession, table: IndexTable, commit: int) -> None:
 
 def _fill(settings: Settings) -> None:
     stamp = JobStamp("bench", "v1", 0).headers(STAMP_HEADERS)
-    with RecordProducer(settings) as producer:
+    with RecordProducer(settings.kafka) as producer:
         for topic in _TOPICS:
             for offset in range(_IN_KAFKA):
                 for partition in range(_PARTITIONS):
@@ -215,8 +215,8 @@ def _fill(settings: Settings) -> None:
 @contextmanager
 def _topics(settings: Settings) -> Iterator[None]:
     for topic in _TOPICS:
-        create_topic(topic, _PARTITIONS, settings)
+        create_topic(topic, _PARTITIONS, settings.kafka)
     try:
         yield
     finally:
-        delete_topics(_TOPICS, settings)
+        delete_topics(_TOPICS, settings.kafka)

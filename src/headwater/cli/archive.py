@@ -21,7 +21,7 @@ from headwater.storage.archive.contract import archive_folder
 if TYPE_CHECKING:
     from headwater.storage.archive.coverage import Coverage
     from headwater.storage.archive.reader import Archive
-    from headwater.storage.offset_ranges import Intervals
+    from headwater.storage.offset_ranges import OffsetRanges
 
 # Gaps that a line of the table names; `--json` has all of them.
 _GAPS_SHOWN = 3
@@ -54,7 +54,7 @@ def status(settings: Settings, topics: tuple[str, ...], table: Path | None, as_j
         states: Mapping[int, TopicPartitionState] | None = None
         if unreachable is None:
             try:
-                states = {s.partition: s for s in partition_states(each.topic, settings)}
+                states = {s.partition: s for s in partition_states(each.topic, settings.kafka)}
             except TopicNotFoundError:
                 messages.print(f"{each.topic}: the topic is gone", markup=False)
             except BrokerUnavailableError as error:
@@ -216,9 +216,9 @@ def _named(ranges: Sequence[Sequence[int]]) -> str:
 
 def _ranges(
     coverage: Mapping[int, Coverage], partition: int | None, first: int, last: int | None
-) -> dict[int, Intervals]:
+) -> dict[int, OffsetRanges]:
     """What was asked for, of each partition; without an end, up to what is archived."""
-    from headwater.storage.offset_ranges import Intervals
+    from headwater.storage.offset_ranges import OffsetRanges
 
     if partition is not None and partition not in coverage:
         raise InputError(
@@ -231,7 +231,7 @@ def _ranges(
         there = coverage[number]
         begin, end = first or there.first, there.last if last is None else last
         if begin <= end:
-            ranges[number] = Intervals.of((begin, end))
+            ranges[number] = OffsetRanges.of((begin, end))
     return ranges
 
 

@@ -72,9 +72,9 @@ def generate_command(
         return
     target = topic or KINDS[kind].topic
     if no_create:
-        describe_topic(target, settings)
+        describe_topic(target, settings.kafka)
     else:
-        ensure_topic(target, partitions or KINDS[kind].partitions, settings)
+        ensure_topic(target, partitions or KINDS[kind].partitions, settings.kafka)
     pause = _Pace(rate, seed) if rate or continuous else None
     _send(records, target, count, pause, settings)
 
@@ -109,7 +109,7 @@ def _send(
     with (
         stopped_by_signals() as stopped,
         Progress(console=messages, transient=True, disable=not messages.is_terminal) as bar,
-        RecordProducer(settings) as producer,
+        RecordProducer(settings.kafka) as producer,
     ):
         task = bar.add_task(f"sending to {topic}", total=count)
         for number, (key, value) in enumerate(records, start=1):

@@ -83,7 +83,7 @@ def flush(settings: Settings, timeout: float, as_json: bool) -> None:
     from headwater.openlineage.transport import CatalogClient
 
     client = CatalogClient.from_settings(settings)
-    counts = deliver(client, settings.spool_dir, timeout, settings.lineage.most_tries)
+    counts = deliver(client, settings.spool_dir, timeout, settings.lineage.max_attempts)
     left = waiting(settings.spool_dir)
     waits = sum(each.events for each in left if not each.alive)
     if as_json:

@@ -9,7 +9,7 @@ import click
 from headwater.cli.output import json_option, print_json, print_table, with_settings
 from headwater.settings import Settings
 
-_MOST_DATASETS = 10
+_MAX_DATASETS = 10
 
 
 @click.command()
@@ -28,13 +28,13 @@ def metrics(settings: Settings, as_json: bool) -> None:
     if stale:
         click.echo("\nlast written:")
         rows = [(_ago(each["seconds"]), each["name"], each["namespace"]) for each in stale]
-        print_table(("ago", "dataset", "namespace"), rows[:_MOST_DATASETS])
-        if len(rows) > _MOST_DATASETS:
-            click.echo(f"and {len(rows) - _MOST_DATASETS} more: --json shows them")
+        print_table(("ago", "dataset", "namespace"), rows[:_MAX_DATASETS])
+        if len(rows) > _MAX_DATASETS:
+            click.echo(f"and {len(rows) - _MAX_DATASETS} more: --json shows them")
         other = found["stalestOtherSeconds"]
         if other is not None:
             click.echo(
-                f"and others, the oldest {_ago(other)} ago: HEADWATER_CATALOG__MOST_NAMED says "
+                f"and others, the oldest {_ago(other)} ago: HEADWATER_CATALOG__MAX_NAMED says "
                 "how many are told by name"
             )
 

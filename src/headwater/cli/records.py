@@ -33,10 +33,10 @@ def produce(
 ) -> None:
     """Send each line of standard input as one record, as it stands; empty lines are skipped."""
     if no_create:
-        describe_topic(topic, settings)
+        describe_topic(topic, settings.kafka)
     else:
-        ensure_topic(topic, partitions, settings)
-    with RecordProducer(settings) as producer:
+        ensure_topic(topic, partitions, settings.kafka)
+    with RecordProducer(settings.kafka) as producer:
         for line in sys.stdin.buffer:
             value = line.rstrip(b"\r\n")
             if value:
@@ -72,7 +72,7 @@ def consume(
     """
     start = Position.EARLIEST if from_beginning else Position.LATEST
     shown = 0
-    records = read_topic(topic, settings, start=start, follow=follow or not from_beginning)
+    records = read_topic(topic, settings.kafka, start=start, follow=follow or not from_beginning)
     try:
         for record in records:
             if as_json:

@@ -9,10 +9,10 @@ from headwater.cli.parsing import parse_batches, parse_time
 from headwater.errors import InputError
 from headwater.jobs import LOGICS
 from headwater.model import Address, JobOutput
-from headwater.replay.logic import load_logic
 from headwater.replay.planning import Request
 from headwater.replay.selection import Selection, parse_offsets
 from headwater.replay.table_path import table_target
+from headwater.replay.transform import load_logic
 from headwater.settings import Settings
 
 

@@ -67,7 +67,7 @@ def read_table(
 def read_topic(settings: Settings, topic: str, limit: int, as_json: bool) -> None:
     """Show the records of a topic, by partition and offset."""
     with reading_progress() as progress:
-        records = read_records(topic, settings, progress=progress)
+        records = read_records(topic, settings.kafka, progress=progress)
         # Partitions come mixed.
         found = sorted(itertools.islice(records, limit + 1), key=lambda record: record.address)
         records.close()

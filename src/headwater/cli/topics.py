@@ -21,7 +21,7 @@ def topics() -> None:
 @with_settings
 def list_(settings: Settings, internal: bool, as_json: bool) -> None:
     """All topics with their number of partitions."""
-    found = list_topics(settings, internal=internal)
+    found = list_topics(settings.kafka, internal=internal)
     if as_json:
         print_json([{"topic": t.name, "partitions": t.partitions} for t in found])
     else:
@@ -43,7 +43,9 @@ def create(
 ) -> None:
     """Make a topic."""
     config = dict(_pair(pair) for pair in pairs)
-    create_topic(name, partitions, settings, replication_factor=replication_factor, config=config)
+    create_topic(
+        name, partitions, settings.kafka, replication_factor=replication_factor, config=config
+    )
     click.echo(f"created {name} with {partitions} partitions")
 
 
@@ -53,8 +55,8 @@ def create(
 @with_settings
 def describe(settings: Settings, name: str, as_json: bool) -> None:
     """A topic's partitions: first offset, end offset, records."""
-    describe_topic(name, settings)
-    states = partition_states(name, settings)
+    describe_topic(name, settings.kafka)
+    states = partition_states(name, settings.kafka)
     if as_json:
         rows = [
             {"partition": s.partition, "first": s.first, "end": s.end, "records": s.records}

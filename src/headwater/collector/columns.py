@@ -19,8 +19,8 @@ from headwater.collector.values import (
     NOTHING,
     TRANSFORMATION,
     Field,
+    Transformation,
     Value,
-    Way,
     depending,
     everything,
     made_from,
@@ -59,7 +59,7 @@ class PlanColumns:
 
     columns: list[Attribute]
     # Filters, joins, groups: these fields decide which rows there are.
-    decisive: dict[Field, frozenset[Way]] = field(default_factory=dict)
+    decisive: dict[Field, frozenset[Transformation]] = field(default_factory=dict)
     opaque: list[str] = field(default_factory=list)
 
 
@@ -75,7 +75,7 @@ class _Walk:
     """From the leaves up: each step makes columns of those below it."""
 
     def __init__(self) -> None:
-        self.decisive: dict[Field, frozenset[Way]] = {}
+        self.decisive: dict[Field, frozenset[Transformation]] = {}
         self.opaque: list[str] = []
         self._leaves = 0
 
@@ -176,7 +176,7 @@ class _Walk:
         return [replace(each, value=value) for rows in below for each in rows]
 
     def _decide(self, subtype: str, values: Iterable[Value]) -> None:
-        way = frozenset({Way(INDIRECT, subtype)})
+        way = frozenset({Transformation(INDIRECT, subtype)})
         for value in values:
             for found in everything(value):
                 self.decisive[found] = self.decisive.get(found, frozenset()) | way

@@ -16,7 +16,7 @@ from headwater.openlineage.tables import iceberg_table
 
 ICEBERG = "iceberg"
 # Of one folder; more are told as the folder, so that an event does not grow with the input.
-MOST_FILES = 100
+MAX_FILES = 100
 # Of a dataset of the listener's: these tell of the folder, or by whose code, not of the table.
 _OF_THE_FOLDER = ("dataSource", "symlinks", "catalog")
 
@@ -81,10 +81,10 @@ def add_files(
 def few_files(datasets: Iterable[Dataset]) -> dict[DatasetName, Dataset]:
     """Datasets by their names; many files are told as folders."""
     given = {name_of(each): each for each in datasets}
-    told_as = _folding(name for name, each in given.items() if _is_file(each))
+    lineage = _folding(name for name, each in given.items() if _is_file(each))
     kept: dict[DatasetName, Dataset] = {}
     for name, dataset in given.items():
-        told = told_as.get(name, name)
+        told = lineage.get(name, name)
         # All have the columns of the first, or the query could not read them together.
         kept.setdefault(told, {**dataset, **told._asdict()})
     return kept
@@ -97,7 +97,7 @@ def _few_names(names: Iterable[DatasetName]) -> list[DatasetName]:
 def _folding(names: Iterable[DatasetName]) -> dict[DatasetName, DatasetName]:
     """What each file is told as: itself or, if they are many, a folder around it."""
     told = {name: name for name in names}
-    while len(set(told.values())) > MOST_FILES:
+    while len(set(told.values())) > MAX_FILES:
         # What lies deepest first: folders that hold little stay apart.
         deepest = max(_depth(now) for now in told.values())
         wider = {

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame
 from headwater.collector.columns import Attribute, PlanColumns, plan_columns
 from headwater.collector.plan import parse_plan
 from headwater.collector.sources import LeafDatasets, kafka_servers, leaf_datasets
-from headwater.collector.values import Field, Value, Way, everything
+from headwater.collector.values import Field, Transformation, Value, everything
 from headwater.openlineage import facets
 from headwater.openlineage.events import Dataset
 
 # Structs in structs: below that, the whole is told.
 _DEEPEST = 5
 # A facet of a table with thousands of columns would be larger than catalogs take.
-_MOST_COLUMNS = 2000
+_MAX_COLUMNS = 2000
 
 
 @dataclass
@@ -123,8 +123,8 @@ def _tell_columns(
     for each in written:
         depth = _DEEPEST if each.name in whole else 0
         _add_fields(fields, each.name, each.value, leaves, depth)
-    if len(fields) > _MOST_COLUMNS:
-        found.trouble = f"{len(fields)} columns are more than the {_MOST_COLUMNS} that are told of"
+    if len(fields) > _MAX_COLUMNS:
+        found.trouble = f"{len(fields)} columns are more than the {_MAX_COLUMNS} that are told of"
         return
     decisive = [
         entry for at, ways in plan.decisive.items() for entry in _input_fields(at, ways, leaves)
@@ -152,7 +152,9 @@ def _add_fields(
         fields[name] = {"inputFields": listed}
 
 
-def _input_fields(at: Field, ways: frozenset[Way], leaves: LeafDatasets) -> list[dict[str, Any]]:
+def _input_fields(
+    at: Field, ways: frozenset[Transformation], leaves: LeafDatasets
+) -> list[dict[str, Any]]:
     datasets = leaves[at.leaf] if at.leaf < len(leaves) else []
     told = [
         {

@@ -26,11 +26,11 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 from headwater.collector.configuration import as_submitted
 from headwater.collector.description import Description, describe_plan
-from headwater.collector.query import StreamQuery
-from headwater.collector.reporter import StreamTeller
+from headwater.collector.query import QueryDescription
+from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.schemas import schemas_in
 from headwater.collector.sources import table_of, topic_dataset
-from headwater.collector.streaming import SPEAKING, emitter_of
+from headwater.collector.streaming import SELF_REPORTING_QUERIES, emitter_of
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.job_facets import described
 from headwater.openlineage.tables import delta_table
@@ -101,7 +101,7 @@ class StreamTracker(StreamingQueryListener):
         self._settings = settings
         self._outputs = outputs
         self._access = threading.Lock()
-        self._tellers: dict[str, tuple[StreamTeller, Any]] = {}
+        self._tellers: dict[str, tuple[StreamingRunReporter, Any]] = {}
         # The application that the queries belong to, where it has another name than the context.
         self.application = str(spark.sparkContext.appName)
 
@@ -174,14 +174,14 @@ class StreamTracker(StreamingQueryListener):
         if str(sink.getClass().getName()).startswith("headwater."):
             return
         name = event.name or self.application
-        if name in SPEAKING or not self._settings.tells_of(name):
+        if name in SELF_REPORTING_QUERIES or not self._settings.lineage_enabled_for(name):
             return
         emitter = emitter_of(self._settings)
         if emitter is None:
             return
         # Not through the session: this is called while Spark starts the query.
         found = describe_plan(query.analyzedPlan(), seconds=self._settings.lineage.analysis_seconds)
-        told_as = StreamQuery(
+        lineage = QueryDescription(
             name,
             None,
             _checkpoint(query),
@@ -190,14 +190,16 @@ class StreamTracker(StreamingQueryListener):
             files_only=_writes_files(sink),
             job_facets=described(self.application),
         )
-        self._begin(str(event.runId), told_as, emitter, found, java)
+        self._begin(str(event.runId), lineage, emitter, found, java)
 
     def _begin(
-        self, run_id: str, told_as: StreamQuery, emitter: Any, found: Description, query: Any
+        self, run_id: str, lineage: QueryDescription, emitter: Any, found: Description, query: Any
     ) -> None:
         schema_of = schemas_in(self._session)
         try:
-            teller = StreamTeller(told_as, run_id, self._settings, emitter, found, schema_of)
+            teller = StreamingRunReporter(
+                lineage, run_id, self._settings, emitter, found, schema_of
+            )
         except Exception:
             emitter.close()
             raise

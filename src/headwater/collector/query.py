@@ -18,7 +18,7 @@ Gap = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True)
-class StreamQuery:
+class QueryDescription:
     """What is told of a query besides its progress."""
 
     job_name: str

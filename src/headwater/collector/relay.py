@@ -26,7 +26,7 @@ class Relay:
         take: Callable[[Mapping[str, Any]], None],
     ) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001
-        self._handover = jvm.headwater.lineage.Handover
+        self._handover = jvm.headwater.lineage.LineageEventQueue
         # The context's own: still there when the session is stopped.
         self._bus = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
         self._take = take

@@ -21,7 +21,7 @@ import pyspark
 
 from headwater.collector.description import Description, with_facets
 from headwater.collector.measures import Measures
-from headwater.collector.query import StreamQuery
+from headwater.collector.query import QueryDescription
 from headwater.collector.schemas import OutputSchemas, SchemaOf
 from headwater.collector.starting_offsets import first_offsets
 from headwater.collector.topics import TopicNames
@@ -30,8 +30,8 @@ from headwater.openlineage.emitter import Emitter
 from headwater.openlineage.events import (
     VERSION,
     Dataset,
-    instant,
     name_of,
+    to_rfc3339,
 )
 from headwater.openlineage.job_facets import described
 from headwater.openlineage.open_runs import OpenRun, OpenRunNote
@@ -39,23 +39,23 @@ from headwater.openlineage.progress import StreamProgress
 from headwater.openlineage.redaction import Redactor
 from headwater.openlineage.run import LineageRun
 from headwater.settings import Settings
-from headwater.spark.query_runner import OnBatch, Unhurried
+from headwater.spark.query_runner import OnBatch, ThrottledCallback
 
 _LOG = logging.getLogger(__name__)
 
 # Of an error of Spark's, that it is one; its whole trace is of no use to a reader of lineage.
-_MOST_TROUBLE = 1_000
+_MAX_TROUBLE = 1_000
 
 P = ParamSpec("P")
 
 
-def _harmless(
-    method: Callable[Concatenate[StreamTeller, P], None],
-) -> Callable[Concatenate[StreamTeller, P], None]:
+def _never_raise(
+    method: Callable[Concatenate[StreamingRunReporter, P], None],
+) -> Callable[Concatenate[StreamingRunReporter, P], None]:
     """Lineage errors are logged and never propagate to the query."""
 
     @functools.wraps(method)
-    def call(self: StreamTeller, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def call(self: StreamingRunReporter, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(self, *args, **kwargs)
         except Exception as error:
@@ -66,7 +66,7 @@ def _harmless(
     return call
 
 
-class StreamTeller:
+class StreamingRunReporter:
     """Tells the events of one run of a streaming query."""
 
     # How many runs this process has begun to tell of.
@@ -74,7 +74,7 @@ class StreamTeller:
 
     def __init__(
         self,
-        query: StreamQuery,
+        query: QueryDescription,
         run_id: str,
         settings: Settings,
         emitter: Emitter,
@@ -111,10 +111,10 @@ class StreamTeller:
             OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
         )
 
-    @_harmless
+    @_never_raise
     def start(self) -> None:
         """Tell of the start, and of the end of a run that was killed."""
-        StreamTeller.begun += 1
+        StreamingRunReporter.begun += 1
         run, interval = self._run, self._settings.lineage.interval_seconds
         self._end_killed_run()
         run.add_job_facet("jobType", facets.job_type("STREAMING", interval=interval))
@@ -124,7 +124,7 @@ class StreamTeller:
         self._add_gaps()
         run.start(self._found.inputs, self._outputs())
         if self._note is not None:
-            at = instant(datetime.now(UTC))
+            at = to_rfc3339(datetime.now(UTC))
             self._note.write(OpenRun(run.run_id, run.job_namespace, run.job_name, at))
         self._thread.start()
 
@@ -136,8 +136,8 @@ class StreamTeller:
             if on_batch is not None:
                 on_batch(progress)
 
-        hurried = on_batch is not None and not isinstance(on_batch, Unhurried)
-        return take if hurried else Unhurried(take)
+        hurried = on_batch is not None and not isinstance(on_batch, ThrottledCallback)
+        return take if hurried else ThrottledCallback(take)
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """A micro-batch that is done; never raises."""
@@ -155,7 +155,7 @@ class StreamTeller:
             # Another form of progress than this Spark's.
             return
 
-    @_harmless
+    @_never_raise
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
         """Tell of the end, deliver what can be delivered, within its bound."""
         self._failed = error is not None
@@ -174,14 +174,14 @@ class StreamTeller:
             self._note.clear()
         self._emitter.close()
 
-    @_harmless
+    @_never_raise
     def _add_last(self, error: BaseException | str | None) -> None:
         """Put all that is known onto the last event, which is told however this goes."""
         self.measures.end(error)
         with self._telling:
             self._add_progress()
 
-    @_harmless
+    @_never_raise
     def _tell_on(self) -> None:
         interval = self._settings.lineage.interval_seconds
         due = time.monotonic() + interval
@@ -262,7 +262,7 @@ class StreamTeller:
             "1-0-0",
             jobVersion=self._query.job_version,
             opaqueSteps=list(self._found.opaque) or None,
-            withoutColumns=trouble and self._redact(trouble)[:_MOST_TROUBLE],
+            withoutColumns=trouble and self._redact(trouble)[:_MAX_TROUBLE],
         )
 
     def _end_killed_run(self) -> None:

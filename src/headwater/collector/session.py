@@ -37,7 +37,7 @@ from headwater.collector.configuration import (
 from headwater.collector.listener import track_streaming
 from headwater.collector.measures import Measures
 from headwater.collector.relay import Relay
-from headwater.collector.reporter import StreamTeller
+from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.streaming import emitter_of
 from headwater.model.progress import Progress, no_progress
 from headwater.openlineage import Emitter, LineageRun
@@ -78,7 +78,7 @@ class Application:
         if self._streams is not None:
             self._streams.application = name
         self._streaming = False
-        self._queries_before = StreamTeller.begun
+        self._queries_before = StreamingRunReporter.begun
         self._ended = False
 
     @property
@@ -107,7 +107,7 @@ class Application:
                 # Spark tells of the end of a query some time after it: that was waited for.
                 self.spark.streams.removeListener(self._streams)
                 self._streams.stop()
-        queries = StreamTeller.begun > self._queries_before
+        queries = StreamingRunReporter.begun > self._queries_before
         if self._streaming and queries and not self.lineage.started:
             # Their runs have told it.
             error = None
@@ -142,8 +142,8 @@ def create_spark_session_with_lineage(
     """A session whose writes are told to the catalog as runs of the job `app_name`.
 
     An active session is used, and gets the listener if it has none; a run that was open in it
-    ends. A job that the settings switch off (`lineage.enabled`, `lineage.off_for`) gets a session
-    without listener, thread or file.
+    ends. A job that the settings switch off (`lineage.enabled`, `lineage.disabled_jobs`) gets a
+    session without listener, thread or file.
 
     Args:
         additional_configs: Spark's configuration; it wins over all that is set here. With
@@ -157,7 +157,7 @@ def create_spark_session_with_lineage(
     given = {**submitted(), **(additional_configs or {})}
     finish_lineage()
     names = tuple(connectors)
-    if not settings.tells_of(app_name):
+    if not settings.lineage_enabled_for(app_name):
         return create_session(
             app_name, settings, connectors=names, additional_configs=given, progress=progress
         )

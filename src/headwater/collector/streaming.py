@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from headwater.collector.configuration import as_submitted
 from headwater.collector.description import Description, describe
-from headwater.collector.query import StreamQuery
-from headwater.collector.reporter import StreamTeller
+from headwater.collector.query import QueryDescription
+from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.schemas import schemas_in
 from headwater.collector.sources import topic_dataset
 from headwater.errors import SettingError
@@ -30,14 +30,14 @@ from headwater.spark.session import running_session
 _LOG = logging.getLogger(__name__)
 
 # Names of queries that tell of themselves while they run: `listener` leaves them out.
-SPEAKING: set[str] = set()
+SELF_REPORTING_QUERIES: set[str] = set()
 
 
 @contextmanager
 def query_run(
     spark: SparkSession,
     checkpoint: Path | str,
-    lineage: StreamQuery | None,
+    lineage: QueryDescription | None,
     settings: Settings,
     *,
     run_id: str | None = None,
@@ -60,7 +60,7 @@ def query_run(
 
 @contextmanager
 def report_streaming_run(
-    query: StreamQuery | None,
+    query: QueryDescription | None,
     run_id: str,
     settings: Settings,
     stop: StopSignal,
@@ -71,13 +71,13 @@ def report_streaming_run(
 
     With lineage switched off it yields `on_batch` unchanged.
     """
-    enabled = query is not None and settings.tells_of(query.job_name)
+    enabled = query is not None and settings.lineage_enabled_for(query.job_name)
     reporter = _reporter_of(query, run_id, settings) if query is not None and enabled else None
     if query is None or reporter is None:
         yield on_batch
         return
     reporter.start()
-    SPEAKING.add(query.job_name)
+    SELF_REPORTING_QUERIES.add(query.job_name)
     try:
         with reporter.measures.counting():
             yield reporter.behind(on_batch)
@@ -87,10 +87,12 @@ def report_streaming_run(
     else:
         reporter.end(None, stopped=stop.requested or not query.finite)
     finally:
-        SPEAKING.discard(query.job_name)
+        SELF_REPORTING_QUERIES.discard(query.job_name)
 
 
-def _reporter_of(query: StreamQuery, run_id: str, settings: Settings) -> StreamTeller | None:
+def _reporter_of(
+    query: QueryDescription, run_id: str, settings: Settings
+) -> StreamingRunReporter | None:
     """None if lineage is off or can't be started; errors are logged and never propagate."""
     emitter = None
     try:
@@ -102,7 +104,7 @@ def _reporter_of(query: StreamQuery, run_id: str, settings: Settings) -> StreamT
         spark = running_session() if rows is None else rows.sparkSession
         schema_of = schemas_in(spark) if spark is not None else None
         found = _describe(query, settings)
-        return StreamTeller(query, run_id, settings, emitter, found, schema_of)
+        return StreamingRunReporter(query, run_id, settings, emitter, found, schema_of)
     except Exception as error:
         _LOG.warning("no lineage for query %r: %s: %s", query.job_name, type(error).__name__, error)
         if emitter is not None:
@@ -120,7 +122,7 @@ def emitter_of(settings: Settings) -> Emitter | None:
         return None
 
 
-def _describe(query: StreamQuery, settings: Settings) -> Description:
+def _describe(query: QueryDescription, settings: Settings) -> Description:
     if query.rows is None:
         return Description()
     return describe(
@@ -149,6 +151,6 @@ def table_output(name: str, location: str, table_format: str) -> Dataset:
 
 def counted(rows: DataFrame, settings: Settings, job_name: str) -> DataFrame:
     """Rows that Spark counts as they pass, for sinks that do not; nothing if lineage is off."""
-    if not settings.tells_of(job_name):
+    if not settings.lineage_enabled_for(job_name):
         return rows
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))

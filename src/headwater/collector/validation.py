@@ -86,7 +86,9 @@ def check_write_arrives(settings: Settings) -> str:
 
 def _write(settings: Settings) -> str:
     """A few rows, with lineage; returns the run's id."""
-    lineage = settings.lineage.model_copy(update={"namespace": CHECKS_NAMESPACE, "off_for": []})
+    lineage = settings.lineage.model_copy(
+        update={"namespace": CHECKS_NAMESPACE, "disabled_jobs": []}
+    )
     settings = settings.model_copy(update={"lineage": lineage})
     spark = create_spark_session_with_lineage(_JOB, settings=settings, connectors=())
     try:

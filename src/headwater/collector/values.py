@@ -17,7 +17,7 @@ class Field(NamedTuple):
     path: tuple[str, ...]
 
 
-class Way(NamedTuple):
+class Transformation(NamedTuple):
     """How a value depends on a field, in OpenLineage's words."""
 
     type: str
@@ -26,8 +26,8 @@ class Way(NamedTuple):
     description: str = ""
 
 
-IDENTICAL = Way(DIRECT, IDENTITY)
-Inputs = Mapping[Field, frozenset[Way]]
+IDENTICAL = Transformation(DIRECT, IDENTITY)
+Inputs = Mapping[Field, frozenset[Transformation]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def merged(values: Iterable[Value]) -> Value:
     known = list(values)
     if len(known) == 1:
         return known[0]
-    inputs: dict[Field, frozenset[Way]] = {}
+    inputs: dict[Field, frozenset[Transformation]] = {}
     for value in known:
         for found, ways in value.inputs.items():
             inputs[found] = inputs.get(found, frozenset()) | ways
@@ -97,7 +97,7 @@ def made_from(
     values: Iterable[Value], subtype: str, *, masking: bool = False, description: str = ""
 ) -> Value:
     """The result of a function of these values."""
-    inputs: dict[Field, frozenset[Way]] = {}
+    inputs: dict[Field, frozenset[Transformation]] = {}
     for value in values:
         for found, ways in everything(value).items():
             changed = frozenset(_behind(way, subtype, masking, description) for way in ways)
@@ -112,7 +112,7 @@ def depending(value: Value, on: Value, subtype: str) -> Value:
         parts = {name: depending(part, on, subtype) for name, part in parts.items()}
     if inputs or parts is None:
         for found in everything(on):
-            way = frozenset({Way(INDIRECT, subtype)})
+            way = frozenset({Transformation(INDIRECT, subtype)})
             inputs[found] = inputs.get(found, frozenset()) | way
     return replace(value, inputs=inputs, parts=parts)
 
@@ -128,9 +128,9 @@ def everything(value: Value) -> Inputs:
     return inputs
 
 
-def _behind(way: Way, subtype: str, masking: bool, description: str) -> Way:
+def _behind(way: Transformation, subtype: str, masking: bool, description: str) -> Transformation:
     """A way with one more step: what was aggregated stays so, and what was masked, too."""
     if way.type == INDIRECT:
         return way
     kept = AGGREGATION if AGGREGATION in (way.subtype, subtype) else subtype
-    return Way(DIRECT, kept, way.masking or masking, description or way.description)
+    return Transformation(DIRECT, kept, way.masking or masking, description or way.description)

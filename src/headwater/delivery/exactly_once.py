@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.delivery.modes import KNOWN_AFTER_A_KILL, Delivery, Idempotent, unsafe
-from headwater.delivery.output_offsets import Tail
+from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import ORDINAL_COLUMN, Target
 from headwater.settings import fault_points
 from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity
@@ -58,7 +58,7 @@ class ExactlyOnce(Idempotent):
 
     def deliver(self, delivery: Delivery) -> None:
         checkpoint = Path(delivery.target.checkpoint)
-        output = Tail(checkpoint, delivery.target.topics, delivery.settings)
+        output = OutputOffsets(checkpoint, delivery.target.topics, delivery.settings)
         unfinished = read_progress(checkpoint).cut_off
         output.begin_run(delivery.run.id)
         if unfinished is not None:
@@ -67,7 +67,7 @@ class ExactlyOnce(Idempotent):
             with output.note_while_running():
                 super().deliver(delivery)
 
-    def _finish(self, batch: int, delivery: Delivery, output: Tail) -> None:
+    def _finish(self, batch: int, delivery: Delivery, output: OutputOffsets) -> None:
         """Run the unfinished batch again, without the records that it has already written."""
         stop, target = delivery.run.stop, delivery.target
         written = output.written_by(batch, stopped=lambda: stop.requested)

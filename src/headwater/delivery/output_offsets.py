@@ -46,7 +46,7 @@ class TailState:
     notes: list[Note] = field(default_factory=list)
 
 
-class Tail:
+class OutputOffsets:
     """The output of one checkpoint."""
 
     def __init__(self, checkpoint: Path, topics: Iterable[str], settings: Settings) -> None:
@@ -89,10 +89,10 @@ class Tail:
             # An end beyond the topic's own is of a topic that was made anew since.
             begin = {
                 partition: offset if (offset := noted.get(str(partition), 0)) <= end else 0
-                for partition, end in end_offsets(topic, self._settings).items()
+                for partition, end in end_offsets(topic, self._settings.kafka).items()
             }
             for record in read_topic(
-                topic, self._settings, start=begin, read_uncommitted=True, stopped=stopped
+                topic, self._settings.kafka, start=begin, read_uncommitted=True, stopped=stopped
             ):
                 origin = origin_of(record)
                 if origin.batch_version != batch or origin.lineage is None:
@@ -102,11 +102,11 @@ class Tail:
                     found.add(identity_of(encode(origin.lineage)))
         return found
 
-    def note_while_running(self) -> _Notetaker:
+    def note_while_running(self) -> _OffsetRecorder:
         """Note the ends every second, so that a later look back is a short one."""
-        return _Notetaker(self)
+        return _OffsetRecorder(self)
 
-    def take_note(self, stopped: Callable[[], bool] = lambda: False) -> None:
+    def snapshot(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Note the ends now; unless it is too late, because Kafka took its time to answer."""
         ends = self._ends()
         # Read after the ends: all batches up to the next but one had not begun when they were.
@@ -121,7 +121,7 @@ class Tail:
 
     def _ends(self) -> Ends:
         return {
-            topic: {str(p): end for p, end in end_offsets(topic, self._settings).items()}
+            topic: {str(p): end for p, end in end_offsets(topic, self._settings.kafka).items()}
             for topic in self._topics
         }
 
@@ -139,8 +139,8 @@ class Tail:
         unfinished.replace(self._file)
 
 
-class _Notetaker:
-    def __init__(self, tail: Tail) -> None:
+class _OffsetRecorder:
+    def __init__(self, tail: OutputOffsets) -> None:
         self._tail = tail
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tail-notes", daemon=True)
@@ -161,7 +161,7 @@ class _Notetaker:
     def _run(self) -> None:
         while not self._stop.wait(_NOTE_EVERY_SECONDS):
             try:
-                self._tail.take_note(self._stop.is_set)
+                self._tail.snapshot(self._stop.is_set)
             except (HeadwaterError, OSError):
                 # An older note serves as well, only with more to read; the job goes on.
                 continue

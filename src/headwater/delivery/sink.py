@@ -141,7 +141,7 @@ def _options(
 
 
 def _limit(target: Target, settings: Settings) -> int:
-    return min(max_record_bytes(topic, settings) for topic in target.topics)
+    return min(max_record_bytes(topic, settings.kafka) for topic in target.topics)
 
 
 def close_producers(spark: SparkSession, query: StreamingQuery) -> None:

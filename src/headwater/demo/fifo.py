@@ -36,18 +36,18 @@ def tell(story: Story) -> None:
     settings = story.settings
     story.title("FIFO: visits keep their order on the way to Kafka, in three modes")
     start_broker(story)
-    partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings).partitions
-    if any(end_offsets(_INPUT, settings).values()):
+    partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings.kafka).partitions
+    if any(end_offsets(_INPUT, settings.kafka).values()):
         with story.step("Send what lies there already, one by one, without a pause"):
             _run(fifo_orderer_individual_send_job, story)
-    before = end_offsets(_INPUT, settings)
+    before = end_offsets(_INPUT, settings.kafka)
     with story.step(f"Generate visits into `{_INPUT}`") as step:
         # Seeded by what is there, so that a second telling brings other visits.
-        with RecordProducer(settings) as producer:
+        with RecordProducer(settings.kafka) as producer:
             for key, value in generate("visits", _VISITS, seed=sum(before.values())):
                 producer.send(_INPUT, value, key)
         step.result = f"{producer.delivered} records on {partitions} partitions"
-    visits = list(read_topic(_INPUT, settings, start=before))
+    visits = list(read_topic(_INPUT, settings.kafka, start=before))
     pause = ("--pause", str(_PAUSE_SECONDS))
     one_by_one = _deliver(story, fifo_orderer_individual_send_job, _INDIVIDUAL, partitions, *pause)
     _check_spacing(story, one_by_one)
@@ -68,12 +68,12 @@ def _deliver(
     story: Story, job: ModuleType, output: str, partitions: int, *options: str
 ) -> list[Record]:
     """Run a job until it has caught up; returns the records that it wrote."""
-    ensure_topic(output, partitions, story.settings)
-    before = end_offsets(output, story.settings)
+    ensure_topic(output, partitions, story.settings.kafka)
+    before = end_offsets(output, story.settings.kafka)
     command = " ".join([job.__name__.rpartition(".")[2], *options])
     with story.step(f"Run `{command}` until it has caught up") as step:
         _run(job, story, *options)
-        records = list(read_topic(output, story.settings, start=before))
+        records = list(read_topic(output, story.settings.kafka, start=before))
         step.result = f"{len(records)} records in `{output}`"
     # In the order in which they were sent; a partition alone is in this order anyway.
     newest = sorted(records, key=lambda record: record.timestamp_ms or 0)[-_SHOWN:]

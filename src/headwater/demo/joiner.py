@@ -27,7 +27,7 @@ class _Telling:
 
     def __init__(self, story: Story) -> None:
         self._story = story
-        known = {topic.name for topic in list_topics(story.settings)}
+        known = {topic.name for topic in list_topics(story.settings.kafka)}
         checkpoints = story.settings.home_dir / "checkpoints"
         names = (f"joiner-{number}" for number in count(1))
         # Neither of the broker nor of the home anything must be left of that name.
@@ -40,7 +40,7 @@ class _Telling:
         self.output = f"{prefix}.visits-enriched"
         self.checkpoint = checkpoints / prefix
         for topic in (self.visits, self.ads, self.output):
-            ensure_topic(topic, _PARTITIONS, story.settings)
+            ensure_topic(topic, _PARTITIONS, story.settings.kafka)
         self._seen: set[Address] = set()
 
     def visit(self, visit_id: str, time: str, page: str) -> None:
@@ -57,7 +57,7 @@ class _Telling:
 
     def _send(self, topic: str, value: str, key: str) -> None:
         self._story.show(f"{topic.rpartition('.')[2]:<6} <- {value}", dim=True)
-        with RecordProducer(self._story.settings) as producer:
+        with RecordProducer(self._story.settings.kafka) as producer:
             producer.send(topic, value.encode(), key.encode())
 
     def run(self) -> list[str]:
@@ -79,7 +79,7 @@ class _Telling:
         return values
 
     def rows(self, suffix: str = "") -> list[Record]:
-        return list(read_topic(self.output + suffix, self._story.settings))
+        return list(read_topic(self.output + suffix, self._story.settings.kafka))
 
     def fate_of(self, record: Address) -> tuple[Fate, str]:
         found = why_missing(
@@ -178,7 +178,7 @@ def _beyond_the_join(story: Story, telling: _Telling) -> None:
 
 
 def _address_of(telling: _Telling, visit_id: str, story: Story) -> Address:
-    visits = read_topic(telling.visits, story.settings)
+    visits = read_topic(telling.visits, story.settings.kafka)
     return next(record.address for record in visits if record.key == visit_id.encode())
 
 

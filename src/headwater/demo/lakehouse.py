@@ -103,10 +103,10 @@ def _run_batch_job(story: Story, catalog: _Catalog) -> None:
 
 def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
     settings = story.settings
-    ensure_topic(_TOPIC, KINDS["articles"].partitions, settings)
-    records = sum(end_offsets(_TOPIC, settings).values())
+    ensure_topic(_TOPIC, KINDS["articles"].partitions, settings.kafka)
+    records = sum(end_offsets(_TOPIC, settings.kafka).values())
     with story.step(f"Generate articles into `{_TOPIC}`") as step:
-        with RecordProducer(settings) as producer:
+        with RecordProducer(settings.kafka) as producer:
             for key, value in generate("articles", _ARTICLES, seed=records):
                 producer.send(_TOPIC, value, key)
             producer.send(_TOPIC, b"{........", b"no article")

@@ -27,7 +27,7 @@ from headwater.replay.folder import all_replays, find_replay
 from headwater.replay.headers import REPLAY_ID
 from headwater.replay.operation import Session
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 _CLICKS = KINDS["clicks"].topic
 _CONVERTED = "clicks_transformed"
@@ -41,8 +41,8 @@ def tell(story: Story) -> None:
     start_broker(story)
     settings = story.settings
     for topic in (_CLICKS, _CONVERTED):
-        ensure_topic(topic, KINDS["clicks"].partitions, settings)
-    first = end_offsets(_CLICKS, settings)[0]
+        ensure_topic(topic, KINDS["clicks"].partitions, settings.kafka)
+    first = end_offsets(_CLICKS, settings.kafka)[0]
     _catch_up(story, first)
     sent = _archive(story, first)
     converted = _convert(story)
@@ -74,7 +74,7 @@ def _archive(story: Story, first: int) -> list[Record]:
     for number in range(_BATCHES):
         text = f"Send {_BATCH} clicks to `{_CLICKS}` and run `data_synchronization_job`"
         with story.step(text) as step:
-            with RecordProducer(settings) as producer:
+            with RecordProducer(settings.kafka) as producer:
                 for key, value in islice(clicks, _BATCH):
                     producer.send(_CLICKS, value, key, partition=0)
             _run(story, data_synchronization_job, "--input-topic", _CLICKS)
@@ -87,11 +87,11 @@ def _archive(story: Story, first: int) -> list[Record]:
         versions == list(range(versions[0], versions[0] + _BATCHES)),
         f"versions {versions}",
     )
-    return list(read_topic(_CLICKS, settings, start={0: first}))
+    return list(read_topic(_CLICKS, settings.kafka, start={0: first}))
 
 
 def _check_archive(story: Story, sent: list[Record]) -> None:
-    wanted = {0: Intervals.of((sent[0].address.offset, sent[-1].address.offset))}
+    wanted = {0: OffsetRanges.of((sent[0].address.offset, sent[-1].address.offset))}
     archived = list(Archive.open(_CLICKS, story.settings).read(wanted))
     story.check(
         "the archive holds every click with its address, key and bytes",
@@ -101,10 +101,10 @@ def _check_archive(story: Story, sent: list[Record]) -> None:
 
 
 def _convert(story: Story) -> list[Record]:
-    before = end_offsets(_CONVERTED, story.settings)
+    before = end_offsets(_CONVERTED, story.settings.kafka)
     with story.step("Run `visits_converter_streaming_job` until it has caught up") as step:
         _run(story, visits_converter_streaming_job, *_streaming(story))
-        records = list(read_topic(_CONVERTED, story.settings, start=before))
+        records = list(read_topic(_CONVERTED, story.settings.kafka, start=before))
         step.result = f"{len(records)} records in `{_CONVERTED}`"
     for record in records[:2]:
         story.show((record.value or b"").decode("utf-8", "replace"), dim=True)
@@ -113,12 +113,12 @@ def _convert(story: Story) -> list[Record]:
 
 def _reprocess(story: Story, first: int, converted: list[Record]) -> None:
     settings = story.settings
-    before = end_offsets(_CONVERTED, settings)
+    before = end_offsets(_CONVERTED, settings.kafka)
     words = (str(first), str(first + _BATCH - 1))
     command = f"visits_converter_reprocessing_job {' '.join(words)}"
     with story.step(f"Reprocess the first {_BATCH}: `{command}`") as step:
         _run_reprocessing(story, *words)
-        records = list(read_topic(_CONVERTED, settings, start=before))
+        records = list(read_topic(_CONVERTED, settings.kafka, start=before))
         step.result = f"{len(records)} records more in `{_CONVERTED}`"
     for record in records[:1]:
         for header, value in record.headers:
@@ -133,7 +133,7 @@ def _reprocess(story: Story, first: int, converted: list[Record]) -> None:
     story.check("each says which replay wrote it", len(ids) == 1 and None not in ids)
     with story.step("Reprocess the same once more") as step:
         _run_reprocessing(story, *words)
-        more = sum(end_offsets(_CONVERTED, settings).values()) - sum(before.values()) - _BATCH
+        more = sum(end_offsets(_CONVERTED, settings.kafka).values()) - sum(before.values()) - _BATCH
         step.result = f"{more} records more"
     story.check("the second time nothing is written", more == 0, f"{more} records are")
     if not ids or None in ids:

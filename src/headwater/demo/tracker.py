@@ -31,7 +31,7 @@ def tell(story: Story) -> None:
     settings = story.settings
     story.title("Tracker: every record says which job, version and micro-batch made it, from what")
     start_broker(story)
-    partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings).partitions
+    partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings.kafka).partitions
     sent = _generate(story, partitions)
     decorated = _run(story, visits_decorator_job, _DECORATED, partitions)
     reduced = _run(story, visits_reducer_job, _REDUCED, partitions)
@@ -43,25 +43,25 @@ def tell(story: Story) -> None:
 
 def _generate(story: Story, partitions: int) -> list[Record]:
     settings = story.settings
-    before = end_offsets(_INPUT, settings)
+    before = end_offsets(_INPUT, settings.kafka)
     with story.step(f"Generate visits into `{_INPUT}`") as step:
         # Seeded by what is there, so that a second telling brings other visits.
-        with RecordProducer(settings) as producer:
+        with RecordProducer(settings.kafka) as producer:
             for key, value in generate("visits", _VISITS, seed=sum(before.values())):
                 producer.send(_INPUT, value, key)
         step.result = f"{producer.delivered} records on {partitions} partitions"
-    return list(read_topic(_INPUT, settings, start=before))
+    return list(read_topic(_INPUT, settings.kafka, start=before))
 
 
 def _run(story: Story, job: ModuleType, output: str, partitions: int) -> list[Record]:
     """Run a job until it has caught up; returns the records that it wrote."""
     settings = story.settings
-    ensure_topic(output, partitions, settings)
-    before = end_offsets(output, settings)
+    ensure_topic(output, partitions, settings.kafka)
+    before = end_offsets(output, settings.kafka)
     name = job.__name__.rpartition(".")[2]
     with story.step(f"Run `{name}` on Spark until it has caught up") as step:
         job.main.main(["--available-now", "--quiet"], standalone_mode=False, obj=settings)
-        records = list(read_topic(output, settings, start=before))
+        records = list(read_topic(output, settings.kafka, start=before))
         step.result = f"{len(records)} records in `{output}`"
     for record in records[:_SHOWN]:
         story.show(str(record.address))

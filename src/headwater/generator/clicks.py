@@ -18,7 +18,7 @@ from headwater.generator.site import PAGES
 FIELDS = ("event_id", "visit_id", "event_time", "page")
 
 _START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - times of clicks name no zone
-_FEWEST_CLICKS, _MOST_CLICKS = 3, 12
+_FEWEST_CLICKS, _MAX_CLICKS = 3, 12
 # The calendar ends with the year 9999, an endless stream does not: after a century of clicks
 # (52 million of them) time begins anew.
 _SPAN_HOURS = 100 * 365 * 24
@@ -32,7 +32,7 @@ def records(random: Random) -> Iterator[Generated]:
     for number, time in zip(count(1), _times(), strict=False):
         if not left:
             visit_id += 1
-            left = between(random, _FEWEST_CLICKS, _MOST_CLICKS)
+            left = between(random, _FEWEST_CLICKS, _MAX_CLICKS)
             key = b"%d" % visit_id
         left -= 1
         yield (

@@ -20,9 +20,9 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 # A visit has 5 to 500 events, 1 to 5 minutes apart, and begins at the start time. No event of
 # a visit lies more than LONGEST_VISIT_MINUTES after it, so ads stay within that span, too.
-FEWEST_EVENTS, MOST_EVENTS = 5, 500
+FEWEST_EVENTS, MAX_EVENTS = 5, 500
 SHORTEST_STEP, LONGEST_STEP = 1, 5
-LONGEST_VISIT_MINUTES = MOST_EVENTS * LONGEST_STEP
+LONGEST_VISIT_MINUTES = MAX_EVENTS * LONGEST_STEP
 
 
 @cache

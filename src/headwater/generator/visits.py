@@ -20,7 +20,7 @@ from headwater.generator.site import (
     FEWEST_EVENTS,
     LONGEST_STEP,
     LONGEST_VISIT_MINUTES,
-    MOST_EVENTS,
+    MAX_EVENTS,
     PAGES,
     SHORTEST_STEP,
     START,
@@ -125,7 +125,7 @@ def _open_visit(random: Random, visit_id: str, user_id: str) -> _Visit:
         before_time.encode(),
         before_page.encode(),
         after_page.encode(),
-        between(random, FEWEST_EVENTS, MOST_EVENTS),
+        between(random, FEWEST_EVENTS, MAX_EVENTS),
     )
 
 

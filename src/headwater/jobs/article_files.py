@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headwater.errors import InputError
 from headwater.jobs.articles import FIELDS, REQUIRED, article_rows
-from headwater.spark.writers.lineage_struct import Maker, file_lineage
+from headwater.spark.writers.lineage_struct import JobRun, file_lineage
 from headwater.spark.writers.merge_into import MergeRule
 
 _CORRUPT = "_corrupt"
@@ -59,7 +59,7 @@ class ArticleFiles:
         named = read.withColumn(_FILE, file)
         self._rows = named.select("*", _reason().alias("reason"))
 
-    def articles(self, maker: Maker, *, lineage_enabled: bool) -> DataFrame:
+    def articles(self, maker: JobRun, *, lineage_enabled: bool) -> DataFrame:
         """Rows of the table."""
         count = F.count(F.lit(1)).alias("read")
         observed = self._rows.observe(self._observation, count, F.count("reason").alias("rejected"))
@@ -76,7 +76,7 @@ class ArticleFiles:
             lineage_enabled=F.lit(lineage_enabled),
         )
 
-    def rejected(self, maker: Maker) -> DataFrame:
+    def rejected(self, maker: JobRun) -> DataFrame:
         """Rows that are no articles, as text, each with the reason."""
         bad = self._rows.where("reason IS NOT NULL")
         raw = F.coalesce(F.col(_CORRUPT), F.to_json(F.struct(*FIELDS)))

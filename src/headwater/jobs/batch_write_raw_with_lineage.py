@@ -25,7 +25,7 @@ from headwater.jobs.articles import MERGE_FROM_FILES, PARTITIONED_BY, table_sche
 from headwater.jobs.options import JobCommand
 from headwater.logs import job_logging
 from headwater.settings import Settings, fault_points, load
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import merge
 from headwater.spark.writers.table import check_columns, table_of
 from headwater.storage.tables.registry import register
@@ -107,7 +107,7 @@ def write_articles(
     files, table = files or settings.articles.files, table or settings.articles.table
     application = current_application(spark)
     run_id = application.run.run_id if application else str(uuid.uuid4())
-    maker = Maker(job_name, job_version or settings.jobs.version, run_id)
+    maker = JobRun(job_name, job_version or settings.jobs.version, run_id)
     articles = ArticleFiles(spark, files, one_line_each=one_line_each)
     rows = articles.articles(maker, lineage_enabled=application is not None)
     target = table_of(spark, table, "iceberg")

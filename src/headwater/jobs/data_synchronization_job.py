@@ -34,8 +34,8 @@ from headwater.storage.archive.position import (
     refuse_topic_made_anew,
 )
 from headwater.storage.archive.reader import Archive
-from headwater.storage.checkpoint import read_reading
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.checkpoint import read_checkpoint
+from headwater.storage.offset_ranges import OffsetRanges
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,8 +89,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
         options = replace(options, checkpoint=own)
     path = (options.own["table"] or archive_path(topic, settings)).absolute()
     if settings.jobs.create_topics:
-        ensure_topic(topic, _PARTITIONS, settings)
-    known_as = topic_id(topic, settings)
+        ensure_topic(topic, _PARTITIONS, settings.kafka)
+    known_as = topic_id(topic, settings.kafka)
     _LOG.info("%s -> %s, starting Spark", topic, path)
     spark = create_session(
         options.job_name,
@@ -146,9 +146,9 @@ def _in_use(path: Path) -> Callable[[str], ArchiveError]:
 
 def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptions) -> str:
     """Where to begin without a checkpoint: where the archive ends, if there is something in it."""
-    states = partition_states(archive.topic, settings)
+    states = partition_states(archive.topic, settings.kafka)
     behind = next_offsets(archive)
-    reading = read_reading(options.local_checkpoint)
+    reading = read_checkpoint(options.local_checkpoint)
     if options.own["allow_gaps"]:
         for topic, partition, first, last in _gaps(archive, settings):
             _LOG.warning("gap: %s/%d@%d to @%d are gone", topic, partition, first, last)
@@ -171,7 +171,7 @@ def _gaps(archive: Archive, settings: Settings) -> list[Gap]:
     behind = next_offsets(archive)
     return [
         (archive.topic, state.partition, offset, state.first - 1)
-        for state in partition_states(archive.topic, settings)
+        for state in partition_states(archive.topic, settings.kafka)
         if (offset := behind.get(state.partition, state.first)) < state.first
     ]
 
@@ -196,7 +196,7 @@ class ArchiveBatches:
         """Write what is not archived yet, in one commit."""
         archive = self._archive
         ranges = self._ranges(batch)
-        refuse_topic_made_anew(archive, topic_id(archive.topic, self._settings))
+        refuse_topic_made_anew(archive, topic_id(archive.topic, self._settings.kafka))
         archive.refresh()
         before = archive.plan(ranges)
         if before.files:
@@ -213,9 +213,9 @@ class ArchiveBatches:
         self._note_holes(archive.plan(ranges).missing)
         self._compact()
 
-    def _ranges(self, batch: int) -> dict[int, Intervals]:
+    def _ranges(self, batch: int) -> dict[int, OffsetRanges]:
         """The offsets of the batch that runs: Spark has noted them before it began."""
-        reading = read_reading(self._checkpoint)
+        reading = read_checkpoint(self._checkpoint)
         if reading is None or reading.batch != batch:
             raise InternalError(f"{self._checkpoint} does not tell of batch {batch}, which runs")
         topic = self._archive.topic
@@ -224,17 +224,17 @@ class ArchiveBatches:
         for partition, end in reading.begun[topic].items():
             begin = committed.get(partition, started.get(partition, 0))
             if begin < end:
-                ranges[partition] = Intervals.of((begin, end - 1))
+                ranges[partition] = OffsetRanges.of((begin, end - 1))
         return ranges
 
-    def _note_holes(self, missing: Mapping[int, Intervals]) -> None:
+    def _note_holes(self, missing: Mapping[int, OffsetRanges]) -> None:
         """What was read and is not there is a hole, unless the topic has dropped it."""
         if not missing:
             return
-        states = partition_states(self._archive.topic, self._settings)
+        states = partition_states(self._archive.topic, self._settings.kafka)
         first = {state.partition: state.first for state in states}
         for partition, offsets in missing.items():
-            kept = Intervals.of((first.get(partition, 0), 2**63 - 1))
+            kept = OffsetRanges.of((first.get(partition, 0), 2**63 - 1))
             if holes := offsets & kept:
                 note_holes(self._archive.path, partition, holes)
             for begin, end in (offsets - kept).ranges():

@@ -188,7 +188,7 @@ def _refuse_topics_made_anew(table: IndexTable, settings: Settings) -> None:
     topics = {scanned.topic for scanned in table.scanned}
     for topic in sorted(topics):
         try:
-            ends = end_offsets(topic, settings)
+            ends = end_offsets(topic, settings.kafka)
         except TopicNotFoundError:
             continue
         for scanned in table.scanned:

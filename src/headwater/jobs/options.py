@@ -14,7 +14,7 @@ from typing import Any, get_args
 import click
 from pyspark.sql import DataFrame
 
-from headwater.collector.query import StreamQuery
+from headwater.collector.query import QueryDescription
 from headwater.delivery.modes import Individual, Mode
 from headwater.delivery.registry import DEFAULT_MODE, MODE_NAMES, delivery_mode
 from headwater.errors import HeadwaterError, InputError
@@ -77,9 +77,9 @@ class StreamOptions:
             on_failure=self.on_failure,
         )
 
-    def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> StreamQuery:
+    def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> QueryDescription:
         """The lineage of a query that is not run by a `LineageJob`."""
-        return StreamQuery(
+        return QueryDescription(
             self.job_name,
             self.job_version,
             self.checkpoint,

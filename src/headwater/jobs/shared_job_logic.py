@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter.columns import parse_json
-from headwater.replay import Logic
+from headwater.replay import Transform
 
 FIELDS = {
     "event_id": "string",
@@ -34,7 +34,7 @@ def convert_visits(visits: DataFrame) -> DataFrame:
     )
 
 
-VISITS_CONVERTER = Logic(
+VISITS_CONVERTER = Transform(
     "visits_converter",
     convert_visits,
     input_topic="visits",

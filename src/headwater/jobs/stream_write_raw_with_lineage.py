@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.collector.metadata import describe_shipped_job
-from headwater.collector.query import StreamQuery
+from headwater.collector.query import QueryDescription
 from headwater.collector.streaming import query_run, table_output, topic_outputs
 from headwater.delivery.dead_letter.columns import ERROR_COLUMN, parse_json
 from headwater.delivery.registry import delivery_mode
@@ -45,8 +45,8 @@ from headwater.spark import (
     run_until_stopped,
 )
 from headwater.spark.lineage_columns import LINEAGE_COLUMN, with_lineage
-from headwater.spark.query_runner import Unhurried, new_run_id
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.query_runner import ThrottledCallback, new_run_id
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import Table, check_columns, stored, table_of, writer_of
 from headwater.storage.tables.registry import KnownTable, register
 
@@ -80,10 +80,10 @@ def main(settings: Settings, options: StreamOptions) -> None:
     topic, name = options.input_topic, options.own["table"] or settings.articles.table
     if settings.jobs.create_topics:
         for each in (topic, dead_letter_topic(topic)):
-            ensure_topic(each, _PARTITIONS, settings)
+            ensure_topic(each, _PARTITIONS, settings.kafka)
     _LOG.info("%s -> %s, starting Spark", topic, name)
     spark = create_session(options.job_name, settings, connectors=("kafka", "iceberg"))
-    maker = Maker(options.job_name, options.job_version, new_run_id())
+    maker = JobRun(options.job_name, options.job_version, new_run_id())
     records = read_topic_stream(
         spark,
         topic,
@@ -120,7 +120,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
 
 def _lineage(
     options: StreamOptions, rows: DataFrame, known: KnownTable, settings: Settings
-) -> StreamQuery:
+) -> QueryDescription:
     letters = dead_letter_topic(options.input_topic)
     outputs = [
         table_output(known.name, known.location, "iceberg"),
@@ -133,7 +133,7 @@ def _lineage(
     )
 
 
-def _prepare(table: Table, rows: DataFrame, maker: Maker, settings: Settings) -> KnownTable:
+def _prepare(table: Table, rows: DataFrame, maker: JobRun, settings: Settings) -> KnownTable:
     table.ensure(table_schema(), PARTITIONED_BY)
     check_columns(table, stored(rows, maker, 0))
     known = table.known()
@@ -164,7 +164,7 @@ def named(parsed: DataFrame) -> DataFrame:
     return parsed.withColumn(ERROR_COLUMN, found)
 
 
-def articles_of(parsed: DataFrame, maker: Maker, *, told: bool = True) -> DataFrame:
+def articles_of(parsed: DataFrame, maker: JobRun, *, told: bool = True) -> DataFrame:
     """Rows of the table, and of tombstones the id that is to be deleted."""
     tombstone = F.col("value").isNull()
     good = parsed.where(F.col(ERROR_COLUMN).isNull())
@@ -193,7 +193,7 @@ class ArticleBatches:
         self,
         spark: SparkSession,
         table: Table,
-        maker: Maker,
+        maker: JobRun,
         options: StreamOptions,
         settings: Settings,
     ) -> None:
@@ -231,7 +231,7 @@ class ArticleBatches:
             observed[OBSERVED] = {"rows": rows, "dead_letter": letters}
             on_batch({**progress, "observedMetrics": observed})
 
-        return Unhurried(take)
+        return ThrottledCallback(take)
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """For `foreachBatch`."""
@@ -239,7 +239,7 @@ class ArticleBatches:
         rows.persist()
         try:
             self._set_aside(rows.where(F.col(ERROR_COLUMN).isNotNull()), batch)
-            told = self._settings.tells_of(self._maker.job_name)
+            told = self._settings.lineage_enabled_for(self._maker.job_name)
             self._merge(articles_of(rows, self._maker, told=told), batch)
         finally:
             rows.unpersist()

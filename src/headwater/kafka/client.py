@@ -15,7 +15,7 @@ from headwater.errors import (
     InputError,
     TopicNotFoundError,
 )
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 _log = logging.getLogger(__name__)
 # The client tells of every reconnect; whoever wants to read that sets up logging.
@@ -37,19 +37,19 @@ _UNKNOWN_TOPIC = {
 }
 
 
-def client_config(settings: Settings, **properties: Any) -> dict[str, Any]:
+def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
     """The properties of a client; `kafka.client` of the settings wins over our defaults."""
     return {
-        "bootstrap.servers": settings.bootstrap_servers,
+        "bootstrap.servers": settings.servers,
         # librdkafka writes to stderr by itself unless its lines go to a logger.
         "logger": _log,
         **properties,
-        **settings.kafka.client,
+        **settings.client,
     }
 
 
 @contextmanager
-def kafka_errors(settings: Settings, what: str) -> Iterator[None]:
+def kafka_errors(settings: KafkaSettings, what: str) -> Iterator[None]:
     """Turn errors of the client into Headwater's; `what` says what was being done."""
     try:
         yield
@@ -57,15 +57,15 @@ def kafka_errors(settings: Settings, what: str) -> Iterator[None]:
         raise from_kafka_error(error.args[0], settings, what) from error
 
 
-def from_kafka_error(error: KafkaError, settings: Settings, what: str) -> HeadwaterError:
+def from_kafka_error(error: KafkaError, settings: KafkaSettings, what: str) -> HeadwaterError:
     """The error to raise for an answer of the client."""
     text = f"{what}: {error.str()}"
     if error.code() in UNREACHABLE:
         return BrokerUnavailableError(
-            f"Kafka at {settings.bootstrap_servers} did not answer: {text}",
+            f"Kafka at {settings.servers} did not answer: {text}",
             hint="start the local broker with `headwater up kafka`, or set "
             "KAFKA_BOOTSTRAP_SERVERS; the wait is HEADWATER_KAFKA__TIMEOUT_SECONDS",
-            bootstrap_servers=settings.bootstrap_servers,
+            bootstrap_servers=settings.servers,
         )
     if error.code() in _UNKNOWN_TOPIC:
         return TopicNotFoundError(text, hint="`headwater topics list` shows what is there")

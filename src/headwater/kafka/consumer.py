@@ -21,7 +21,7 @@ from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
 from headwater.kafka.topics import partition_states
 from headwater.model import Address, Header, Record
 from headwater.model.progress import Progress, no_progress
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 # The client waits so long for a full batch; a short topic is read in two such waits.
 _POLL_SECONDS = 0.05
@@ -40,7 +40,7 @@ class Position(Enum):
 
 def read_topic(
     topic: str,
-    settings: Settings,
+    settings: KafkaSettings,
     *,
     start: Position | Mapping[int, int] = Position.EARLIEST,
     until: Mapping[int, int] | None = None,
@@ -99,7 +99,7 @@ class _Reader:
         topic: str,
         begins: Mapping[int, int],
         ends: Mapping[int, int],
-        settings: Settings,
+        settings: KafkaSettings,
         read_uncommitted: bool,
     ) -> None:
         self._topic = topic
@@ -155,7 +155,7 @@ class _Reader:
             messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
             if messages:
                 heard = time.monotonic()
-            elif quiet_is_error and time.monotonic() - heard > self._settings.kafka.timeout_seconds:
+            elif quiet_is_error and time.monotonic() - heard > self._settings.timeout_seconds:
                 raise self._silence()
             for message in messages:
                 error = message.error()
@@ -170,9 +170,9 @@ class _Reader:
                 # The client reconnects by itself; how long that may take is bounded above.
 
     def _silence(self) -> BrokerUnavailableError:
-        seconds = self._settings.kafka.timeout_seconds
+        seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.bootstrap_servers} sent nothing of topic "
+            f"Kafka at {self._settings.servers} sent nothing of topic "
             f"{self._topic!r} for {seconds:g} s though there is more",
             hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=self._topic,

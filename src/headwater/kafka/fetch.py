@@ -13,7 +13,7 @@ from headwater.errors import BrokerUnavailableError
 from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error, kafka_errors
 from headwater.kafka.consumer import record_of
 from headwater.model import Address, Record
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 _FAST = {
     # The broker sends at least one whole batch, whatever its size: the least is enough, and all
@@ -50,7 +50,7 @@ class RecordReader:
     Records of open and of aborted transactions are not seen. No consumer group is left behind.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         config = client_config(
             settings,
@@ -76,7 +76,7 @@ class RecordReader:
         Raises:
             BrokerUnavailableError: no answer within `kafka.timeout_seconds`.
         """
-        deadline = time.monotonic() + self._settings.kafka.timeout_seconds
+        deadline = time.monotonic() + self._settings.timeout_seconds
         window = self._windows.get((address.topic, address.partition))
         while True:
             # Known bounds may be old: what lies outside is asked for again.
@@ -162,13 +162,12 @@ class RecordReader:
             self._consumer.unassign()
 
     def _silence(self, address: Address) -> BrokerUnavailableError:
-        seconds = self._settings.kafka.timeout_seconds
+        seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.bootstrap_servers} did not send {address} "
-            f"within {seconds:g} s",
+            f"Kafka at {self._settings.servers} did not send {address} within {seconds:g} s",
             hint="start the local broker with `headwater up kafka`, or set "
             "KAFKA_BOOTSTRAP_SERVERS; the wait is HEADWATER_KAFKA__TIMEOUT_SECONDS",
-            bootstrap_servers=self._settings.bootstrap_servers,
+            bootstrap_servers=self._settings.servers,
         )
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
 from headwater.kafka.consumer import record_of
 from headwater.model import Record
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 _BATCH = 1000
 
@@ -23,7 +23,7 @@ class TopicFollower:
     at their ends included. No consumer group is left behind.
     """
 
-    def __init__(self, topic: str, begins: Mapping[int, int], settings: Settings) -> None:
+    def __init__(self, topic: str, begins: Mapping[int, int], settings: KafkaSettings) -> None:
         self.positions = dict(begins)
         self._topic = topic
         self._settings = settings

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from headwater.errors import BrokerUnavailableError, DeliveryError
 from headwater.kafka.client import client_config, from_kafka_error
 from headwater.model import Header
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 _EXAMPLES_KEPT = 5
 
@@ -24,7 +24,7 @@ class RecordProducer:
     raises `DeliveryError` if any record was not acknowledged.
     """
 
-    def __init__(self, settings: Settings, **properties: str | int | float | bool) -> None:
+    def __init__(self, settings: KafkaSettings, **properties: str | int | float | bool) -> None:
         self._settings = settings
         defaults = {
             "enable.idempotence": True,
@@ -32,7 +32,7 @@ class RecordProducer:
             "compression.type": "lz4",
             # The same choice of partition for a key as Java clients and Spark make.
             "partitioner": "murmur2_random",
-            "delivery.timeout.ms": int(settings.kafka.timeout_seconds * 1000),
+            "delivery.timeout.ms": int(settings.timeout_seconds * 1000),
         }
         try:
             self._producer = Producer(client_config(settings, **{**defaults, **properties}))
@@ -67,7 +67,7 @@ class RecordProducer:
                 )
             except BufferError:
                 # The queue empties as fast as the broker takes records, or not at all.
-                deadline = deadline or time.monotonic() + self._settings.kafka.timeout_seconds
+                deadline = deadline or time.monotonic() + self._settings.timeout_seconds
                 self._producer.poll(0.1)
                 if time.monotonic() > deadline:
                     raise self._queue_full(topic) from None
@@ -86,7 +86,7 @@ class RecordProducer:
             DeliveryError: something was refused, or not acknowledged within the bound.
         """
         # delivery.timeout.ms ends each record by itself; the margin lets those reports arrive.
-        left = self._producer.flush(self._settings.kafka.timeout_seconds + 5)
+        left = self._producer.flush(self._settings.timeout_seconds + 5)
         self.failed += left
         self._raise_failures(left)
 
@@ -120,14 +120,14 @@ class RecordProducer:
     def _raise_failures(self, left: int) -> None:
         if not self.failed:
             return
-        seconds = self._settings.kafka.timeout_seconds
+        seconds = self._settings.timeout_seconds
         reason = f"no acknowledgement within {seconds:g} s"
         topic = ""
         if self._examples:
             topic, error = self._examples[0]
             reason = error.str()
         raise DeliveryError(
-            f"{self.failed} records were not acknowledged by {self._settings.bootstrap_servers}, "
+            f"{self.failed} records were not acknowledged by {self._settings.servers}, "
             f"{self.delivered} were: {reason}",
             hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=topic,
@@ -137,9 +137,9 @@ class RecordProducer:
         )
 
     def _queue_full(self, topic: str) -> BrokerUnavailableError:
-        seconds = self._settings.kafka.timeout_seconds
+        seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.bootstrap_servers} took no record of topic {topic!r} "
+            f"Kafka at {self._settings.servers} took no record of topic {topic!r} "
             f"for {seconds:g} s; {self.delivered} were acknowledged before",
             hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=topic,

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
 from headwater.model import is_topic_name
-from headwater.settings import Settings
+from headwater.settings.sections import KafkaSettings
 
 _NO_LEADER_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -50,7 +50,7 @@ class TopicPartitionState:
         return self.end - self.first
 
 
-def ping(settings: Settings, timeout_seconds: float | None = None) -> int:
+def ping(settings: KafkaSettings, timeout_seconds: float | None = None) -> int:
     """Ask for the cluster's metadata; returns the number of brokers.
 
     Raises:
@@ -61,7 +61,7 @@ def ping(settings: Settings, timeout_seconds: float | None = None) -> int:
     return len(metadata.brokers)
 
 
-def list_topics(settings: Settings, *, internal: bool = False) -> list[Topic]:
+def list_topics(settings: KafkaSettings, *, internal: bool = False) -> list[Topic]:
     """All topics by name; Kafka's own (`__consumer_offsets`, …) only when asked."""
     with kafka_errors(settings, "listing topics"):
         metadata = _admin(settings).list_topics(timeout=_bound(settings))
@@ -69,7 +69,7 @@ def list_topics(settings: Settings, *, internal: bool = False) -> list[Topic]:
     return sorted((t for t in topics if internal or not t.name.startswith("__")), key=_by_name)
 
 
-def describe_topic(name: str, settings: Settings) -> Topic:
+def describe_topic(name: str, settings: KafkaSettings) -> Topic:
     """One topic.
 
     Raises:
@@ -83,7 +83,7 @@ def describe_topic(name: str, settings: Settings) -> Topic:
     return Topic(name, len(found.partitions))
 
 
-def topic_id(name: str, settings: Settings) -> str:
+def topic_id(name: str, settings: KafkaSettings) -> str:
     """Kafka's id of a topic, by which one that was deleted and made anew is another.
 
     Raises:
@@ -99,7 +99,7 @@ def topic_id(name: str, settings: Settings) -> str:
 def create_topic(
     name: str,
     partitions: int,
-    settings: Settings,
+    settings: KafkaSettings,
     *,
     replication_factor: int = 1,
     config: Mapping[str, str] | None = None,
@@ -123,7 +123,7 @@ def create_topic(
     _wait_until_known(name, settings)
 
 
-def ensure_topic(name: str, partitions: int, settings: Settings) -> Topic:
+def ensure_topic(name: str, partitions: int, settings: KafkaSettings) -> Topic:
     """The topic of that name, made with `partitions` if it is not there; else left as it is."""
     try:
         return describe_topic(name, settings)
@@ -139,7 +139,7 @@ def ensure_topic(name: str, partitions: int, settings: Settings) -> Topic:
     return Topic(name, partitions)
 
 
-def delete_topics(names: Iterable[str], settings: Settings) -> None:
+def delete_topics(names: Iterable[str], settings: KafkaSettings) -> None:
     """Remove topics with all their records."""
     futures = _admin(settings).delete_topics(list(names), operation_timeout=_bound(settings))
     for name, future in futures.items():
@@ -147,7 +147,9 @@ def delete_topics(names: Iterable[str], settings: Settings) -> None:
             future.result(_bound(settings))
 
 
-def end_offsets(topic: str, settings: Settings, *, read_committed: bool = False) -> dict[int, int]:
+def end_offsets(
+    topic: str, settings: KafkaSettings, *, read_committed: bool = False
+) -> dict[int, int]:
     """The offset that the next record of each partition gets.
 
     With `read_committed` the end is where an open transaction begins.
@@ -155,31 +157,31 @@ def end_offsets(topic: str, settings: Settings, *, read_committed: bool = False)
     return _offsets(topic, settings, OffsetSpec.latest(), read_committed)
 
 
-def partition_states(topic: str, settings: Settings) -> list[TopicPartitionState]:
+def partition_states(topic: str, settings: KafkaSettings) -> list[TopicPartitionState]:
     """First and end offset of every partition."""
     first = _offsets(topic, settings, OffsetSpec.earliest(), False)
     end = _offsets(topic, settings, OffsetSpec.latest(), False)
     return [TopicPartitionState(part, first[part], end[part]) for part in sorted(end)]
 
 
-def is_compacted(topic: str, settings: Settings) -> bool:
+def is_compacted(topic: str, settings: KafkaSettings) -> bool:
     """Whether the broker removes records of the topic that have a newer one of their key."""
     return "compact" in _setting("cleanup.policy", topic, settings)
 
 
-def max_record_bytes(topic: str, settings: Settings) -> int:
+def max_record_bytes(topic: str, settings: KafkaSettings) -> int:
     """The largest batch of records that the topic takes; each record travels in one."""
     return int(_setting("max.message.bytes", topic, settings))
 
 
-def _setting(name: str, topic: str, settings: Settings) -> str:
+def _setting(name: str, topic: str, settings: KafkaSettings) -> str:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     future = _admin(settings).describe_configs([resource], request_timeout=_bound(settings))
     with kafka_errors(settings, f"asking for the settings of topic {topic!r}"):
         return str(future[resource].result(_bound(settings))[name].value)
 
 
-def _wait_until_known(name: str, settings: Settings) -> None:
+def _wait_until_known(name: str, settings: KafkaSettings) -> None:
     """The controller answers before all brokers have heard; whoever asks next should find it."""
     deadline = time.monotonic() + _bound(settings)
     while True:
@@ -194,7 +196,7 @@ def _wait_until_known(name: str, settings: Settings) -> None:
 
 
 def _offsets(
-    topic: str, settings: Settings, spec: OffsetSpec, read_committed: bool
+    topic: str, settings: KafkaSettings, spec: OffsetSpec, read_committed: bool
 ) -> dict[int, int]:
     partitions = range(describe_topic(topic, settings).partitions)
     deadline = time.monotonic() + _bound(settings)
@@ -209,7 +211,11 @@ def _offsets(
 
 
 def _ask_for_offsets(
-    topic: str, partitions: Iterable[int], settings: Settings, spec: OffsetSpec, committed: bool
+    topic: str,
+    partitions: Iterable[int],
+    settings: KafkaSettings,
+    spec: OffsetSpec,
+    committed: bool,
 ) -> dict[int, int]:
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     futures = _admin(settings).list_offsets(
@@ -229,8 +235,8 @@ def _ask_for_offsets(
 _admins: dict[tuple[object, ...], AdminClient] = {}
 
 
-def _admin(settings: Settings) -> AdminClient:
-    cluster = (settings.bootstrap_servers, *sorted(settings.kafka.client.items()))
+def _admin(settings: KafkaSettings) -> AdminClient:
+    cluster = (settings.servers, *sorted(settings.client.items()))
     if cluster not in _admins:
         try:
             _admins[cluster] = AdminClient(client_config(settings))
@@ -239,8 +245,8 @@ def _admin(settings: Settings) -> AdminClient:
     return _admins[cluster]
 
 
-def _bound(settings: Settings) -> float:
-    return settings.kafka.timeout_seconds
+def _bound(settings: KafkaSettings) -> float:
+    return settings.timeout_seconds
 
 
 def _by_name(topic: Topic) -> str:

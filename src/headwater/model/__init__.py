@@ -1,10 +1,10 @@
-"""Plain words without I/O. Imports the standard library and the error tree, nothing else."""
+"""Plain values without I/O. Imports the standard library and the error tree, nothing else."""
 
-from headwater.model.address import Address, is_topic_name
+from headwater.model.address import Address, TopicPartition, is_topic_name
 from headwater.model.job_output import JobOutput
 from headwater.model.lineage import Lineage, record_id
 from headwater.model.record import Header, Record
-from headwater.model.times import moment
+from headwater.model.times import from_epoch_ms
 
 # Where `doctor` sees events arrive: no pipeline of anybody's.
 CHECKS_NAMESPACE = "headwater-checks"
@@ -16,7 +16,8 @@ __all__ = [
     "JobOutput",
     "Lineage",
     "Record",
+    "TopicPartition",
+    "from_epoch_ms",
     "is_topic_name",
-    "moment",
     "record_id",
 ]

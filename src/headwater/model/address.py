@@ -10,12 +10,14 @@ from headwater.errors import BadAddressError
 # Kafka's own rule for topic names: ASCII letters, digits, dot, underscore, dash; 249 at most.
 _TOPIC = r"[a-zA-Z0-9._-]{1,249}"
 _TOPIC_NAME = re.compile(_TOPIC)
-_ADDRESS = re.compile(
-    rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
-)
+# The one grammar of addresses; without lookarounds, so that Arrow's RE2 takes it as well.
+ADDRESS_PATTERN = rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
+_ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _MAX_PARTITION = 2**31 - 1
-_MAX_OFFSET = 2**63 - 1
+MAX_OFFSET = 2**63 - 1
+
+TopicPartition = tuple[str, int]
 
 
 def is_topic_name(text: str) -> bool:
@@ -49,7 +51,7 @@ class Address:
         address = cls(topic, int(match["partition"]), int(match["offset"]))
         if not is_topic_name(topic):
             raise BadAddressError(f"not a topic name: {topic!r}", value=text)
-        if address.partition > _MAX_PARTITION or address.offset > _MAX_OFFSET:
+        if address.partition > _MAX_PARTITION or address.offset > MAX_OFFSET:
             raise BadAddressError(f"partition or offset out of range: {text!r}", value=text)
         return address
 

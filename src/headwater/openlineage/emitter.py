@@ -24,7 +24,7 @@ from headwater.settings import Settings
 _LOG = logging.getLogger(__name__)
 
 # Events that wait for a slow disk, in memory.
-_MOST_QUEUED = 1000
+_MAX_QUEUED = 1000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Emitter:
         self._sender = sender
         self._emit_seconds = emit_seconds
         self._close_seconds = close_seconds
-        self._queue: queue.Queue[_Handed | None] = queue.Queue(_MOST_QUEUED)
+        self._queue: queue.Queue[_Handed | None] = queue.Queue(_MAX_QUEUED)
         self._writer = threading.Thread(target=self._write_all, name="lineage-spool", daemon=True)
         self._access = threading.Lock()
         self._started = self._closed = self._without_thread = False
@@ -76,8 +76,8 @@ class Emitter:
             Sender(
                 client,
                 spool,
-                most_pause_seconds=lineage.most_backoff_seconds,
-                most_tries=lineage.most_tries,
+                max_pause_seconds=lineage.max_backoff_seconds,
+                max_attempts=lineage.max_attempts,
             ),
             emit_seconds=lineage.emit_seconds,
             close_seconds=lineage.close_seconds,

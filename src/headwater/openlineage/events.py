@@ -89,7 +89,7 @@ def run_event(
     """One event of a run, at a moment (now, if none is given)."""
     return {
         "eventType": state,
-        "eventTime": instant(event_time or datetime.now(UTC)),
+        "eventTime": to_rfc3339(event_time or datetime.now(UTC)),
         "run": {"runId": run_id, "facets": dict(run_facets or {})},
         "job": {"namespace": job_namespace, "name": job_name, "facets": dict(job_facets or {})},
         "inputs": list(inputs),
@@ -99,7 +99,7 @@ def run_event(
     }
 
 
-def instant(at: datetime) -> str:
+def to_rfc3339(at: datetime) -> str:
     """As events write it: UTC, with microseconds."""
     text = at.astimezone(UTC).isoformat(timespec="microseconds")
     return text.replace("+00:00", "Z")

@@ -18,14 +18,14 @@ from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from headwater.errors import InputError
-from headwater.openlineage.events import PRODUCER, instant
+from headwater.openlineage.events import PRODUCER, to_rfc3339
 
 _LOG = logging.getLogger(__name__)
 
 Facet = dict[str, Any]
 On = Literal["run", "job"]
-Maker = Callable[[Any], Mapping[str, Any]]
-F = TypeVar("F", bound=Maker)
+FacetFunction = Callable[[Any], Mapping[str, Any]]
+F = TypeVar("F", bound=FacetFunction)
 
 _OFFICIAL = "https://openlineage.io/spec/facets"
 _OWN = "https://headwater.dev/spec/facets"
@@ -33,7 +33,7 @@ _BASE = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
 # Longer texts, such as the trace of a deep plan, are cut: an event is no log.
-MOST_TEXT = 16_000
+MAX_TEXT = 16_000
 
 
 def official(name: str, version: str, /, **fields: Any) -> Facet:
@@ -150,9 +150,9 @@ def error_message(message: str, trace: str | None = None, language: str = "PYTHO
     return official(
         "ErrorMessageRunFacet",
         "1-0-1",
-        message=message[:MOST_TEXT],
+        message=message[:MAX_TEXT],
         programmingLanguage=language,
-        stackTrace=trace and trace[:MOST_TEXT],
+        stackTrace=trace and trace[:MAX_TEXT],
     )
 
 
@@ -172,9 +172,9 @@ def parent(run_id: str, namespace: str, name: str) -> Facet:
 
 
 def nominal_time(start: datetime, end: datetime | None = None) -> Facet:
-    ended = end and instant(end)
+    ended = end and to_rfc3339(end)
     return official(
-        "NominalTimeRunFacet", "1-0-1", nominalStartTime=instant(start), nominalEndTime=ended
+        "NominalTimeRunFacet", "1-0-1", nominalStartTime=to_rfc3339(start), nominalEndTime=ended
     )
 
 
@@ -205,7 +205,7 @@ def offset_ranges(
     )
 
 
-_makers: dict[tuple[On, str], Maker] = {}
+_makers: dict[tuple[On, str], FacetFunction] = {}
 
 
 def lineage_facet(name: str, on: On = "run") -> Callable[[F], F]:

@@ -161,7 +161,7 @@ class LineageRun:
 
     def _shown(self, text: str) -> str:
         # Somewhat more than is told: what a cut has made unrecognisable is not.
-        return self._redact(text[: facets.MOST_TEXT + _BEYOND])
+        return self._redact(text[: facets.MAX_TEXT + _BEYOND])
 
     def _ask_makers(self) -> None:
         with self._lock:

@@ -19,9 +19,9 @@ from headwater.settings import Settings, default_ca_file
 
 PATH = "/api/v1/lineage"
 # What a person needs of an answer; the rest of it stays where it is.
-_MOST_ANSWER = 64 * 1024
+_MAX_ANSWER = 64 * 1024
 # Longer pauses a server may not ask for: it could silence a job's lineage for days.
-_MOST_RETRY_AFTER = 300.0
+_MAX_RETRY_AFTER = 300.0
 _URL_HINT = "MARQUEZ_URL, such as http://localhost:5000; a key goes into MARQUEZ_API_KEY"
 
 # The event itself is at fault: it would be refused again.
@@ -123,9 +123,9 @@ class CatalogClient:
         self._no_later_than = moment
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, most_bytes: int = _MOST_ANSWER
+        self, method: str, path: str, body: bytes | None = None, max_bytes: int = _MAX_ANSWER
     ) -> Answer:
-        """One request; redirects are not followed, and no more than `most_bytes` are read.
+        """One request; redirects are not followed, and no more than `max_bytes` are read.
 
         Raises:
             OSError: nobody answered in time, or not at all.
@@ -140,7 +140,7 @@ class CatalogClient:
             connection = self._connected()
             connection.request(method, self._base + path, body, headers)
             answer = connection.getresponse()
-            text = answer.read(most_bytes)
+            text = answer.read(max_bytes)
             if not answer.isclosed() or answer.will_close:
                 # The rest is not waited for.
                 self.close()
@@ -264,7 +264,7 @@ def _outcome(answer: Answer, url: str) -> Outcome:
 
 def _retry_after(text: str | None) -> float | None:
     # A date, or nonsense: the own pause holds.
-    return min(float(text), _MOST_RETRY_AFTER) if text and text.strip().isdecimal() else None
+    return min(float(text), _MAX_RETRY_AFTER) if text and text.strip().isdecimal() else None
 
 
 def _shown(url: str) -> str:

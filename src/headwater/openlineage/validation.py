@@ -27,7 +27,7 @@ from headwater.settings import Settings
 SWITCHED_OFF = "switched off (lineage.enabled)"
 _JOB = "lineage_arrives"
 # A run with all its facets is larger than what a person needs of an error.
-_MOST_ANSWER = 16 * 1024 * 1024
+_MAX_ANSWER = 16 * 1024 * 1024
 _SPOOL_HINT = "see to the disk, or set HEADWATER_LINEAGE__SPOOL"
 _URL_HINT = "`headwater up catalog`, or set MARQUEZ_URL to the service that is to hear of jobs"
 
@@ -75,7 +75,7 @@ def ask(client: CatalogClient, path: str, *known: int) -> Answer:
         CheckFailedError: it does not answer, or not so.
     """
     try:
-        answer = client.request("GET", path, most_bytes=_MOST_ANSWER)
+        answer = client.request("GET", path, max_bytes=_MAX_ANSWER)
     except (OSError, http.client.HTTPException) as error:
         reason = str(error) or type(error).__name__
         raise CheckFailedError(f"{client.url} can't be reached: {reason}", hint=_URL_HINT) from None

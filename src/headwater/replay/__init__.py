@@ -4,6 +4,6 @@
 makes a plan, without Spark where offsets tell all; `runner` runs it; `checking` holds it against
 what is there."""
 
-from headwater.replay.logic import Logic, load_logic
+from headwater.replay.transform import Transform, load_logic
 
-__all__ = ["Logic", "load_logic"]
+__all__ = ["Transform", "load_logic"]

@@ -9,25 +9,26 @@ from collections.abc import Iterable, Mapping
 
 from headwater.errors import InputError, TopicNotFoundError
 from headwater.kafka import RecordReader, end_offsets
-from headwater.model import Address, JobOutput
+from headwater.model import Address, JobOutput, TopicPartition
 from headwater.settings import Settings
-from headwater.storage.index.files import Place
 from headwater.storage.index.reader import LineageIndex
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.tracing import TraceNode, trace
 
 # A pipeline has a few hops; a topic that feeds itself has no end.
 _MAX_HOPS = 100
 
 
-def inputs_of(outputs: Iterable[Address], topic: str, settings: Settings) -> dict[int, Intervals]:
+def inputs_of(
+    outputs: Iterable[Address], topic: str, settings: Settings
+) -> dict[int, OffsetRanges]:
     """The records of a topic that these were made from, over any number of hops, by partition.
 
     Raises:
         InputError: an output has no such ancestor, or does not name all of its parents.
     """
     found: dict[int, list[tuple[int, int]]] = {}
-    with RecordReader(settings) as reader:
+    with RecordReader(settings.kafka) as reader:
         for output in outputs:
             root = trace(output, settings, reader=reader)
             ancestors = _ancestors(root, topic)
@@ -36,7 +37,7 @@ def inputs_of(outputs: Iterable[Address], topic: str, settings: Settings) -> dic
                 raise InputError(f"{output} was not made from topic {topic!r}: {reason}")
             for address in ancestors:
                 found.setdefault(address.partition, []).append((address.offset, address.offset))
-    return {partition: Intervals.of(*pairs) for partition, pairs in found.items()}
+    return {partition: OffsetRanges.of(*pairs) for partition, pairs in found.items()}
 
 
 def _ancestors(root: TraceNode, topic: str) -> set[Address]:
@@ -62,7 +63,7 @@ def _ancestors(root: TraceNode, topic: str) -> set[Address]:
 
 def inputs_made_by(
     made_by: JobOutput, topic: str, settings: Settings, *, allow_gaps: bool = False
-) -> dict[int, Intervals]:
+) -> dict[int, OffsetRanges]:
     """The records of a topic that all which a job made comes from, by partition.
 
     Raises:
@@ -70,9 +71,9 @@ def inputs_made_by(
         InputError: the job made nothing that is known, or the index does not know all of it.
     """
     index = LineageIndex.open(settings)
-    outputs: dict[Place, Intervals] = {}
+    outputs: dict[TopicPartition, OffsetRanges] = {}
     for made in index.made_by(made_by.job_name, made_by.job_version, made_by.batches):
-        _add(outputs, made.place, Intervals.of((made.first, made.last)))
+        _add(outputs, made.place, OffsetRanges.of((made.first, made.last)))
     if not outputs:
         raise InputError(
             f"the index knows nothing that {made_by} made",
@@ -87,13 +88,13 @@ def inputs_made_by(
 
 
 def _climb(
-    outputs: Mapping[Place, Intervals], topic: str, index: LineageIndex
-) -> dict[int, Intervals]:
-    found: dict[int, Intervals] = {}
-    seen: dict[Place, Intervals] = dict(outputs)
+    outputs: Mapping[TopicPartition, OffsetRanges], topic: str, index: LineageIndex
+) -> dict[int, OffsetRanges]:
+    found: dict[int, OffsetRanges] = {}
+    seen: dict[TopicPartition, OffsetRanges] = dict(outputs)
     level = dict(outputs)
     for _ in range(_MAX_HOPS):
-        above: dict[Place, Intervals] = {}
+        above: dict[TopicPartition, OffsetRanges] = {}
         for place, offsets in index.parents_of(level).items():
             if place[0] == topic:
                 found[place[1]] = found.get(place[1], offsets) | offsets
@@ -108,18 +109,20 @@ def _climb(
     raise InputError(f"topic {topic!r} is not reached within {_MAX_HOPS} hops")
 
 
-def _add(known: dict[Place, Intervals], place: Place, more: Intervals) -> None:
+def _add(
+    known: dict[TopicPartition, OffsetRanges], place: TopicPartition, more: OffsetRanges
+) -> None:
     known[place] = known[place] | more if place in known else more
 
 
 def _refuse_unknown(
-    outputs: Mapping[Place, Intervals], index: LineageIndex, settings: Settings
+    outputs: Mapping[TopicPartition, OffsetRanges], index: LineageIndex, settings: Settings
 ) -> None:
     """Refuse where the index may lack some of the job's records, or of their parents."""
     coverage = index.coverage()
     for topic in sorted({place[0] for place in outputs}):
         try:
-            ends = end_offsets(topic, settings)
+            ends = end_offsets(topic, settings.kafka)
         except TopicNotFoundError:
             continue
         for partition, end in ends.items():

@@ -125,10 +125,12 @@ def _written(manifest: Manifest, settings: Settings, progress: Progress) -> Iter
     replay_id = manifest.plan.replay_id.encode()
     for topic, ends in manifest.ends_after.items():
         before = manifest.ends_before.get(topic, {})
-        first = {state.partition: state.first for state in partition_states(topic, settings)}
+        first = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
         start = {int(p): before.get(p, 0) for p in ends if int(p) in first}
         until = {int(p): end for p, end in ends.items()}
-        for record in read_topic(topic, settings, start=start, until=until, progress=progress):
+        for record in read_topic(
+            topic, settings.kafka, start=start, until=until, progress=progress
+        ):
             # A copy that a later job made has the header, too; its own stamp comes first.
             if record.header(REPLAY_ID) == replay_id and _made_by(record, manifest.plan):
                 yield record

@@ -9,8 +9,8 @@ from headwater.replay.digest import Checksum
 from headwater.replay.digest_columns import (
     checksum_metrics,
     checksum_of,
-    know_digest,
     record_hash,
+    register_digest_udf,
 )
 from headwater.replay.identities import CONTENT
 from headwater.replay.plan import Plan
@@ -30,7 +30,7 @@ def read_checksum(plan: Plan, spark: SparkSession, settings: Settings) -> Checks
 
 def written_checksum(plan: Plan, run_id: str, spark: SparkSession) -> Checksum:
     """Of the rows that a replay has in a table."""
-    know_digest(spark)
+    register_digest_udf(spark)
     return _checksum(rows_of_run(spark, plan.target, run_id).select(CONTENT))
 
 

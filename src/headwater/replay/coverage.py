@@ -14,7 +14,7 @@ from headwater.errors import InputError
 from headwater.model import Address
 from headwater.replay.offsets import NOTHING, Range
 from headwater.replay.selection import EARLIEST, LATEST, Selection
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # A plan is kept as JSON.
 MAX_RANGES = 100_000
@@ -31,8 +31,8 @@ class Extent:
     file is gone. `first` and `end` are the topic's; None if it is gone, or Kafka was not asked.
     """
 
-    archived: Intervals
-    lost: Intervals = NOTHING
+    archived: OffsetRanges
+    lost: OffsetRanges = NOTHING
     first: int | None = None
     end: int | None = None
 
@@ -54,7 +54,7 @@ class Extent:
         return max(self.end - reached, 0)
 
     @property
-    def _known(self) -> Intervals:
+    def _known(self) -> OffsetRanges:
         return self.archived | self.lost
 
 
@@ -86,14 +86,14 @@ class Gap:
 class Resolved:
     """Offsets by partition that the archive has, and those that it has not."""
 
-    offsets: Mapping[int, Intervals] = field(default_factory=dict)
+    offsets: Mapping[int, OffsetRanges] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
 
 def resolve(
     selection: Selection,
     extents: Mapping[int, Extent],
-    chosen: Mapping[int, Intervals] | None = None,
+    chosen: Mapping[int, OffsetRanges] | None = None,
 ) -> Resolved:
     """Which offsets are meant, and which of them the archive lacks.
 
@@ -111,7 +111,7 @@ def resolve(
             f"neither topic nor archive has partition {unknown[0]} of {selection.topic!r}",
             hint=known,
         )
-    offsets: dict[int, Intervals] = {}
+    offsets: dict[int, OffsetRanges] = {}
     gaps: list[Gap] = []
     for partition, extent in sorted(extents.items()):
         wanted = _wanted(selection, partition, extent, chosen)
@@ -134,8 +134,8 @@ def _wanted(
     selection: Selection,
     partition: int,
     extent: Extent,
-    chosen: Mapping[int, Intervals] | None,
-) -> Intervals:
+    chosen: Mapping[int, OffsetRanges] | None,
+) -> OffsetRanges:
     if chosen is not None and partition not in chosen:
         return NOTHING
     if selection.offsets is None:
@@ -144,14 +144,14 @@ def _wanted(
     if partition not in selection.offsets:
         return NOTHING
     ranges = [_absolute(one, extent) for one in selection.offsets[partition]]
-    asked = Intervals.of(*(one for one in ranges if one[0] <= one[1]))
+    asked = OffsetRanges.of(*(one for one in ranges if one[0] <= one[1]))
     return asked if chosen is None else asked & chosen[partition]
 
 
-def _all_archived(extent: Extent) -> Intervals:
+def _all_archived(extent: Extent) -> OffsetRanges:
     """From the first that is archived to the last: a stream that runs is always a bit ahead."""
     first, last = extent.first_archived, extent.last_archived
-    return NOTHING if first is None or last is None else Intervals.of((first, last))
+    return NOTHING if first is None or last is None else OffsetRanges.of((first, last))
 
 
 def _absolute(given: Range, extent: Extent) -> Range:
@@ -165,7 +165,7 @@ def _absolute(given: Range, extent: Extent) -> Range:
     return ends.get(given[0], given[0]), ends.get(given[1], given[1])
 
 
-def _gaps(topic: str, partition: int, missing: Intervals, extent: Extent) -> list[Gap]:
+def _gaps(topic: str, partition: int, missing: OffsetRanges, extent: Extent) -> list[Gap]:
     first, last = extent.first_archived, extent.last_archived
 
     def reason(begin: int) -> str:

@@ -16,7 +16,7 @@ _CLASS = "headwater.delivery.RecordDigest"
 _WORD = 2**64
 
 
-def know_digest(spark: SparkSession) -> None:
+def register_digest_udf(spark: SparkSession) -> None:
     """Make the function known to a session; needed before `record_hash` is used in it."""
     if not spark.catalog.functionExists(_FUNCTION):
         spark.udf.registerJavaFunction(_FUNCTION, _CLASS, LongType())

@@ -22,8 +22,8 @@ from headwater.replay.manifest import DONE, Manifest, StepResult, signature_doub
 from headwater.replay.offsets import ranges_as_json
 from headwater.replay.plan import Plan
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Progress, read_progress
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.checkpoint import QueryProgress, read_progress
+from headwater.storage.offset_ranges import OffsetRanges
 
 
 class ReplayFolder:
@@ -58,7 +58,7 @@ class ReplayFolder:
     def began(self) -> str:
         return str(self._note()["began"])
 
-    def progress(self) -> Progress:
+    def progress(self) -> QueryProgress:
         """The newest step that was begun, and the newest that was committed."""
         return read_progress(self.path)
 
@@ -71,7 +71,7 @@ class ReplayFolder:
     def noted_ends(self, name: str) -> dict[str, Any]:
         return _json(self.path / f"ends-{name}.json") or {}
 
-    def begin_step(self, number: int, offsets: Mapping[int, Intervals], topic: str) -> None:
+    def begin_step(self, number: int, offsets: Mapping[int, OffsetRanges], topic: str) -> None:
         self._write_step("offsets", number, {}, {topic: ranges_as_json(offsets)})
 
     def commit_step(self, number: int, result: StepResult) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headwater.model.headers import JOB_NAME, LINEAGE
 from headwater.replay.digest_columns import record_hash
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 IDENTITY, CONTENT = "_identity", "_content"
 _PARTITION, _OFFSET = "_partition", "_offset"
@@ -40,7 +40,7 @@ def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
     )
 
 
-def from_inputs(existing: DataFrame, topic: str, offsets: Mapping[int, Intervals]) -> DataFrame:
+def from_inputs(existing: DataFrame, topic: str, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
     """Those that may be made again from these inputs; of several parents, all."""
     identity = F.col(IDENTITY)
     single = identity.rlike(_SINGLE)

@@ -15,13 +15,13 @@ from headwater.errors import ReplayRefusedError
 from headwater.replay.headers import REPLAY_COUNT
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 _COLUMNS = ("partition", "offset", "headers")
 _MAX_DIGITS = 9
 
 
-def next_count(archive: Archive, offsets: Mapping[int, Intervals], settings: Settings) -> int:
+def next_count(archive: Archive, offsets: Mapping[int, OffsetRanges], settings: Settings) -> int:
     """How often these records will have been replayed, if they are now.
 
     Raises:
@@ -40,7 +40,7 @@ def next_count(archive: Archive, offsets: Mapping[int, Intervals], settings: Set
     return before + 1
 
 
-def most_replayed(archive: Archive, offsets: Mapping[int, Intervals]) -> int:
+def most_replayed(archive: Archive, offsets: Mapping[int, OffsetRanges]) -> int:
     """The greatest count in the headers of these records; 0 if none has one."""
     most = 0
     for file in archive.files:
@@ -54,7 +54,7 @@ def most_replayed(archive: Archive, offsets: Mapping[int, Intervals]) -> int:
     return most
 
 
-def _most(rows: object, offsets: Mapping[int, Intervals]) -> int:
+def _most(rows: object, offsets: Mapping[int, OffsetRanges]) -> int:
     headers = rows["headers"].combine_chunks()  # type: ignore[index]
     if headers.null_count == len(headers):
         return 0

@@ -15,7 +15,7 @@ from headwater.errors import InputError
 from headwater.replay.digest import Checksum
 from headwater.replay.plan import Plan, canonical
 
-FORM = 1
+FORMAT_VERSION = 1
 DONE, UNDONE = "done", "undone"
 _ALGORITHM = "HMAC-SHA256"
 
@@ -82,7 +82,7 @@ class Manifest:
     def as_json(self, key: str | None = None) -> dict[str, Any]:
         """The manifest as it is kept; with a key, signed."""
         content: dict[str, Any] = {
-            "form": FORM,
+            "form": FORMAT_VERSION,
             "replay_id": self.plan.replay_id,
             "state": self.state,
             "run_id": self.run_id,
@@ -120,7 +120,7 @@ class Manifest:
                 content["undone_rows"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"not a manifest of form {FORM}: {error!r}") from None
+            raise InputError(f"not a manifest of form {FORMAT_VERSION}: {error!r}") from None
 
 
 def signature_doubt(content: Mapping[str, Any], key: str | None) -> str | None:

@@ -15,9 +15,9 @@ from typing import Any
 from headwater.errors import InputError
 from headwater.replay.coverage import Gap
 from headwater.replay.offsets import ranges_as_json, ranges_from_json, slices
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
-FORM = 1
+FORMAT_VERSION = 1
 TABLE_PREFIX = "table:"
 _ID_DIGITS = 16
 
@@ -30,7 +30,7 @@ class Plan:
     job_name: str
     job_version: str
     topic: str
-    offsets: Mapping[int, Intervals]
+    offsets: Mapping[int, OffsetRanges]
     # How many records match, by partition.
     records: Mapping[int, int]
     # A topic, or `table:` and the folder of a Delta table.
@@ -75,7 +75,7 @@ class Plan:
     def counted(self, replay_count: int) -> Plan:
         return replace(self, replay_count=replay_count)
 
-    def step(self, number: int) -> dict[int, Intervals]:
+    def step(self, number: int) -> dict[int, OffsetRanges]:
         """The offsets of a step; each takes its share of every partition, in order."""
         parts = {p: slices(of, self.steps)[number] for p, of in self.offsets.items()}
         return {partition: part for partition, part in parts.items() if part}
@@ -117,8 +117,8 @@ class Plan:
                 attempt=content["attempt"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"not a plan of form {FORM}: {error!r}") from None
-        if plan.replay_id != content.get("replay_id") or content.get("form") != FORM:
+            raise InputError(f"not a plan of form {FORMAT_VERSION}: {error!r}") from None
+        if plan.replay_id != content.get("replay_id") or content.get("form") != FORMAT_VERSION:
             raise InputError(
                 f"the plan of replay {content.get('replay_id')} was changed: what it holds has "
                 f"the id {plan.replay_id}"
@@ -127,7 +127,7 @@ class Plan:
 
     def _decisive(self) -> dict[str, Any]:
         return {
-            "form": FORM,
+            "form": FORMAT_VERSION,
             "logic": self.logic,
             "job_name": self.job_name,
             "job_version": self.job_version,

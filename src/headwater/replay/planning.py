@@ -16,14 +16,14 @@ from headwater.model import Address, Record
 from headwater.replay.ancestry import inputs_made_by, inputs_of
 from headwater.replay.coverage import NOT_YET, Extent, Gap, Resolved, resolve
 from headwater.replay.folder import ReplayFolder, all_replays
-from headwater.replay.logic import Logic
 from headwater.replay.loops import next_count
 from headwater.replay.manifest import DONE
 from headwater.replay.plan import Plan, canonical, steps_for
 from headwater.replay.selection import Selection
+from headwater.replay.transform import Transform
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ class Request:
     """A replay that somebody asked for."""
 
     name: str
-    logic: Logic
+    logic: Transform
     selection: Selection
     job_version: str
     # A topic, or `table:` and a folder.
@@ -141,20 +141,20 @@ def _extents(topic: str, archive: Archive, settings: Settings) -> dict[int, Exte
     }
     try:
         # The ends of a topic that was made anew are those of other records.
-        same = topic_id(topic, settings) == archive.topic_id
-        states = partition_states(topic, settings) if same else []
+        same = topic_id(topic, settings.kafka) == archive.topic_id
+        states = partition_states(topic, settings.kafka) if same else []
     except TopicNotFoundError:
         return extents
     for state in states:
-        known = extents.get(state.partition, Extent(Intervals.of()))
+        known = extents.get(state.partition, Extent(OffsetRanges.of()))
         extents[state.partition] = replace(known, first=state.first, end=state.end)
     return extents
 
 
-def _chosen(request: Request, settings: Settings) -> dict[int, Intervals] | None:
+def _chosen(request: Request, settings: Settings) -> dict[int, OffsetRanges] | None:
     """What lineage names; both ways of asking hold at once."""
     asked, topic = request.selection, request.selection.topic
-    found: list[dict[int, Intervals]] = []
+    found: list[dict[int, OffsetRanges]] = []
     if asked.inputs_of:
         found.append(inputs_of(asked.inputs_of, topic, settings))
     if asked.made_by is not None:
@@ -176,7 +176,7 @@ def _unarchived_in_window(
     if selection.offsets is not None or (selection.since_ms, selection.until_ms) == (None, None):
         return []
     gaps = []
-    with RecordReader(settings) as reader:
+    with RecordReader(settings.kafka) as reader:
         for partition, extent in sorted(extents.items()):
             if not extent.behind or extent.end is None:
                 continue
@@ -231,12 +231,12 @@ def _plan(
 
 
 def _count(
-    offsets: Mapping[int, Intervals],
+    offsets: Mapping[int, OffsetRanges],
     filters: Mapping[str, object],
     request: Request,
     archive: Archive,
     sessions: Sessions,
-) -> tuple[dict[int, Intervals], dict[int, int]]:
+) -> tuple[dict[int, OffsetRanges], dict[int, int]]:
     """Narrow the offsets to those between which records match: what is archived later, and is
     no match, changes no plan."""
     from headwater.replay.rows import ArchiveRows
@@ -244,7 +244,8 @@ def _count(
     rows = ArchiveRows.open(sessions(), archive, filters, request.logic.fields)
     found = rows.count(offsets)
     narrowed = {
-        one.partition: offsets[one.partition] & Intervals.of((one.first, one.last)) for one in found
+        one.partition: offsets[one.partition] & OffsetRanges.of((one.first, one.last))
+        for one in found
     }
     return narrowed, {one.partition: one.records for one in found}
 

@@ -10,17 +10,17 @@ from pyspark.sql import functions as F
 
 from headwater.delivery.rows import rows_to_send
 from headwater.delivery.sink import ORDINAL_COLUMN
-from headwater.replay.logic import Logic
 from headwater.replay.plan import Plan
 from headwater.replay.results import find_results
 from headwater.replay.rows import ArchiveRows
 from headwater.replay.table_path import table_path
 from headwater.replay.table_target import read_table, table_rows
+from headwater.replay.transform import Transform
 from headwater.settings import Settings
 from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity, with_lineage
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 
 # By what identifies a result: its value, which may be null.
@@ -43,7 +43,7 @@ class Difference:
 
 
 def preview(
-    plan: Plan, logic: Logic, spark: SparkSession, settings: Settings, sample: int
+    plan: Plan, logic: Transform, spark: SparkSession, settings: Settings, sample: int
 ) -> list[Difference]:
     """The results of the plan's first records, so many; nothing is written."""
     archive = Archive.open(plan.topic, settings)
@@ -64,11 +64,11 @@ def preview(
     ]
 
 
-def _inputs(rows: Sequence[Row]) -> dict[int, Intervals]:
+def _inputs(rows: Sequence[Row]) -> dict[int, OffsetRanges]:
     found: dict[int, list[tuple[int, int]]] = {}
     for row in rows:
         found.setdefault(row["partition"], []).append((row["offset"], row["offset"]))
-    return {partition: Intervals.of(*ranges) for partition, ranges in found.items()}
+    return {partition: OffsetRanges.of(*ranges) for partition, ranges in found.items()}
 
 
 def _made(outputs: DataFrame, plan: Plan, settings: Settings) -> Results:
@@ -78,14 +78,14 @@ def _made(outputs: DataFrame, plan: Plan, settings: Settings) -> Results:
     return {row["identity"]: _bytes(row["value"]) for row in found}
 
 
-def _in_topic(plan: Plan, inputs: Mapping[int, Intervals], settings: Settings) -> Results:
+def _in_topic(plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings) -> Results:
     found = find_results(plan, inputs, settings)
     return {identity: record.value for identity, record in found.items()}
 
 
 def _in_table(outputs: DataFrame, plan: Plan) -> tuple[Results, Results]:
     """Rows as JSON without their lineage, by their record ids."""
-    made = table_rows(outputs, Maker(plan.job_name, plan.job_version, None), 0)
+    made = table_rows(outputs, JobRun(plan.job_name, plan.job_version, None), 0)
     columns = [name for name in made.columns if name != COLUMN]
     fields = (F.col(COLUMN)["record_id"].alias("id"), F.to_json(F.struct(*columns)).alias("row"))
     new = {row["id"]: row["row"].encode() for row in made.select(*fields).collect()}

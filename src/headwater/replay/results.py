@@ -19,7 +19,7 @@ from headwater.replay.plan import Plan
 from headwater.replay.table_path import table_path
 from headwater.settings import Settings
 from headwater.storage.index.reader import LineageIndex
-from headwater.storage.offset_ranges import Intervals, clip
+from headwater.storage.offset_ranges import OffsetRanges, clip
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable
 
@@ -44,7 +44,7 @@ def count_results(plan: Plan, settings: Settings, progress: Progress = no_progre
 
 
 def find_results(
-    plan: Plan, inputs: Mapping[int, Intervals], settings: Settings
+    plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings
 ) -> dict[str, Record]:
     """Of some inputs the newest results in a topic, by their identity; dead letters too."""
     found: dict[str, Record] = {}
@@ -57,7 +57,7 @@ def find_results(
 
 
 def _results(
-    topic: str, plan: Plan, inputs: Mapping[int, Intervals], settings: Settings
+    topic: str, plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings
 ) -> Iterator[Record]:
     index, read_up_to = _index(topic, settings)
     if index is not None:
@@ -67,9 +67,9 @@ def _results(
                 if block.place[0] == topic:
                     which, first, last = clip(block.parent_first, block.parent_last, offsets)
                     shift = (block.first - block.parent_first)[which]
-                    children = Intervals.union([(first + shift, last + shift)])
+                    children = OffsetRanges.union([(first + shift, last + shift)])
                     addresses |= {Address(*block.place, one) for one in children.offsets()}
-        with RecordReader(settings) as reader:
+        with RecordReader(settings.kafka) as reader:
             for address in sorted(addresses):
                 record = reader.fetch(address)
                 if isinstance(record, Record) and _is_result(record, plan, inputs):
@@ -96,14 +96,14 @@ def _read(
     topic: str, start: Mapping[int, int], settings: Settings, progress: Progress
 ) -> Iterator[Record]:
     try:
-        ends = end_offsets(topic, settings)
+        ends = end_offsets(topic, settings.kafka)
     except TopicNotFoundError:
         return
     begin = {p: min(start.get(p, 0), end) for p, end in ends.items()}
-    yield from read_topic(topic, settings, start=begin, until=ends, progress=progress)
+    yield from read_topic(topic, settings.kafka, start=begin, until=ends, progress=progress)
 
 
-def _is_result(record: Record, plan: Plan, inputs: Mapping[int, Intervals]) -> bool:
+def _is_result(record: Record, plan: Plan, inputs: Mapping[int, OffsetRanges]) -> bool:
     origin = origin_of(record)
     if origin.lineage is None or origin.job_name != plan.job_name:
         return False

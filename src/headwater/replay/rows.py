@@ -16,12 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter.columns import parse_json
-from headwater.replay.digest_columns import know_digest
+from headwater.replay.digest_columns import register_digest_udf
 from headwater.replay.predicate import checked_predicate
 from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
 from headwater.storage.archive.contract import PARTITIONED_BY, VALUE_SQL
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # As Spark's Kafka source names them.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
@@ -54,12 +54,12 @@ class ArchiveRows:
         fields: Mapping[str, str],
     ) -> ArchiveRows:
         """Read this version of an archive."""
-        know_digest(spark)
+        register_digest_udf(spark)
         # Spark would otherwise put the only tasks of all partitions into one.
         spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return cls(spark, archive, filters, fields)
 
-    def in_order(self, offsets: Mapping[int, Intervals]) -> DataFrame:
+    def in_order(self, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
         """The records at these offsets; those of a partition in one task and in their order."""
         parts = [
             self._matching(partition, of).coalesce(1).sortWithinPartitions("offset")
@@ -67,7 +67,7 @@ class ArchiveRows:
         ]
         return reduce(DataFrame.unionAll, parts)
 
-    def count(self, offsets: Mapping[int, Intervals]) -> list[Counted]:
+    def count(self, offsets: Mapping[int, OffsetRanges]) -> list[Counted]:
         """How many records match, by partition, and between which offsets they lie."""
         parts = [self._matching(partition, of) for partition, of in sorted(offsets.items())]
         rows = reduce(DataFrame.unionAll, parts).groupBy("partition")
@@ -78,7 +78,7 @@ class ArchiveRows:
         )
         return [Counted(**row.asDict()) for row in found.orderBy("partition").collect()]
 
-    def _matching(self, partition: int, offsets: Intervals) -> DataFrame:
+    def _matching(self, partition: int, offsets: OffsetRanges) -> DataFrame:
         files = self.archive.files_of({partition: offsets})
         rows = _at(self._read(files).where(F.col("partition") == partition), offsets)
         given = self.filters
@@ -137,7 +137,7 @@ def decode(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
     )
 
 
-def _at(rows: DataFrame, offsets: Intervals) -> DataFrame:
+def _at(rows: DataFrame, offsets: OffsetRanges) -> DataFrame:
     offset = F.col("offset")
     ranges = offsets.ranges()
     rows = rows.where(offset.between(ranges[0][0], ranges[-1][1]))

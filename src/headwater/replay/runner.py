@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from headwater.errors import HeadwaterError, QueryFailedError
 from headwater.replay.digest_columns import checksum_of
 from headwater.replay.folder import ReplayFolder
-from headwater.replay.logic import Logic
 from headwater.replay.manifest import Manifest
 from headwater.replay.plan import Plan
 from headwater.replay.rows import ArchiveRows
 from headwater.replay.table_target import TableTarget
 from headwater.replay.target import Context, Ends, ReplayTarget, observe_read
 from headwater.replay.topic_target import TopicTarget
+from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
 from headwater.spark import StopSignal
 from headwater.spark.lease import lease
@@ -44,7 +44,7 @@ def now_text() -> str:
 
 def run_plan(
     plan: Plan,
-    logic: Logic,
+    logic: Transform,
     spark: SparkSession,
     settings: Settings,
     *,

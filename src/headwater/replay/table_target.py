@@ -13,9 +13,9 @@ from headwater.replay.digest_columns import record_hash
 from headwater.replay.identities import CONTENT, IDENTITY
 from headwater.replay.table_path import table_path
 from headwater.replay.target import Context, Ends, ReplayTarget
-from headwater.spark.writers.lineage_struct import Maker
+from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import DeltaTable, check_columns, stored
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 from headwater.storage.tables.registry import register
 
@@ -27,7 +27,7 @@ class TableTarget(ReplayTarget):
         super().__init__(context)
         plan = context.plan
         self._table = DeltaTable(context.spark, table_path(plan.target))
-        self._maker = Maker(plan.job_name, plan.job_version, context.run_id)
+        self._maker = JobRun(plan.job_name, plan.job_version, context.run_id)
 
     def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
         if COLUMN not in outputs.columns:
@@ -66,7 +66,7 @@ class TableTarget(ReplayTarget):
             lineage["offset"].alias("offset"),
         )
 
-    def near(self, existing: DataFrame, offsets: Mapping[int, Intervals]) -> DataFrame:
+    def near(self, existing: DataFrame, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
         partition, offset = F.col("partition"), F.col("offset")
         near = partition.isNull()
         for number, of in offsets.items():
@@ -80,7 +80,7 @@ class TableTarget(ReplayTarget):
         return 0
 
 
-def table_rows(outputs: DataFrame, maker: Maker, step: int) -> DataFrame:
+def table_rows(outputs: DataFrame, maker: JobRun, step: int) -> DataFrame:
     """What came of records, as a table keeps it; what could not be processed is left out."""
     return stored(_good(outputs), maker, step)
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from headwater.replay.digest_columns import checksum_metrics, checksum_of, record_hash
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.identities import CONTENT, IDENTITY, without
-from headwater.replay.logic import Logic
 from headwater.replay.manifest import StepResult
 from headwater.replay.plan import Plan
 from headwater.replay.rows import address_text
+from headwater.replay.transform import Transform
 from headwater.settings import Settings
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # The ends of a topic's partitions, by topic and partition.
 Ends = Mapping[str, Mapping[str, int]]
@@ -38,7 +38,7 @@ class Context:
 
     spark: SparkSession
     plan: Plan
-    logic: Logic
+    logic: Transform
     folder: ReplayFolder
     settings: Settings
 
@@ -75,7 +75,7 @@ class ReplayTarget(ABC):
         """`_identity` and `_content` of what is there, but for what this replay wrote."""
 
     @abstractmethod
-    def near(self, existing: DataFrame, offsets: Mapping[int, Intervals]) -> DataFrame:
+    def near(self, existing: DataFrame, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
         """Of those, the ones that may be made again from these inputs."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class ReplayTarget(ABC):
         """Write a step; `again` if it was begun before. Returns how much of it was there."""
 
     def write_step(
-        self, outputs: DataFrame, step: int, offsets: Mapping[int, Intervals], *, again: bool
+        self, outputs: DataFrame, step: int, offsets: Mapping[int, OffsetRanges], *, again: bool
     ) -> StepResult:
         """Write what came of a step's inputs, and tell what it was."""
         rows = self.rows(outputs, step)

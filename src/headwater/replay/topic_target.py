@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headwater.delivery.exactly_once import ExactlyOnce, without_written
 from headwater.delivery.modes import Mode, Strict
-from headwater.delivery.output_offsets import Tail
+from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.rows import (
     check_topic_columns,
     rows_to_send,
@@ -27,7 +27,7 @@ from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
 from headwater.replay.target import Context, Ends, ReplayTarget
 from headwater.spark.kafka_source import FETCH, client_options
 from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 _MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Strict)}
 DELIVERIES = tuple(_MODES)
@@ -41,7 +41,7 @@ class TopicTarget(ReplayTarget):
         plan, logic = context.plan, context.logic
         self._topics = (plan.target, dead_letter_topic(plan.target))
         self._mode: Mode = _MODES[plan.delivery]()
-        self._tail = Tail(context.folder.path, self._topics, context.settings)
+        self._tail = OutputOffsets(context.folder.path, self._topics, context.settings)
         self._target = Target(
             logic.job_name,
             plan.job_version,
@@ -61,12 +61,12 @@ class TopicTarget(ReplayTarget):
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
             for name in (*self._topics, *topics_for_parents(outputs, context.plan.target)):
-                ensure_topic(name, partitions, context.settings)
+                ensure_topic(name, partitions, context.settings.kafka)
 
     def ends(self) -> Ends:
         settings = self.context.settings
         return {
-            topic: {str(p): end for p, end in end_offsets(topic, settings).items()}
+            topic: {str(p): end for p, end in end_offsets(topic, settings.kafka).items()}
             for topic in self._topics
         }
 
@@ -95,7 +95,7 @@ class TopicTarget(ReplayTarget):
         records = self.context.spark.read.format("kafka").options(**options).load()
         return in_topic(records, self._target.job_name, self.context.run_id)
 
-    def near(self, existing: DataFrame, offsets: Mapping[int, Intervals]) -> DataFrame:
+    def near(self, existing: DataFrame, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
         return from_inputs(existing, self.context.plan.topic, offsets)
 
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
@@ -126,6 +126,6 @@ class TopicTarget(ReplayTarget):
 def _partitions(context: Context) -> int:
     """A target that is not there is made with as many partitions as the source has or had."""
     try:
-        return describe_topic(context.plan.topic, context.settings).partitions
+        return describe_topic(context.plan.topic, context.settings.kafka).partitions
     except TopicNotFoundError:
         return max(context.plan.offsets) + 1

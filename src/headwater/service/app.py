@@ -30,7 +30,7 @@ from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.service import Service
 from headwater.catalog.version import VERSION
 from headwater.service import record_routes
-from headwater.service.record_query_pool import RecordDesk, RecordQuestions
+from headwater.service.record_query_pool import RecordQueryPool, RecordQuestions
 from headwater.settings import Settings
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -45,7 +45,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         questions: who answers about single records; without, these routes answer 404.
     """
     service = Service(settings, url)
-    records = RecordDesk(questions)
+    records = RecordQueryPool(questions)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

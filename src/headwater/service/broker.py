@@ -122,7 +122,7 @@ class KafkaBroker(LocalService):
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return False
         try:
-            return ping(self._settings, timeout_seconds=5) > 0
+            return ping(self._settings.kafka, timeout_seconds=5) > 0
         except HeadwaterError:
             return False
 

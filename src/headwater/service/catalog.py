@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.catalog.store import check_database
-from headwater.errors import HeadwaterError, InputError, MissingPartError
+from headwater.errors import HeadwaterError, InputError, NotInstalledError
 from headwater.model.progress import Progress, no_progress
 from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.service.postgres import PostgresServer
@@ -62,7 +62,7 @@ def check_installed() -> None:
     """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise MissingPartError(
+        raise NotInstalledError(
             f"the lineage service needs {missing[0]}, which is not installed",
             hint="pip install 'headwater[service]'",
         )

@@ -11,7 +11,7 @@ from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
 _SECONDS = 15.0
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 
 
 def ask(settings: Settings, path: str) -> Any:
@@ -30,7 +30,7 @@ def ask(settings: Settings, path: str) -> Any:
         request_seconds=_SECONDS,
     )
     try:
-        answer = client.request("GET", path, most_bytes=_MOST_BYTES)
+        answer = client.request("GET", path, max_bytes=_MAX_BYTES)
         if answer.status != 200:
             raise _refused(client.url, path, answer.status)
         return json.loads(answer.text)

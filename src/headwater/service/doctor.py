@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headwater.errors import CheckFailedError, HeadwaterError, MissingPartError
+from headwater.errors import CheckFailedError, HeadwaterError, NotInstalledError
 from headwater.jvm.jars import corrupt_jars, missing_jars
 from headwater.jvm.java import find_java
 from headwater.jvm.versions import GROUPS, check_spark_version
@@ -18,7 +18,7 @@ from headwater.service.managed import State
 from headwater.service.preflight import check_free_space
 from headwater.settings import Settings
 
-_MOST_TEXT = 300
+_MAX_TEXT = 300
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _broken(name: str, error: Exception) -> Finding:
         return Finding(name, False, error.message, error.hint)
     # Spark's errors bring their whole trace along.
     first = (str(error).splitlines() or [""])[0]
-    return Finding(name, False, f"{type(error).__name__}: {first}"[:_MOST_TEXT])
+    return Finding(name, False, f"{type(error).__name__}: {first}"[:_MAX_TEXT])
 
 
 def _python(settings: Settings) -> str:
@@ -101,7 +101,7 @@ def _spark(settings: Settings) -> str:
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        raise MissingPartError(
+        raise NotInstalledError(
             "pyspark is not installed", hint="pip install 'headwater[spark]'"
         ) from None
     check_spark_version(version)

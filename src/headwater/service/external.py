@@ -52,7 +52,7 @@ class ExternalKafka(_External):
         return self._settings.bootstrap_servers
 
     def ask(self) -> None:
-        ping(self._settings)
+        ping(self._settings.kafka)
 
 
 class ExternalPostgres(_External):

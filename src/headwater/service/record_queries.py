@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headwater.replay.planning import Planned, Request
 
 # What a person can look at; a walk of so many takes a second or two.
-_MOST_RECORDS = 500
+_MAX_RECORDS = 500
 # How long results in the target are counted: without an index the topic has to be read for it.
 _COUNT_SECONDS = 5.0
 _RANGES_SHOWN = 200
@@ -46,7 +46,7 @@ class RecordsOfKafka:
     def impact(self, topic: str, partition: int, offset: int) -> Json | None:
         address = Address(topic, partition, offset)
         try:
-            found = impact(address, self._settings, max_records=_MOST_RECORDS)
+            found = impact(address, self._settings, max_records=_MAX_RECORDS)
             if found.root is not None and _is_nothing(found.root):
                 return None
             return found.as_json() | index_lag(found.indexed, self._settings).as_json()
@@ -88,20 +88,20 @@ class RecordsOfKafka:
 
     def _root(self, address: Address) -> TraceNode | None:
         try:
-            root = trace(address, self._settings, max_records=_MOST_RECORDS, values=True)
+            root = trace(address, self._settings, max_records=_MAX_RECORDS, values=True)
         except HeadwaterError as error:
             raise self._told(error) from None
         return None if _is_nothing(root) else root
 
     def _dry_run(self, job_name: str, shipped: bool, source: str, address: Address) -> Json:
-        from headwater.replay.logic import Logic
         from headwater.replay.planning import Request, make_plan
         from headwater.replay.selection import Selection
+        from headwater.replay.transform import Transform
 
         request = Request(
             name=job_name if shipped else _ANY_LOGIC,
             # Which rows are meant does not depend on what is made of them.
-            logic=Logic(job_name, _not_run, input_topic=source, output_topic=address.topic),
+            logic=Transform(job_name, _not_run, input_topic=source, output_topic=address.topic),
             selection=Selection(source, inputs_of=(address,)),
             job_version=self._settings.jobs.version,
             target=address.topic,

@@ -24,7 +24,7 @@ from headwater.errors import (
 
 # Each holds a Kafka consumer and a thread; further ones wait.
 _AT_ONCE = 2
-_MOST_WAITING = 8
+_MAX_WAITING = 8
 # A person waits for it. Readers of Kafka have bounds of their own, and end some time after it.
 _SECONDS = 20.0
 
@@ -45,7 +45,7 @@ class RecordQuestions(Protocol):
         ...
 
 
-class RecordDesk:
+class RecordQueryPool:
     """Takes questions about records, and lets them be answered; one per service."""
 
     def __init__(self, questions: RecordQuestions | None) -> None:
@@ -67,9 +67,9 @@ class RecordDesk:
         TooBusyError, QueryTimeoutError: 429, when many ask or the answer takes long.
         ApiError: 503 with a hint, when the answer can't be had as things stand.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise TooBusyError(
-                f"{_MOST_WAITING} questions about records are waiting or being answered already",
+                f"{_MAX_WAITING} questions about records are waiting or being answered already",
                 hint=f"{_AT_ONCE} are answered at once: ask again in a moment",
             )
         self._waiting += 1
@@ -104,7 +104,7 @@ def _unanswered(error: HeadwaterError) -> ApiError:
     return refused(503, error.message, *([error.hint] if error.hint else []))
 
 
-def desk_of(request: Request) -> RecordDesk:
+def desk_of(request: Request) -> RecordQueryPool:
     found = request.app.state.records
-    assert isinstance(found, RecordDesk)  # noqa: S101 - set by create_api
+    assert isinstance(found, RecordQueryPool)  # noqa: S101 - set by create_api
     return found

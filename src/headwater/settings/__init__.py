@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     @property
     def bootstrap_servers(self) -> str:
         """The brokers in use: the user's own, or the local one."""
-        return self.kafka.bootstrap_servers or f"localhost:{self.kafka.port}"
+        return self.kafka.servers
 
     @property
     def catalog_url(self) -> str:
@@ -132,9 +132,9 @@ class Settings(BaseSettings):
         scheme = "https" if self.catalog.tls_certificate else "http"
         return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
 
-    def tells_of(self, job_name: str) -> bool:
+    def lineage_enabled_for(self, job_name: str) -> bool:
         """Whether a job of this name emits lineage events."""
-        off = self.lineage.off_for
+        off = self.lineage.disabled_jobs
         return self.lineage.enabled and not any(fnmatchcase(job_name, each) for each in off)
 
     @property

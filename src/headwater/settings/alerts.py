@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field, SecretStr, field_validator
 
@@ -12,6 +14,8 @@ from headwater.settings.sections import Section
 
 class AlertsSettings(Section):
     """Alerts: their rules, where messages go, and where they may go."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"most_incidents": "max_incidents"}
 
     file: Path | None = Field(
         None,
@@ -36,7 +40,7 @@ class AlertsSettings(Section):
         le=3600,
         description="Time between two evaluations of all rules. Failed runs do not wait for it.",
     )
-    most_incidents: int = Field(
+    max_incidents: int = Field(
         50, ge=1, description="Incidents of one alert that may be open at once; others wait."
     )
     send_seconds: float = Field(

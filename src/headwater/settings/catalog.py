@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
@@ -11,6 +13,11 @@ from headwater.settings.sections import Section
 
 class CatalogSettings(Section):
     """The lineage service and its database."""
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        "most_waiting_events": "max_queued_events",
+        "most_named": "max_named",
+    }
 
     url: str | None = Field(
         None,
@@ -79,7 +86,7 @@ class CatalogSettings(Section):
     max_connections: int = Field(
         1000, ge=1, description="Connections that are held at once; above it 503."
     )
-    most_waiting_events: int = Field(
+    max_queued_events: int = Field(
         2000, ge=1, description="Events that may wait to be stored; above it 429."
     )
     query_seconds: float = Field(
@@ -88,7 +95,7 @@ class CatalogSettings(Section):
     body_seconds: float = Field(
         30.0, gt=0, description="How long a client may take to send its body; then 408."
     )
-    most_named: int = Field(
+    max_named: int = Field(
         200,
         ge=1,
         le=10_000,

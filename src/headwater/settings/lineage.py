@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,10 +14,17 @@ from headwater.settings.sections import Section
 class LineageSettings(Section):
     """What jobs tell the catalog: runs, datasets and columns, as OpenLineage events."""
 
+    renamed: ClassVar[Mapping[str, str]] = {
+        "off_for": "disabled_jobs",
+        "most_backoff_seconds": "max_backoff_seconds",
+        "most_tries": "max_attempts",
+        "when_full": "overflow_policy",
+    }
+
     enabled: bool = Field(
         True, description="Whether jobs emit events. Row lineage in headers does not depend on it."
     )
-    off_for: list[str] = Field(
+    disabled_jobs: list[str] = Field(
         [],
         description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
         "and any character.",
@@ -63,10 +71,10 @@ class LineageSettings(Section):
     request_seconds: float = Field(
         30.0, gt=0, description="How long one request to the catalog may take in all."
     )
-    most_backoff_seconds: float = Field(
+    max_backoff_seconds: float = Field(
         60.0, gt=0, description="Longest pause between two tries while the catalog is away."
     )
-    most_tries: int = Field(
+    max_attempts: int = Field(
         10,
         ge=1,
         description="How often an event is tried that the catalog answers with 500 while it takes "
@@ -78,6 +86,6 @@ class LineageSettings(Section):
     spool_mb: float = Field(
         64.0, gt=0, description="Most that may wait there, of all jobs together, in MiB."
     )
-    when_full: Literal["drop-oldest", "drop-new"] = Field(
+    overflow_policy: Literal["drop-oldest", "drop-new"] = Field(
         "drop-oldest", description="What gives way when the spool or its disk is full."
     )

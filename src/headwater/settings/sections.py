@@ -5,16 +5,36 @@ Longer ones have a module of their own beside this one.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+_LOG = logging.getLogger(__name__)
 
 
 class Section(BaseModel):
     """A named group of settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Former names of keys, which keep working with a warning.
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_former_names(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or cls.renamed.keys().isdisjoint(values):
+            return values
+        taken = dict(values)
+        for former, name in cls.renamed.items():
+            if former in taken:
+                _LOG.warning("the setting `%s` is deprecated: use `%s`", former, name)
+                taken.setdefault(name, taken.pop(former))
+                taken.pop(former, None)
+        return taken
 
 
 class KafkaSettings(Section):
@@ -39,6 +59,11 @@ class KafkaSettings(Section):
         repr=False,
         description="Further Kafka client properties, such as `security.protocol`.",
     )
+
+    @property
+    def servers(self) -> str:
+        """The brokers in use: the configured ones, or the local one."""
+        return self.bootstrap_servers or f"localhost:{self.port}"
 
 
 class PostgresSettings(Section):

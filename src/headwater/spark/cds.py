@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from headwater.errors import InputError, MissingPartError
+from headwater.errors import InputError, NotInstalledError
 from headwater.jvm.cds import archive_path, outdated, write_options
 from headwater.jvm.java import SHORT_LIVED, Java, find_java
 from headwater.settings import Settings
@@ -83,8 +83,8 @@ def _refuse_one_that_cannot(java: Java) -> None:
         raise _no_archive(java)
 
 
-def _no_archive(java: Java) -> MissingPartError:
-    return MissingPartError(
+def _no_archive(java: Java) -> NotInstalledError:
+    return NotInstalledError(
         f"{java.binary} writes no archive of classes",
         hint="one without an archive of its own (lib/server/classes.jsa) can't; set "
         "JAVA_HOME to another, or do without: jobs start all the same",

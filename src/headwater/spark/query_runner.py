@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 OnBatch = Callable[[Mapping[str, Any]], None]
 
 
-class Unhurried:
+class ThrottledCallback:
     """Takes micro-batches, and need not hear of one in the moment it is done: each look at a query
     costs a few calls to the JVM."""
 
@@ -141,7 +141,7 @@ class Batches:
 
     def __init__(self, hand_on: OnBatch | None) -> None:
         self._hand_on = hand_on
-        self._pause = _UNHURRIED_SECONDS if isinstance(hand_on, Unhurried) else 0.0
+        self._pause = _UNHURRIED_SECONDS if isinstance(hand_on, ThrottledCallback) else 0.0
         self._looked_at = 0.0
         self._newest = -1
 

@@ -18,7 +18,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 from headwater.jvm import cds as class_archive
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.jvm.own_jar import session_jars
@@ -161,7 +161,7 @@ def _check_connectors(spark: SparkSession, names: Iterable[str]) -> None:
             for probe in CONNECTORS[name].probes:
                 loader.loadClass(probe)
         except Exception:
-            raise MissingPartError(
+            raise NotInstalledError(
                 f"the connector {name!r} is not on Spark's class path",
                 hint='spark-submit --jars "$(headwater jars path)" …',
                 connector=name,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import CheckpointError
-from headwater.model import moment
+from headwater.model import from_epoch_ms
 
 NO_BATCH = -1
 # Where Headwater keeps, beside Spark's own files, the ends of a query's output topics.
@@ -25,7 +25,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """The newest batch that was begun, and the newest that was committed."""
 
     begun: int
@@ -37,7 +37,7 @@ class Progress:
         return self.begun if self.begun > self.committed else None
 
 
-def read_progress(checkpoint: Path) -> Progress:
+def read_progress(checkpoint: Path) -> QueryProgress:
     """How far the query of this checkpoint has come; a missing folder is a new query.
 
     Raises:
@@ -62,11 +62,11 @@ def read_progress(checkpoint: Path) -> Progress:
         )
     for name in {begun, committed} - {NO_BATCH}:
         _check_offsets_file(checkpoint / "offsets" / str(name))
-    return Progress(begun, committed)
+    return QueryProgress(begun, committed)
 
 
 @dataclass(frozen=True)
-class Reading:
+class CheckpointState:
     """What a query has read of its Kafka topics, and where it writes.
 
     Offsets are the first that was not read. `started` is where it began, `committed` what is done
@@ -82,7 +82,7 @@ class Reading:
     outputs: frozenset[str] | None
 
 
-def read_reading(checkpoint: Path) -> Reading | None:
+def read_checkpoint(checkpoint: Path) -> CheckpointState | None:
     """Read offsets and outputs of a checkpoint; None if no batch was begun.
 
     Raises:
@@ -96,7 +96,9 @@ def read_reading(checkpoint: Path) -> Reading | None:
     if progress.committed != NO_BATCH:
         committed = read_offsets(checkpoint, progress.committed)
     started = read_started(checkpoint)
-    return Reading(checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint))
+    return CheckpointState(
+        checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint)
+    )
 
 
 def read_started(checkpoint: Path) -> Offsets:
@@ -139,7 +141,7 @@ def read_watermark(checkpoint: Path) -> datetime:
             millis = int(json.loads(_lines(file)[1])["batchWatermarkMs"])
         except (ValueError, KeyError, TypeError, IndexError):
             raise CheckpointError(f"{file} has no watermark", file=str(file)) from None
-    return moment(millis)
+    return from_epoch_ms(millis)
 
 
 def _lines(file: Path) -> list[str]:

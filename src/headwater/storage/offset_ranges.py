@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.int64]
 
 
-class Intervals:
+class OffsetRanges:
     """A set of offsets of one partition; `first` and `last` of each range, both included."""
 
     __slots__ = ("first", "last")
@@ -48,15 +48,15 @@ class Intervals:
     def __bool__(self) -> bool:
         return bool(len(self.first))
 
-    def __or__(self, other: Intervals) -> Intervals:
-        return Intervals.union([(self.first, self.last), (other.first, other.last)])
+    def __or__(self, other: OffsetRanges) -> OffsetRanges:
+        return OffsetRanges.union([(self.first, self.last), (other.first, other.last)])
 
-    def __and__(self, other: Intervals) -> Intervals:
+    def __and__(self, other: OffsetRanges) -> OffsetRanges:
         """The offsets that both have."""
         _, first, last = clip(self.first, self.last, other)
-        return Intervals(first, last)
+        return OffsetRanges(first, last)
 
-    def __sub__(self, other: Intervals) -> Intervals:
+    def __sub__(self, other: OffsetRanges) -> OffsetRanges:
         """The offsets that the other has not."""
         # Each range of the other cuts a hole: what begins behind a hole, ends before the next.
         row, hole_first, hole_last = clip(self.first, self.last, other)
@@ -71,7 +71,7 @@ class Intervals:
             # The part behind the last hole; no `+ 1` where the hole reaches the end.
             _behind(hole_last[end_row], self.last[row[end_row]]),
         ]
-        return Intervals.union(parts)
+        return OffsetRanges.union(parts)
 
     def meets(self, first: int, last: int) -> bool:
         """Whether some offset of a range is in the set."""
@@ -95,7 +95,7 @@ class Intervals:
             yield from range(first, last + 1)
 
 
-def clip(first: Numbers, last: Numbers, within: Intervals) -> tuple[Numbers, Numbers, Numbers]:
+def clip(first: Numbers, last: Numbers, within: OffsetRanges) -> tuple[Numbers, Numbers, Numbers]:
     """The parts of ranges that lie within a set: (which range, first, last) of each.
 
     The ranges may overlap and come in any order; one that meets several parts of the set gives

@@ -67,7 +67,7 @@ def make_topic(broker: Settings, request: pytest.FixtureRequest) -> TopicMaker:
 
     def make(name: str = "topic", *, partitions: int = 2) -> str:
         topic = f"{test}.{name}"
-        create_topic(topic, partitions, broker)
+        create_topic(topic, partitions, broker.kafka)
         return topic
 
     return make

@@ -78,7 +78,7 @@ class Ledger:
 
     def write(self, count: int) -> None:
         """Send `count` more records, the keys in turn; returns when all are acknowledged."""
-        with RecordProducer(self._settings) as producer:
+        with RecordProducer(self._settings.kafka) as producer:
             for number in range(count):
                 key = self._keys[number % len(self._keys)]
                 value = _value(key, self.written[key], self._payload_bytes)
@@ -89,7 +89,7 @@ class Ledger:
     def check(self, topic: str, identify: Identify | None = None) -> LedgerReport:
         """Read all of `topic` and compare it with what was written."""
         tally = _Tally(self.written, identify or entry_of)
-        for record in read_topic(topic, self._settings, start=Position.EARLIEST):
+        for record in read_topic(topic, self._settings.kafka, start=Position.EARLIEST):
             tally.take(record)
         return tally.report()
 
@@ -132,7 +132,7 @@ class LedgerWatch:
         try:
             for record in read_topic(
                 self._topic,
-                self._settings,
+                self._settings.kafka,
                 start=Position.EARLIEST,
                 follow=True,
                 stopped=self._stop.is_set,

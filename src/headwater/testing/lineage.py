@@ -48,7 +48,7 @@ def assert_lineage(
 
 def _fetch(place: Address | str, settings: Settings) -> Record:
     address = Address.parse(place) if isinstance(place, str) else place
-    with RecordReader(settings) as reader:
+    with RecordReader(settings.kafka) as reader:
         found = reader.fetch(address)
     if isinstance(found, Record):
         return found

@@ -37,7 +37,7 @@ def trace(
         MissingPartError: a record may be in an archive, and the extra `index` is not installed.
     """
     if reader is None:
-        with RecordReader(settings) as own:
+        with RecordReader(settings.kafka) as own:
             return trace(
                 address,
                 settings,

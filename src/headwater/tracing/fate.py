@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from headwater.model import Address, Record
-from headwater.storage.checkpoint import Reading
+from headwater.storage.checkpoint import CheckpointState
 
 # The topic to which a job writes what came too late for it.
 
@@ -68,16 +68,22 @@ class Explainer(Protocol):
     The first answer counts.
     """
 
-    def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None:
+    def explain(
+        self, record: Address, output: str, reading: CheckpointState | None
+    ) -> Verdict | None:
         """Asked for records that are neither in the output nor set aside, and that the job has
         read. Without an answer the record counts as filtered."""
 
     def remark(
-        self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
+        self,
+        record: Address,
+        output: str,
+        outputs: Sequence[Record],
+        reading: CheckpointState | None,
     ) -> str | None:
         """Asked for records that have outputs: what is special about those."""
 
-    def judge(self, source: str, reading: Reading) -> Judge | None:
+    def judge(self, source: str, reading: CheckpointState) -> Judge | None:
         """The same as `explain`, for very many records of one topic, as things are now; None for
         jobs of other kinds. Asked by `verify`."""
 

@@ -22,7 +22,7 @@ from headwater.tracing.source_window import SourceBeside
 from headwater.tracing.topics import ends_if_there
 
 _POLL_SECONDS = 0.05
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 _LOOK_FOR_PARTITIONS_SECONDS = 10.0
 
 
@@ -118,10 +118,10 @@ class OrderProof:
         self._waiting: deque[_Output] = deque()
         self._open = OpenRecords()
         self._newest = NewestParents()
-        begins = {state.partition: state.first for state in partition_states(topic, settings)}
+        begins = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
         self._source = SourceBeside(source, settings)
         self._copies = Copies(source, self._source.firsts)
-        self._outputs = TopicFollower(topic, begins, settings)
+        self._outputs = TopicFollower(topic, begins, settings.kafka)
 
     def step(self) -> list[Found]:
         """Take what has arrived; returns after a moment if there is nothing."""
@@ -154,7 +154,7 @@ class OrderProof:
         self.close()
 
     def _take_outputs(self) -> None:
-        if len(self._waiting) + len(self._fresh) < _MOST_WAITING:
+        if len(self._waiting) + len(self._fresh) < _MAX_WAITING:
             for record in self._outputs.poll(_POLL_SECONDS):
                 origin = origin_of(record)
                 named = origin.lineage.parents if origin.lineage else ()
@@ -174,7 +174,9 @@ class OrderProof:
     def _look_around(self) -> None:
         self._source.look_at_ends()
         topic = self.report.topic
-        for partition in end_offsets(topic, self._settings).keys() - self._outputs.positions.keys():
+        for partition in (
+            end_offsets(topic, self._settings.kafka).keys() - self._outputs.positions.keys()
+        ):
             self._outputs.add(partition, 0)
         self._looked = self._clock()
 
@@ -223,7 +225,7 @@ class OrderProof:
         ends = ends_if_there(topic, self._settings)
         begins = {part: self._dead_read.get(part, 0) for part in ends}
         if any(begins[part] < end for part, end in ends.items()):
-            for letter in read_topic(topic, self._settings, start=begins, until=ends):
+            for letter in read_topic(topic, self._settings.kafka, start=begins, until=ends):
                 lineage = origin_of(letter).lineage
                 for parent in lineage.parents if lineage else ():
                     self._open.set_aside(parent)

@@ -21,9 +21,9 @@ from headwater.tracing.node import MAX_DEPTH, State, TraceNode, flat_json, neste
 from headwater.tracing.walk import IN_A_CIRCLE, Sources, read_step
 
 if TYPE_CHECKING:
-    from headwater.storage.index.files import Place
+    from headwater.model import TopicPartition
     from headwater.storage.index.reader import LineageIndex
-    from headwater.storage.offset_ranges import Intervals
+    from headwater.storage.offset_ranges import OffsetRanges
     from headwater.tracing.impact_walk import Spread
     from headwater.tracing.in_tables import RowsInTables, Tables
 
@@ -155,7 +155,7 @@ def impact(
     from headwater.tracing.in_tables import Tables
 
     if reader is None:
-        with RecordReader(settings) as own:
+        with RecordReader(settings.kafka) as own:
             return impact(
                 asked,
                 settings,
@@ -180,15 +180,15 @@ def impact(
     return _result(asked, index, roots, found, nodes, rows)
 
 
-def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[Place, Intervals]:
-    from headwater.storage.offset_ranges import Intervals
+def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[TopicPartition, OffsetRanges]:
+    from headwater.storage.offset_ranges import OffsetRanges
 
     if isinstance(asked, Address):
-        return {(asked.topic, asked.partition): Intervals.of((asked.offset, asked.offset))}
-    ranges: dict[Place, list[tuple[int, int]]] = {}
+        return {(asked.topic, asked.partition): OffsetRanges.of((asked.offset, asked.offset))}
+    ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
     for made in index.made_by(asked.job_name, asked.job_version, asked.batches):
         ranges.setdefault(made.place, []).append((made.first, made.last))
-    return {place: Intervals.of(*ranges[place]) for place in sorted(ranges)}
+    return {place: OffsetRanges.of(*ranges[place]) for place in sorted(ranges)}
 
 
 def _nodes(found: Spread, index: LineageIndex, sources: Sources) -> dict[Address, ImpactNode]:
@@ -222,7 +222,7 @@ def _record(
     step = read_step(address, sources)
     node = step.node
     if node.absence is not None:
-        made = index.maker_of((address.topic, address.partition), address.offset)
+        made = index.producer_of((address.topic, address.partition), address.offset)
         if made is None:
             return node
         return replace(
@@ -242,7 +242,7 @@ def _record(
 def _result(
     asked: Address | JobOutput,
     index: LineageIndex,
-    roots: Mapping[Place, Intervals],
+    roots: Mapping[TopicPartition, OffsetRanges],
     found: Spread,
     nodes: Mapping[Address, ImpactNode],
     rows: RowsInTables,
@@ -277,7 +277,7 @@ def _result(
     )
 
 
-def _by_topic(offsets: Mapping[Place, Intervals]) -> Counter[str]:
+def _by_topic(offsets: Mapping[TopicPartition, OffsetRanges]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for (topic, _), each in offsets.items():
         counts[topic] += len(each)

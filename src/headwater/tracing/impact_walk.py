@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from headwater.model import Address
-from headwater.storage.index.files import EdgeBlock, Place
-from headwater.storage.offset_ranges import Intervals, Numbers, clip
+from headwater.model import Address, TopicPartition
+from headwater.storage.index.files import EdgeBlock
+from headwater.storage.offset_ranges import Numbers, OffsetRanges, clip
 
 # A level is a look-up for each partition, so a bound on time: a record that was made from the
 # one before it, a hundred thousand times over, is forged or a topic that feeds itself.
@@ -29,7 +29,7 @@ _PENDING = 2_000_000
 class Edges(Protocol):
     """What answers which edges leave records."""
 
-    def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]: ...
+    def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]: ...
 
 
 @dataclass
@@ -44,12 +44,12 @@ class Spread:
     roots: list[Address] = field(default_factory=list)
     children: dict[Address, list[Address]] = field(default_factory=dict)
     truncated: set[Address] = field(default_factory=set)
-    reached: dict[Place, Intervals] = field(default_factory=dict)
+    reached: dict[TopicPartition, OffsetRanges] = field(default_factory=dict)
     cut: str | None = None
 
 
 def spread(
-    edges: Edges, roots: Mapping[Place, Intervals], *, max_records: int, max_depth: int
+    edges: Edges, roots: Mapping[TopicPartition, OffsetRanges], *, max_records: int, max_depth: int
 ) -> Spread:
     """Follow the edges from `roots` until there are no more, or a bound is met.
 
@@ -63,7 +63,7 @@ def spread(
     frontier = dict(roots)
     examined = 0
     for _ in range(MAX_LEVELS):
-        piles: dict[Place, _Pile] = {}
+        piles: dict[TopicPartition, _Pile] = {}
         for place, block in _edges_from(edges, frontier):
             which, first, last = clip(block.parent_first, block.parent_last, frontier[place])
             shift = (block.first - block.parent_first)[which]
@@ -82,16 +82,18 @@ def spread(
 
 
 def _edges_from(
-    edges: Edges, frontier: Mapping[Place, Intervals]
-) -> Iterator[tuple[Place, EdgeBlock]]:
+    edges: Edges, frontier: Mapping[TopicPartition, OffsetRanges]
+) -> Iterator[tuple[TopicPartition, EdgeBlock]]:
     for place, parents in frontier.items():
         for block in edges.edges_from(place, parents):
             yield place, block
 
 
-def _newly_reached(found: Spread, piles: Mapping[Place, _Pile]) -> dict[Place, Intervals]:
+def _newly_reached(
+    found: Spread, piles: Mapping[TopicPartition, _Pile]
+) -> dict[TopicPartition, OffsetRanges]:
     """The records that were not reached before; each is followed once, so circles end."""
-    frontier: dict[Place, Intervals] = {}
+    frontier: dict[TopicPartition, OffsetRanges] = {}
     for place, pile in piles.items():
         there = pile.joined()
         known = found.reached.get(place)
@@ -116,8 +118,8 @@ class _Pile:
             joined = self.joined()
             self._parts, self._number = [(joined.first, joined.last)], 0
 
-    def joined(self) -> Intervals:
-        return Intervals.union(self._parts)
+    def joined(self) -> OffsetRanges:
+        return OffsetRanges.union(self._parts)
 
 
 class _Shown:
@@ -128,10 +130,10 @@ class _Shown:
         self._max_records = max_records
         self._max_depth = max_depth
         self._depth = 0
-        self._level: dict[Place, Numbers] = {}
-        self._next: dict[Place, list[int]] = {}
+        self._level: dict[TopicPartition, Numbers] = {}
+        self._next: dict[TopicPartition, list[int]] = {}
 
-    def begin(self, roots: Mapping[Place, Intervals]) -> None:
+    def begin(self, roots: Mapping[TopicPartition, OffsetRanges]) -> None:
         everyone = (
             Address(*place, offset) for place, of in roots.items() for offset in of.offsets()
         )
@@ -144,7 +146,14 @@ class _Shown:
         self._depth += 1
         self._turn()
 
-    def take(self, place: Place, to: Place, first: Numbers, last: Numbers, shift: Numbers) -> None:
+    def take(
+        self,
+        place: TopicPartition,
+        to: TopicPartition,
+        first: Numbers,
+        last: Numbers,
+        shift: Numbers,
+    ) -> None:
         """Edges from parents `first` to `last` to the records that lie `shift` behind them."""
         parents = self._level.get(place)
         if parents is None:
@@ -175,7 +184,7 @@ class _Shown:
     def _is_full(self) -> bool:
         return len(self._found.children) >= self._max_records or self._depth >= self._max_depth
 
-    def _cut(self, place: Place, parents: Numbers, begin: Numbers, end: Numbers) -> None:
+    def _cut(self, place: TopicPartition, parents: Numbers, begin: Numbers, end: Numbers) -> None:
         """Mark the parents from `begin` to `end`: they have edges that were not looked at, which
         nearly always lead to children that are not shown."""
         steps = np.zeros(len(parents) + 1, dtype=np.int64)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import LineageTableError
-from headwater.model import Address, JobOutput
+from headwater.model import Address, JobOutput, TopicPartition
 from headwater.settings import Settings
-from headwater.storage.index.files import Place
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable, known_tables
 
@@ -30,7 +29,9 @@ class Tables:
         self._settings = settings
         self._open: dict[KnownTable, LineageTable] = {}
 
-    def find(self, reached: Mapping[Place, Intervals], asked: Address | JobOutput) -> RowsInTables:
+    def find(
+        self, reached: Mapping[TopicPartition, OffsetRanges], asked: Address | JobOutput
+    ) -> RowsInTables:
         """Rows that came of these records, or that the job made."""
         job = asked if isinstance(asked, JobOutput) else None
         rows = RowsInTables()

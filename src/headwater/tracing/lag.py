@@ -53,12 +53,12 @@ def index_lag(indexed: Mapping[str, Mapping[int, int]], settings: Settings) -> I
     """
     behind: dict[str, dict[int, int]] = {}
     unknown = []
-    for topic in list_topics(settings):
+    for topic in list_topics(settings.kafka):
         if topic.name not in indexed:
             unknown.append(topic.name)
             continue
         try:
-            ends = end_offsets(topic.name, settings)
+            ends = end_offsets(topic.name, settings.kafka)
         except TopicNotFoundError:  # deleted a moment ago
             continue
         late = {p: end - indexed[topic.name].get(p, 0) for p, end in ends.items()}
@@ -71,7 +71,7 @@ def index_lag(indexed: Mapping[str, Mapping[int, int]], settings: Settings) -> I
 def _with_records(topics: list[str], settings: Settings) -> Iterator[str]:
     for topic in topics:
         try:
-            if any(end_offsets(topic, settings).values()):
+            if any(end_offsets(topic, settings.kafka).values()):
                 yield topic
         except TopicNotFoundError:
             continue

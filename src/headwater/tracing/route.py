@@ -9,7 +9,7 @@ from headwater.errors import CheckpointError, InputError
 from headwater.model.progress import Progress
 from headwater.model.topic_names import dead_letter_topic, is_dead_letter_topic
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading, read_reading
+from headwater.storage.checkpoint import CheckpointState, read_checkpoint
 from headwater.tracing.scan import Scan, scan
 
 # Enough to see from which topics a job reads; what lies further back was made in the same way.
@@ -39,7 +39,7 @@ class Readings:
         """Topics that a job which writes `output` reads."""
         return {t for r in self._all if r.outputs and output in r.outputs for t in r.begun}
 
-    def of(self, source: str, output: str) -> Reading | None:
+    def of(self, source: str, output: str) -> CheckpointState | None:
         """How far the job from one topic into another has come; of several, the farthest."""
         fitting = [
             reading
@@ -48,18 +48,18 @@ class Readings:
         ]
         return max(fitting, key=lambda r: sum(r.begun[source].values()), default=None)
 
-    def _writes(self, reading: Reading, output: str) -> bool:
+    def _writes(self, reading: CheckpointState, output: str) -> bool:
         if reading.outputs is None:
             # A query of somebody else's: the caller says that it is this one.
             return reading in self._named
         return output in reading.outputs
 
 
-def _readings(folders: Sequence[Path], *, damaged_too: bool = False) -> list[Reading]:
+def _readings(folders: Sequence[Path], *, damaged_too: bool = False) -> list[CheckpointState]:
     found = []
     for folder in folders:
         try:
-            reading = read_reading(folder)
+            reading = read_checkpoint(folder)
         except CheckpointError:
             if not damaged_too:
                 raise

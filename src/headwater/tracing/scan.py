@@ -76,7 +76,7 @@ def scan(
     """
     seen = Scan(topic)
     try:
-        states = partition_states(topic, settings) if is_topic_name(topic) else []
+        states = partition_states(topic, settings.kafka) if is_topic_name(topic) else []
     except TopicNotFoundError:
         return seen
     ends = {state.partition: state.end for state in states}
@@ -86,6 +86,8 @@ def scan(
     if start is not None:
         begins = {p: max(first, start[p]) for p, first in begins.items() if p in start}
     if any(begin < ends[p] for p, begin in begins.items()):
-        for record in read_topic(topic, settings, start=begins, until=ends, progress=progress):
+        for record in read_topic(
+            topic, settings.kafka, start=begins, until=ends, progress=progress
+        ):
             seen.take(record, wanted)
     return seen

@@ -22,12 +22,12 @@ class SourceBeside:
     """A source that is read on demand. `firsts` are the offsets at which it began."""
 
     def __init__(self, topic: str, settings: Settings) -> None:
-        self.firsts = {s.partition: s.first for s in partition_states(topic, settings)}
+        self.firsts = {s.partition: s.first for s in partition_states(topic, settings.kafka)}
         self._topic = topic
         self._settings = settings
         self._ends = dict(self.firsts)
         self._wanted = dict.fromkeys(self.firsts, -1)
-        self._follower = TopicFollower(topic, self.firsts, settings)
+        self._follower = TopicFollower(topic, self.firsts, settings.kafka)
 
     def knows(self, parents: Iterable[Address]) -> bool:
         """Whether all lie before the ends that were looked up last."""
@@ -39,7 +39,7 @@ class SourceBeside:
         Raises:
             BrokerUnavailableError: no answer within `kafka.timeout_seconds`.
         """
-        self._ends = end_offsets(self._topic, self._settings)
+        self._ends = end_offsets(self._topic, self._settings.kafka)
         for partition in self._ends.keys() - self.firsts.keys():
             self.firsts[partition] = 0
             self._wanted[partition] = -1

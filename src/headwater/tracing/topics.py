@@ -11,6 +11,6 @@ from headwater.settings import Settings
 def ends_if_there(topic: str, settings: Settings) -> dict[int, int]:
     """Where each partition of a topic ends; nothing for a topic that is not there."""
     try:
-        return end_offsets(topic, settings) if is_topic_name(topic) else {}
+        return end_offsets(topic, settings.kafka) if is_topic_name(topic) else {}
     except TopicNotFoundError:
         return {}

@@ -13,7 +13,7 @@ from headwater.model import Address, Record
 from headwater.model.headers import origin_of
 from headwater.model.topic_names import dead_letter_topic, late_topic, parents_topic
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading
+from headwater.storage.checkpoint import CheckpointState
 from headwater.tracing.fate import Explainer, Fate, Judge
 from headwater.tracing.keys import Finding, Violation
 from headwater.tracing.offsets import OffsetSet
@@ -61,13 +61,13 @@ def verify(
     judge = _judge(source, reading, explainers)
     # The order of these questions matters to a topic that grows: each end is looked up before
     # the one that bounds it, so that what is on its way is not taken for forged.
-    states = partition_states(source, settings)
-    topic_ends = end_offsets(topic, settings)
+    states = partition_states(source, settings.kafka)
+    topic_ends = end_offsets(topic, settings.kafka)
     set_aside = {
         name: ends_if_there(name, settings)
         for name in (dead_letter_topic(topic), late_topic(topic))
     }
-    source_ends = end_offsets(source, settings)
+    source_ends = end_offsets(source, settings.kafka)
     bounds = {state.partition: (state.first, state.end) for state in states}
     windows = {p: Window(*bounds.get(p, (end, end)), end) for p, end in source_ends.items()}
 
@@ -102,7 +102,9 @@ def _no_checkpoint(topic: str, source: str) -> InputError:
     )
 
 
-def _judge(source: str, reading: Reading | None, explainers: Sequence[Explainer]) -> Judge | None:
+def _judge(
+    source: str, reading: CheckpointState | None, explainers: Sequence[Explainer]
+) -> Judge | None:
     if reading is None:
         return None
     found = (each.judge(source, reading) for each in explainers)
@@ -110,7 +112,7 @@ def _judge(source: str, reading: Reading | None, explainers: Sequence[Explainer]
 
 
 def _read(topic: str, ends: Mapping[int, int], settings: Settings) -> Iterator[Record]:
-    return read_topic(topic, settings, until=ends) if ends else iter(())
+    return read_topic(topic, settings.kafka, until=ends) if ends else iter(())
 
 
 def _offsets_of(
@@ -119,7 +121,7 @@ def _offsets_of(
     """Which offsets hold a record: compaction and transactions leave holes."""
     offsets = {partition: OffsetSet() for partition in windows}
     ends = {partition: window.end for partition, window in windows.items()}
-    for record in read_topic(topic, settings, until=ends):
+    for record in read_topic(topic, settings.kafka, until=ends):
         offsets[record.address.partition].add(record.address.offset)
         unaccounted.take(record)
     return offsets
@@ -134,7 +136,7 @@ class _Unaccounted:
         report: VerifyReport,
         parents: NamedParents,
         dead: NamedParents,
-        reading: Reading | None,
+        reading: CheckpointState | None,
         judge: Judge | None,
         allow_filtered: bool,
     ) -> None:

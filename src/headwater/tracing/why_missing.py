@@ -18,7 +18,7 @@ from headwater.model.topic_names import (
     parents_topic,
 )
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading
+from headwater.storage.checkpoint import CheckpointState
 from headwater.tracing.fate import Explainer, Fate, Verdict, WhyMissing, answer
 from headwater.tracing.route import Readings, find_route
 from headwater.tracing.scan import Scan, scan
@@ -57,8 +57,8 @@ def why_missing(
         raise InputError(
             f"{address} is a record of {topic!r} itself", hint="--in names a topic made from it"
         )
-    describe_topic(topic, settings)
-    with RecordReader(settings) as reader:
+    describe_topic(topic, settings.kafka)
+    with RecordReader(settings.kafka) as reader:
         there = reader.fetch(address)
     if isinstance(there, Absence) and not there.was_there:
         verdict = Verdict(address, topic, Fate.NEVER_WAS, f"no record at {address}: {there.value}")
@@ -198,7 +198,7 @@ def _late(record: Address, output: str, records: Sequence[Record]) -> Verdict:
 
 
 def _unread(
-    record: Address, output: str, reading: Reading | None, scans: Sequence[Scan]
+    record: Address, output: str, reading: CheckpointState | None, scans: Sequence[Scan]
 ) -> Verdict | None:
     """That a job has not read a record; None if it has."""
     topic, partition, offset = record.topic, record.partition, record.offset
@@ -228,7 +228,9 @@ def _unread(
     return Verdict(record, output, Fate.NOT_YET_READ, sentence)
 
 
-def _passed_over(record: Address, output: str, reading: Reading | None, made: Scan) -> Verdict:
+def _passed_over(
+    record: Address, output: str, reading: CheckpointState | None, made: Scan
+) -> Verdict:
     estimate = reading is None
     if made.unlisted:
         sentence = (

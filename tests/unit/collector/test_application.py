@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.collector.application import ApplicationLineage
-from headwater.collector.datasets import MOST_FILES
+from headwater.collector.datasets import MAX_FILES
 from headwater.openlineage import LineageRun
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -151,7 +151,7 @@ def test_what_the_listener_keeps_silent_about_does_not_wait_for_the_end_of_the_p
 
 def test_many_files_are_told_as_their_folder() -> None:
     told = Told()
-    paths = [f"file:///in/{number}.csv" for number in range(MOST_FILES + 1)]
+    paths = [f"file:///in/{number}.csv" for number in range(MAX_FILES + 1)]
     columns = {"sources": [{"files": paths}], "fields": {"id": AS_IT_IS}}
     told.found("END", 1, inputs=[], outputs=[table("demo.a", columns=columns)])
     told.lineage.finish()
@@ -164,21 +164,21 @@ def test_many_files_are_told_as_their_folder() -> None:
 def test_an_event_does_not_grow_with_the_folders_that_files_lie_in() -> None:
     told = Told()
     paths = [f"file:///in/{day}/{part}.csv" for day in range(300) for part in range(33)]
-    other = [f"file:///other/{number}.csv" for number in range(MOST_FILES)]
+    other = [f"file:///other/{number}.csv" for number in range(MAX_FILES)]
     columns = {
         "sources": [{"files": paths}, {"files": other}],
         "fields": {"id": [*AS_IT_IS, [1, "id", "DIRECT", "IDENTITY", False, ""]]},
     }
     # The listener tells the folders.
     days = [folder(f"/in/{day}", schema={"fields": []}) for day in range(300)]
-    lake = [table(f"demo.t{number}") for number in range(MOST_FILES)]
+    lake = [table(f"demo.t{number}") for number in range(MAX_FILES)]
     found = {"inputs": lake, "outputs": [table("demo.a", columns=columns)]}
     told.found("END", 1, **found)
     told.event("COMPLETE", 1, [*days, folder("/other")], [folder("/wh/demo.a")])
     told.lineage.finish()
     last = told.events[-1]
     files = {name for kind, name in names(last, "inputs") if kind == "file"}
-    assert files == {"/in", *(f"/other/{number}.csv" for number in range(MOST_FILES))}
+    assert files == {"/in", *(f"/other/{number}.csv" for number in range(MAX_FILES))}
     # Tables are no files, however many they are.
     assert len(last["inputs"]) == len(files) + len(lake)
     fields = last["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"]

@@ -12,8 +12,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from tests.lineage_events import batch, spooled, states, wait_until
 
 from headwater.collector.description import Description
-from headwater.collector.query import StreamQuery
-from headwater.collector.reporter import StreamTeller
+from headwater.collector.query import QueryDescription
+from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.schemas import OutputSchemas
 from headwater.collector.sources import topic_dataset
 from headwater.collector.streaming import counted, report_streaming_run, topic_outputs
@@ -29,12 +29,12 @@ def test_topics_keep_the_names_that_the_query_has_for_its_brokers(
     settings: Settings, tmp_path: Path
 ) -> None:
     found = Description([topic_dataset("127.0.0.1:9092", "visits")], bootstrap_servers="c:1,d:2")
-    told_as = StreamQuery(
+    lineage = QueryDescription(
         "own", None, None, None, [topic_dataset("e:9092", "out"), topic_dataset("e:9092", "visits")]
     )
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamTeller(told_as, str(uuid.uuid4()), settings, emitter, found)
+    teller = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, found)
     teller.start()
     read = {"visits": (0, 3), "by-pattern": (0, 1)}
     teller.add(batch(0, read, {"out/0": "0,0,1", "visits/0": "5,5,1", "late/0": "0,0,1"}))
@@ -73,11 +73,11 @@ def test_a_table_that_has_other_columns_now_is_told_of_at_once(
         assert dataset["name"] == table["name"]
         return columns[0]
 
-    told_as = StreamQuery("evolving", None, None, None, [table], whole=("lineage",))
+    lineage = QueryDescription("evolving", None, None, None, [table], whole=("lineage",))
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamTeller(
-        told_as, str(uuid.uuid4()), settings, emitter, Description(), schema_of=schema_of
+    teller = StreamingRunReporter(
+        lineage, str(uuid.uuid4()), settings, emitter, Description(), schema_of=schema_of
     )
 
     def fields() -> list[list[str]]:
@@ -137,10 +137,10 @@ def test_what_is_said_of_an_application_is_on_its_queries_and_what_is_said_of_a_
         "acme_a": {"a": 1},
     }
     describe_job("named-query", {"documentation": {"description": "its own"}})
-    told_as = StreamQuery("named-query", None, None, None, [], job_facets=said)
+    lineage = QueryDescription("named-query", None, None, None, [], job_facets=said)
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamTeller(told_as, str(uuid.uuid4()), settings, emitter, Description())
+    teller = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, Description())
     teller.start()
     teller.end(None, stopped=True)
     (start, _) = spooled(settings, "named-query")
@@ -155,9 +155,9 @@ def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
     table = delta_table(str(tmp_path / "table"))
     outputs = [table, *topic_outputs(("letters",), settings)]
     roles = Roles(dead_letter="letters")
-    told_as = StreamQuery("counting", None, None, None, outputs, roles, finite=True)
+    lineage = QueryDescription("counting", None, None, None, outputs, roles, finite=True)
     observed = {OBSERVED: {"rows": 3, "dead_letter": 2}}
-    with report_streaming_run(told_as, str(uuid.uuid4()), settings, StopSignal()) as on_batch:
+    with report_streaming_run(lineage, str(uuid.uuid4()), settings, StopSignal()) as on_batch:
         assert on_batch is not None
         on_batch({**batch(0, {"visits": (0, 9)}), "observedMetrics": observed})
     last = spooled(settings, "counting")[-1]
@@ -168,7 +168,7 @@ def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
 
 
 def test_rows_of_a_job_that_is_switched_off_by_its_name_are_not_counted(settings: Settings) -> None:
-    off = settings.lineage.model_copy(update={"off_for": ["quiet_*"]})
+    off = settings.lineage.model_copy(update={"disabled_jobs": ["quiet_*"]})
     rows: Any = object()
     # Rows that were counted would be asked for it here, and have no such method.
     assert counted(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows

@@ -16,8 +16,8 @@ from tests.lineage_events import batch, names, spooled, states, wait_until
 from headwater.collector import description, measures, streaming
 from headwater.collector.description import Description, describe_plan
 from headwater.collector.measures import Measures
-from headwater.collector.query import StreamQuery
-from headwater.collector.reporter import StreamTeller
+from headwater.collector.query import QueryDescription
+from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import topic_dataset
 from headwater.collector.streaming import report_streaming_run, topic_outputs
 from headwater.openlineage import LineageRun, facets, lineage_facet
@@ -27,18 +27,18 @@ from headwater.settings import Settings
 from headwater.spark import StopSignal
 
 
-def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> StreamQuery:
+def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> QueryDescription:
     roles = Roles(dead_letter="out-dead-letter", parents="out-parents", with_lineage=True)
     outputs = topic_outputs(("out", "out-dead-letter"), settings)
-    return StreamQuery("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
+    return QueryDescription("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
 
 
 def tell(
     settings: Settings, tmp_path: Path, body: Callable[[Any], None], *, finite: bool = True
 ) -> list[dict[str, Any]]:
     run_id = str(uuid.uuid4())
-    told_as = query(settings, tmp_path, finite=finite)
-    with report_streaming_run(told_as, run_id, settings, StopSignal()) as on_batch:
+    lineage = query(settings, tmp_path, finite=finite)
+    with report_streaming_run(lineage, run_id, settings, StopSignal()) as on_batch:
         body(on_batch)
     return [each for each in spooled(settings, "job") if each["run"]["runId"] == run_id]
 
@@ -147,11 +147,11 @@ def test_a_query_runs_though_its_lineage_can_not_even_begin(
     def fails(*args: Any, **more: Any) -> None:
         raise KeyError("no such thing")
 
-    for name in ("StreamTeller", "emitter_of", "_describe"):
+    for name in ("StreamingRunReporter", "emitter_of", "_describe"):
         with monkeypatch.context() as broken:
             broken.setattr(streaming, name, fails)
-            told_as = query(settings, tmp_path)
-            with report_streaming_run(told_as, "r", settings, StopSignal()) as on_batch:
+            lineage = query(settings, tmp_path)
+            with report_streaming_run(lineage, "r", settings, StopSignal()) as on_batch:
                 assert on_batch is None
     assert caplog.messages == ["no lineage for query 'job': KeyError: 'no such thing'"] * 3
     monkeypatch.setattr(measures, "CostMeter", fails)
@@ -193,7 +193,7 @@ def test_a_query_does_not_hear_of_troubles_with_its_lineage(
     elif broken == "add":
         monkeypatch.setattr(StreamProgress, "add", fails)
     else:
-        monkeypatch.setattr(StreamTeller, broken, fails)
+        monkeypatch.setattr(StreamingRunReporter, broken, fails)
     seen: list[int] = []
 
     def body(on_batch: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 from headwater.jvm import cds as class_archive
 from headwater.jvm.cds import archive_path, outdated, use_options
 from headwater.jvm.java import Java, find_java
@@ -75,7 +75,7 @@ def test_a_java_that_cannot_write_one_is_named(
     binary.write_text("#!/bin/sh\nexit 1\n")
     binary.chmod(0o755)
     monkeypatch.setattr(warm_start, "find_java", lambda settings: Java(tmp_path, 17, "test"))
-    with pytest.raises(MissingPartError, match=str(binary)):
+    with pytest.raises(NotInstalledError, match=str(binary)):
         make_class_archive(settings)
 
 

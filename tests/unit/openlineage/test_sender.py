@@ -38,7 +38,7 @@ def left_behind(root: Path, *events: dict[str, Any]) -> Spool:
 def emitter_of(root: Path, url: str, **given: Any) -> Emitter:
     spool = Spool(root)
     client = CatalogClient(url)
-    sender = Sender(client, spool, most_pause_seconds=0.05, **given)
+    sender = Sender(client, spool, max_pause_seconds=0.05, **given)
     return Emitter(spool, sender, close_seconds=20)
 
 
@@ -118,7 +118,7 @@ def test_one_event_that_the_catalog_fails_at_is_set_aside_and_the_others_arrive(
 ) -> None:
     left_behind(tmp_path, event(0, "bad"), event(0, "a"), event(1, "bad"), event(1, "a"))
     server = failing_at("bad")
-    emitter = emitter_of(tmp_path, server.url, most_tries=3)
+    emitter = emitter_of(tmp_path, server.url, max_attempts=3)
     emitter.emit(event(0, "b"))
     wait_until(lambda: emitter.counts.sender.delivered == 3)
     assert emitter.close()
@@ -139,7 +139,7 @@ def test_one_event_that_the_catalog_fails_at_is_set_aside_and_the_others_arrive(
 def test_in_an_outage_nothing_is_set_aside(code: int, tmp_path: Path) -> None:
     left_behind(tmp_path, *(event(0, f"run-{number}") for number in range(5)))
     with serving(*[status(code)] * 40, OK) as server:
-        emitter = emitter_of(tmp_path, server.url, most_tries=2)
+        emitter = emitter_of(tmp_path, server.url, max_attempts=2)
         emitter.emit(event(0))
         wait_until(lambda: emitter.counts.sender.delivered == 6)
         assert emitter.close()
@@ -150,7 +150,7 @@ def test_in_an_outage_nothing_is_set_aside(code: int, tmp_path: Path) -> None:
 def test_a_catalog_that_comes_back_at_the_witness_gets_the_event_as_well(tmp_path: Path) -> None:
     left_behind(tmp_path, event(0, "a"), event(0, "b"))
     with serving(status(500), status(500), OK) as server:
-        counts = flush(CatalogClient(server.url), tmp_path, 20, most_tries=2)
+        counts = flush(CatalogClient(server.url), tmp_path, 20, max_attempts=2)
     assert (counts.delivered, counts.refused) == (2, 0)
     assert [each["run"]["runId"] for each in server.events] == ["a", "a", "b", "a", "b"]
 
@@ -160,7 +160,7 @@ def test_events_of_one_run_alone_wait_because_nothing_tells_whose_fault_it_is(
 ) -> None:
     left_behind(tmp_path, event(0, "bad"), event(1, "bad"))
     server = failing_at("bad")
-    emitter = emitter_of(tmp_path, server.url, most_tries=2)
+    emitter = emitter_of(tmp_path, server.url, max_attempts=2)
     emitter.emit(event(2, "bad"))
     wait_until(lambda: emitter.counts.sender.failed_tries > 5)
     assert not emitter.close()

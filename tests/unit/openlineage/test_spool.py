@@ -18,8 +18,8 @@ import pytest
 from headwater.openlineage import validation
 from headwater.openlineage.spool import orphans as backlogs
 from headwater.openlineage.spool.files import (
+    OverflowPolicy,
     Spool,
-    WhenFull,
     decode_line,
     encode_line,
     segments_of,
@@ -135,14 +135,16 @@ def test_only_what_dead_processes_left_is_adopted_and_by_one_only(tmp_path: Path
     assert len(adopt(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("when_full", ["drop-oldest", "drop-new"])
-def test_the_spool_is_bounded_and_tells_what_it_drops(tmp_path: Path, when_full: WhenFull) -> None:
+@pytest.mark.parametrize("overflow_policy", ["drop-oldest", "drop-new"])
+def test_the_spool_is_bounded_and_tells_what_it_drops(
+    tmp_path: Path, overflow_policy: OverflowPolicy
+) -> None:
     limit = 300_000
-    dead = Spool(tmp_path, limit, when_full)
+    dead = Spool(tmp_path, limit, overflow_policy)
     for number in range(10):
         dead.append({"n": number, "fill": "x" * 10_000})
     dead.close()
-    spool = Spool(tmp_path, limit, when_full)
+    spool = Spool(tmp_path, limit, overflow_policy)
     for number in range(10, 60):
         spool.append({"n": number, "fill": "x" * 10_000})
     assert used_bytes(tmp_path) <= limit
@@ -154,7 +156,7 @@ def test_the_spool_is_bounded_and_tells_what_it_drops(tmp_path: Path, when_full:
     kept = lines.count(b"\n")
     assert kept + spool.counts.dropped == 60
     assert (b'"n":59,' in lines, b'"n":0,' in lines) == (
-        (True, False) if when_full == "drop-oldest" else (False, True)
+        (True, False) if overflow_policy == "drop-oldest" else (False, True)
     )
 
 
@@ -162,7 +164,7 @@ def test_the_spool_is_bounded_and_tells_what_it_drops(tmp_path: Path, when_full:
 def test_a_file_that_could_not_be_written_is_left_and_the_job_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    spool = filled(tmp_path, 2, when_full="drop-new")
+    spool = filled(tmp_path, 2, overflow_policy="drop-new")
     touched: list[int] = []
     real = getattr(os, failing)
 
@@ -244,7 +246,7 @@ def test_threads_share_a_spool(tmp_path: Path) -> None:
 def test_refused_events_are_kept_with_the_answer_and_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlogs, "_MOST_REFUSED_BYTES", 5_000)
+    monkeypatch.setattr(backlogs, "_MAX_REFUSED_BYTES", 5_000)
     for number in range(100):
         backlogs.set_aside(tmp_path, b'{"n": %d}' % number, 400, "no " * 3000, "2026-01-01")
     path = backlogs.refused_path(tmp_path)

@@ -102,7 +102,7 @@ def test_sending_ends_in_time_when_nobody_reads() -> None:
 def test_a_large_answer_is_read_as_far_as_it_is_asked_for() -> None:
     with serving(status(200, "x" * 300_000)) as server:
         client = CatalogClient(server.url)
-        assert len(client.request("GET", "/", most_bytes=1_000_000).text) == 300_000
+        assert len(client.request("GET", "/", max_bytes=1_000_000).text) == 300_000
         assert len(client.request("GET", "/").text) == 64 * 1024
         client.close()
 

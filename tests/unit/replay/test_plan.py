@@ -13,18 +13,18 @@ from headwater.errors import InputError, UnknownJobError, UnknownReplayError
 from headwater.replay.coverage import LOST, Gap
 from headwater.replay.digest import Checksum
 from headwater.replay.folder import ReplayFolder, find_replay
-from headwater.replay.logic import Logic, load_logic
 from headwater.replay.manifest import Manifest, StepResult, signature_doubt
 from headwater.replay.plan import Plan, steps_for
+from headwater.replay.transform import Transform, load_logic
 from headwater.settings import load
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 PLAN = Plan(
     logic="visits_converter",
     job_name="visits_converter",
     job_version="v1",
     topic="visits",
-    offsets={0: Intervals.of((0, 2)), 1: Intervals.of((5, 9), (20, 21))},
+    offsets={0: OffsetRanges.of((0, 2)), 1: OffsetRanges.of((5, 9), (20, 21))},
     records={0: 3, 1: 7},
     target="visits_transformed",
     filters={"where": "page = 'home'"},
@@ -53,7 +53,7 @@ def test_the_same_plan_has_the_same_id_whatever_order_it_was_put_together_in() -
         {"topic": "other"},
         {"target": "other"},
         {"filters": {"where": "page = 'index'"}},
-        {"offsets": {0: Intervals.of((0, 2)), 1: Intervals.of((5, 9), (20, 22))}},
+        {"offsets": {0: OffsetRanges.of((0, 2)), 1: OffsetRanges.of((5, 9), (20, 22))}},
         {"records": {0: 3, 1: 6}},
         {"skip_existing": True},
         {"gaps": ()},
@@ -79,7 +79,7 @@ def test_steps_take_a_share_of_every_partition_and_together_all_of_it() -> None:
     plan = replace(PLAN, steps=4)
     parts = [plan.step(number) for number in range(4)]
     for partition, offsets in PLAN.offsets.items():
-        taken = [one for part in parts for one in part.get(partition, Intervals.of()).offsets()]
+        taken = [one for part in parts for one in part.get(partition, OffsetRanges.of()).offsets()]
         assert taken == list(offsets.offsets())
     assert [steps_for(records, 10) for records in (1, 10, 11, 95)] == [1, 1, 2, 10]
 
@@ -174,7 +174,7 @@ def test_a_logic_is_shipped_or_found_in_a_module_or_a_file(tmp_path: Path) -> No
     )
     logic = load_logic(f"{file}:UPPER", shipped)
     assert (logic.job_name, logic.input_topic, logic.output_topic) == ("upper", "a", "b")
-    assert isinstance(logic, Logic)
+    assert isinstance(logic, Transform)
     assert load_logic(f"{file}:upper", shipped).job_name == "upper"
     with pytest.raises(InputError, match="neither a logic nor a function"):
         load_logic(f"{file}:NUMBER", shipped)

@@ -8,11 +8,11 @@ from headwater.errors import InputError
 from headwater.replay.coverage import BEFORE, LOST, NOT_YET, Extent, resolve
 from headwater.replay.offsets import slices
 from headwater.replay.selection import Selection, parse_offsets
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 
 def extent(*archived: tuple[int, int], first: int | None = None, end: int | None = None) -> Extent:
-    return Extent(Intervals.of(*archived), first=first, end=end)
+    return Extent(OffsetRanges.of(*archived), first=first, end=end)
 
 
 def test_offsets_are_ranges_by_partition_with_both_ends() -> None:
@@ -58,7 +58,7 @@ def test_a_window_that_is_empty_is_refused() -> None:
 def resolved(
     ranges: dict[int, tuple[tuple[int, int], ...]] | None,
     extents: dict[int, Extent],
-    chosen: dict[int, Intervals] | None = None,
+    chosen: dict[int, OffsetRanges] | None = None,
 ) -> tuple[dict[int, list[tuple[int, int]]], list[str]]:
     found = resolve(Selection("visits", ranges), extents, chosen)
     offsets = {partition: of.ranges() for partition, of in found.offsets.items()}
@@ -96,7 +96,7 @@ def test_records_from_before_the_archive_began_are_missing_too() -> None:
 
 
 def test_a_lost_file_at_the_end_is_a_gap_and_not_a_shorter_archive() -> None:
-    extents = {0: Extent(Intervals.of((0, 5)), lost=Intervals.of((6, 9)), first=0, end=10)}
+    extents = {0: Extent(OffsetRanges.of((0, 5)), lost=OffsetRanges.of((6, 9)), first=0, end=10)}
     _, gaps = resolved({0: ((0, -1),)}, extents)
     assert gaps == [f"visits/0@6 to 9: {LOST}"]
     assert extents[0].behind == 0
@@ -110,14 +110,14 @@ def test_without_offsets_all_that_is_archived_is_meant_though_the_topic_is_ahead
 
 def test_selections_combine() -> None:
     extents = {0: extent((0, 99)), 1: extent((0, 99))}
-    lineage = {0: Intervals.of((5, 15), (40, 40)), 1: Intervals.of((1, 1))}
+    lineage = {0: OffsetRanges.of((5, 15), (40, 40)), 1: OffsetRanges.of((1, 1))}
     offsets, gaps = resolved({0: ((10, 50),)}, extents, lineage)
     assert (offsets, gaps) == ({0: [(10, 15), (40, 40)]}, [])
     assert resolved(None, extents, lineage)[0] == {0: [(5, 15), (40, 40)], 1: [(1, 1)]}
 
 
 def test_inputs_that_lineage_names_and_the_archive_lacks_are_gaps() -> None:
-    _, gaps = resolved(None, {0: extent((0, 9))}, {0: Intervals.of((8, 12))})
+    _, gaps = resolved(None, {0: extent((0, 9))}, {0: OffsetRanges.of((8, 12))})
     assert gaps == [f"visits/0@10 to 12: {NOT_YET}"]
 
 
@@ -127,8 +127,8 @@ def test_a_partition_that_nobody_has_is_refused() -> None:
 
 
 def test_slices_are_in_order_of_about_the_same_size_and_lose_nothing() -> None:
-    offsets = Intervals.of((0, 4), (10, 10), (20, 23))
+    offsets = OffsetRanges.of((0, 4), (10, 10), (20, 23))
     parts = slices(offsets, 3)
     assert [len(part) for part in parts] == [3, 3, 4]
     assert [one for part in parts for one in part.offsets()] == list(offsets.offsets())
-    assert [len(part) for part in slices(Intervals.of((7, 7)), 3)] == [0, 0, 1]
+    assert [len(part) for part in slices(OffsetRanges.of((7, 7)), 3)] == [0, 0, 1]

@@ -124,10 +124,14 @@ def test_the_listener_is_configured_as_documented_and_the_user_wins(tmp_path: Pa
 
 
 def test_lineage_is_switched_off_by_name(tmp_path: Path) -> None:
-    settings: Settings = load(home=tmp_path, lineage={"off_for": ["nightly_*", "Exact"]})
-    told = [name for name in ("nightly_x", "Exact", "exact", "daily") if settings.tells_of(name)]
+    settings: Settings = load(home=tmp_path, lineage={"disabled_jobs": ["nightly_*", "Exact"]})
+    told = [
+        name
+        for name in ("nightly_x", "Exact", "exact", "daily")
+        if settings.lineage_enabled_for(name)
+    ]
     assert told == ["exact", "daily"]
-    assert not load(home=tmp_path, lineage={"enabled": False}).tells_of("daily")
+    assert not load(home=tmp_path, lineage={"enabled": False}).lineage_enabled_for("daily")
 
 
 def test_code_is_told_by_its_place_and_its_commit(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.storage.offset_ranges import Intervals, clip
+from headwater.storage.offset_ranges import OffsetRanges, clip
 
 GREATEST = 2**63 - 1
 
@@ -19,7 +19,7 @@ def offsets_of(given_ranges: list[tuple[int, int]]) -> set[int]:
     return {offset for first, last in given_ranges for offset in range(first, last + 1)}
 
 
-def is_normal(intervals: Intervals) -> bool:
+def is_normal(intervals: OffsetRanges) -> bool:
     """Sorted, and with a gap between each two."""
     gaps = intervals.first[1:] - intervals.last[:-1]
     return bool((intervals.first <= intervals.last).all() and (gaps > 1).all())
@@ -30,7 +30,7 @@ def is_normal(intervals: Intervals) -> bool:
 def test_a_set_holds_the_offsets_of_its_ranges_in_as_few_as_can_be(
     one: list[tuple[int, int]],
 ) -> None:
-    made = Intervals.of(*one)
+    made = OffsetRanges.of(*one)
     assert list(made.offsets()) == sorted(offsets_of(one))
     assert len(made) == len(offsets_of(one))
     assert bool(made) == bool(one)
@@ -42,7 +42,7 @@ def test_a_set_holds_the_offsets_of_its_ranges_in_as_few_as_can_be(
 def test_union_and_difference_are_those_of_sets(
     one: list[tuple[int, int]], other: list[tuple[int, int]]
 ) -> None:
-    left, right = Intervals.of(*one), Intervals.of(*other)
+    left, right = OffsetRanges.of(*one), OffsetRanges.of(*other)
     assert set((left | right).offsets()) == offsets_of(one) | offsets_of(other)
     assert set((left - right).offsets()) == offsets_of(one) - offsets_of(other)
     assert is_normal(left | right)
@@ -55,7 +55,7 @@ def test_clipping_keeps_of_each_range_what_lies_within_the_set(
     one: list[tuple[int, int]], within: list[tuple[int, int]]
 ) -> None:
     pairs = np.array(one, dtype=np.int64).reshape(-1, 2)
-    which, first, last = clip(pairs[:, 0], pairs[:, 1], Intervals.of(*within))
+    which, first, last = clip(pairs[:, 0], pairs[:, 1], OffsetRanges.of(*within))
     found: dict[int, set[int]] = {}
     for number, begin, end in zip(which.tolist(), first.tolist(), last.tolist(), strict=True):
         part = set(range(begin, end + 1))
@@ -72,11 +72,11 @@ def test_a_range_meets_a_set_that_has_one_of_its_offsets(
     one: list[tuple[int, int]], first: int, length: int
 ) -> None:
     asked = offsets_of([(first, first + length)])
-    assert Intervals.of(*one).meets(first, first + length) == bool(offsets_of(one) & asked)
+    assert OffsetRanges.of(*one).meets(first, first + length) == bool(offsets_of(one) & asked)
 
 
 def test_the_greatest_offsets_do_not_overflow() -> None:
-    top = Intervals.of((GREATEST - 1, GREATEST))
-    assert len(top | Intervals.of((GREATEST, GREATEST))) == 2
-    assert list((top - Intervals.of((GREATEST, GREATEST))).offsets()) == [GREATEST - 1]
+    top = OffsetRanges.of((GREATEST - 1, GREATEST))
+    assert len(top | OffsetRanges.of((GREATEST, GREATEST))) == 2
+    assert list((top - OffsetRanges.of((GREATEST, GREATEST))).offsets()) == [GREATEST - 1]
     assert not top - top

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model import Address
-from headwater.storage.index.files import EdgeBlock, Place
-from headwater.storage.offset_ranges import Intervals
+from headwater.model import Address, TopicPartition
+from headwater.storage.index.files import EdgeBlock
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.tracing import impact_walk as module
 from headwater.tracing.impact_walk import Spread, spread
 
@@ -29,7 +29,7 @@ class Table:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
+    def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
         for parent, child, count in self._rows:
             last = parent.offset + count - 1
             if (parent.topic, parent.partition) == place and parents.meets(parent.offset, last):
@@ -59,11 +59,11 @@ def reached(found: Spread) -> set[Address]:
     return {Address(*place, o) for place, of in found.reached.items() for o in of.offsets()}
 
 
-def roots_of(*roots: Address) -> dict[Place, Intervals]:
-    by_place: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+def roots_of(*roots: Address) -> dict[TopicPartition, OffsetRanges]:
+    by_place: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     for root in roots:
         by_place[root.topic, root.partition].append((root.offset, root.offset))
-    return {place: Intervals.of(*ranges) for place, ranges in by_place.items()}
+    return {place: OffsetRanges.of(*ranges) for place, ranges in by_place.items()}
 
 
 @settings(deadline=None)
@@ -101,7 +101,7 @@ def test_a_million_children_of_one_record_are_counted_and_a_few_shown() -> None:
     offsets = np.random.default_rng(5).permutation(2_000_000)[:1_000_000]
 
     class Fan:
-        def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
+        def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
             if place == ("a", 0):
                 same = np.full(len(offsets), 3)
                 yield EdgeBlock(("b", 0), same, same, offsets)
@@ -114,7 +114,7 @@ def test_a_million_children_of_one_record_are_counted_and_a_few_shown() -> None:
 
 def test_a_chain_without_an_end_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     class Endless:
-        def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
+        def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
             yield EdgeBlock(place, parents.first, parents.last, parents.first + 1)
 
     found = spread(Endless(), roots_of(Address("a", 0, 0)), max_records=10, max_depth=5)

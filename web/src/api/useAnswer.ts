@@ -14,7 +14,7 @@ export const SLOW = 10_000;
 
 // What was seen is shown at once when somebody comes back to it, and renewed.
 const known = new Map<string, Answer<unknown>>();
-const MOST_KNOWN = 60;
+const MAX_KNOWN = 60;
 
 export function forgetAnswers(): void {
   known.clear();
@@ -33,7 +33,7 @@ function keep(path: string, answer: Answer<unknown>): void {
   known.delete(path);
   known.set(path, answer);
   const oldest = known.keys().next();
-  if (known.size > MOST_KNOWN && !oldest.done) known.delete(oldest.value);
+  if (known.size > MAX_KNOWN && !oldest.done) known.delete(oldest.value);
 }
 
 /** Ask for a path below `/api/v1`; null asks for nothing. `every` 0 asks once. */

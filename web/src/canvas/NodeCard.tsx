@@ -10,7 +10,7 @@ import { measure } from "./measure.ts";
 import { StateBadge } from "../ui/StateBadge.tsx";
 
 // A name may have 2,000 characters: what tells it apart stands in the first line or two.
-const MOST_WHOLE = 400;
+const MAX_WHOLE = 400;
 
 /** Where there are several namespaces, each card names its own. */
 export const cardSize = (width: number, withNamespace: boolean): { width: number; height: number } => ({ width, height: withNamespace ? 74 : 56 });
@@ -84,7 +84,7 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
       {/* For the eye: readers of the screen have the whole name already. */}
       {name !== whole && (
         <span className="whole" aria-hidden="true">
-          {whole.length > MOST_WHOLE ? `${whole.slice(0, MOST_WHOLE)}…` : whole}
+          {whole.length > MAX_WHOLE ? `${whole.slice(0, MAX_WHOLE)}…` : whole}
         </span>
       )}
     </>

@@ -9,11 +9,11 @@ export const WIDEST = 300;
 // Beside the name: the edge, the symbol and the padding.
 const BESIDE = 50;
 // No name of more characters than this has room on the widest card.
-const MOST_CHARACTERS = 80;
+const MAX_CHARACTERS = 80;
 
 /** As wide as the longest name needs it, within bounds: all cards of a picture are alike. */
 export function cardWidth(names: readonly string[], measure: Measure): number {
-  const longest = names.reduce((most, name) => Math.max(most, measure(visible(name.slice(0, MOST_CHARACTERS)))), 0);
+  const longest = names.reduce((most, name) => Math.max(most, measure(visible(name.slice(0, MAX_CHARACTERS)))), 0);
   return Math.min(Math.max(Math.ceil(BESIDE + longest), NARROWEST), WIDEST);
 }
 
@@ -21,8 +21,8 @@ export function cardWidth(names: readonly string[], measure: Measure): number {
 export function onCard(name: string, width: number, measure: Measure): string {
   const whole = visible(name);
   const room = width - BESIDE;
-  if (whole.length <= MOST_CHARACTERS && measure(whole) <= room) return whole;
-  let [fits, tooMany] = [1, Math.min(whole.length, MOST_CHARACTERS) + 1];
+  if (whole.length <= MAX_CHARACTERS && measure(whole) <= room) return whole;
+  let [fits, tooMany] = [1, Math.min(whole.length, MAX_CHARACTERS) + 1];
   while (tooMany - fits > 1) {
     const middle = Math.floor((fits + tooMany) / 2);
     if (measure(shortened(whole, middle)) <= room) fits = middle;

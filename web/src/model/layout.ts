@@ -46,7 +46,7 @@ export interface Gaps {
 const GAPS: Gaps = { layer: 60, node: 16, part: 36 };
 // A long link takes a place in every layer it passes, so that lines do not run through nodes.
 // Beyond this many places it is drawn straight: the drawing would be unreadable anyway.
-const MOST_BENDS = 6_000;
+const MAX_BENDS = 6_000;
 const ORDER_SWEEPS = 8;
 const PLACE_SWEEPS = 8;
 
@@ -203,7 +203,7 @@ function chain(cells: Cell[], edges: readonly Directed[]): { edge: Directed; way
   const bends = edges.reduce((sum, edge) => sum + Math.max(span(edge), 0), 0);
   return edges.map((edge) => {
     const way = [edge.from];
-    if (bends <= MOST_BENDS) {
+    if (bends <= MAX_BENDS) {
       for (let step = 1; step <= span(edge); step++) {
         const id = cells.length;
         const layer = (cells[edge.from]?.layer ?? 0) + step;

@@ -10,7 +10,7 @@ import { stateWord } from "./StateBadge.tsx";
 import { Link } from "./router.tsx";
 
 const LANE = 20;
-const MOST_LANES = 12;
+const MAX_LANES = 12;
 
 export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: number; streaming: boolean }): ReactNode {
   const [ref, width] = useWidth<HTMLDivElement>();
@@ -19,7 +19,7 @@ export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: 
   const from = Math.min(...spans.map((span) => span.from));
   const end = Math.max(...spans.map((span) => span.to));
   const x = linear(from, Math.max(end, from + 1), 2, Math.max(width - 6, 10));
-  const rows = Math.min(Math.max(0, ...lanes) + 1, MOST_LANES);
+  const rows = Math.min(Math.max(0, ...lanes) + 1, MAX_LANES);
   const hours = (end > from ? [0, 0.25, 0.5, 0.75, 1] : [0]).map((share) => from + share * (end - from));
   return (
     <div className="timeline" ref={ref}>
@@ -27,7 +27,7 @@ export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: 
         {width > 0 &&
           spans.map((span, at) => {
             const lane = lanes[at] ?? 0;
-            if (lane >= MOST_LANES) return null;
+            if (lane >= MAX_LANES) return null;
             const left = x(span.from);
             const words = `${stateWord(span.run.state, streaming)}, began ${clock(span.from)}, ${duration(span.to - span.from)}`;
             return (

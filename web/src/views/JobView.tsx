@@ -19,12 +19,12 @@ import { Facets, Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
 import { Batches } from "./Batches.tsx";
 
-const MOST_RUNS = 100;
+const MAX_RUNS = 100;
 
 export default function JobView({ namespace, name }: { namespace: string; name: string }): ReactNode {
   const base = `/namespaces/${encodeURIComponent(namespace)}/jobs/${encodeURIComponent(name)}`;
   const asked = useAnswer<Job>(base);
-  const runs = useAnswer<Runs>(`${base}/runs?limit=${MOST_RUNS}`);
+  const runs = useAnswer<Runs>(`${base}/runs?limit=${MAX_RUNS}`);
   return (
     <When asked={asked} what="job" rows={8}>
       {(job) => (

@@ -14,7 +14,7 @@ import { Link, useQuery } from "../ui/router.tsx";
 
 const MOST = 200;
 // Each namespace is a question of its own: beyond this many one has to be chosen.
-const MOST_LISTS = 20;
+const MAX_LISTS = 20;
 
 export default function ListView({ kind }: { kind: "jobs" | "datasets" }): ReactNode {
   const [query, change] = useQuery();
@@ -29,7 +29,7 @@ export default function ListView({ kind }: { kind: "jobs" | "datasets" }): React
         <label>
           Namespace
           <select value={wanted ?? ""} onChange={(event) => change({ namespace: event.target.value || null })}>
-            <option value="">{kind === "jobs" || names.length <= MOST_LISTS ? "all" : "choose"}</option>
+            <option value="">{kind === "jobs" || names.length <= MAX_LISTS ? "all" : "choose"}</option>
             {[...new Set([...names, ...(wanted ? [wanted] : [])])].map((name) => (
               <option key={name} value={name}>
                 {visible(name)}
@@ -107,7 +107,7 @@ function DatasetLists({ asked, names, wanted }: { asked: Asked<Namespaces>; name
   if (wanted) return <DatasetList namespace={wanted} alone />;
   return (
     <When asked={asked} what="list" rows={8}>
-      {() => (names.length > MOST_LISTS ? <Choose names={names} /> : <EveryList names={names} />)}
+      {() => (names.length > MAX_LISTS ? <Choose names={names} /> : <EveryList names={names} />)}
     </When>
   );
 }

@@ -19,8 +19,8 @@ from cel_expr_python import cel
 from headwater.catalog.alerting.fields import NAMES, Scope
 from headwater.errors import BadConditionError
 
-MOST_CHARACTERS = 4096
-_MOST_VALUE_CHARACTERS = 300
+MAX_CHARACTERS = 4096
+_MAX_VALUE_CHARACTERS = 300
 _COMPARISONS = {
     "_<_": "less",
     "_<=_": "less_equals",
@@ -99,9 +99,9 @@ def compile_condition(text: str) -> Condition:
     Raises:
         BadConditionError: says what is wrong and where; the facts hold `line` and `column`.
     """
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise BadConditionError(
-            f"the condition has {len(text)} characters; at most {MOST_CHARACTERS} are taken",
+            f"the condition has {len(text)} characters; at most {MAX_CHARACTERS} are taken",
             line=1,
             column=1,
         )
@@ -212,7 +212,7 @@ def _names_in(text: str) -> tuple[str, ...]:
 
 def _shown(names: Iterable[str], values: Mapping[str, Any]) -> str:
     parts = [f"{name} = {_text(values[name])}" for name in names if name in values]
-    return ", ".join(parts)[:_MOST_VALUE_CHARACTERS]
+    return ", ".join(parts)[:_MAX_VALUE_CHARACTERS]
 
 
 def _text(value: Any) -> str:

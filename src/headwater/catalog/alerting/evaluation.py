@@ -13,8 +13,8 @@ from uuid import UUID
 
 from headwater.catalog.alerting.conditions import Truth, Verdict
 from headwater.catalog.alerting.fields import Scope
-from headwater.catalog.alerting.incidents import Happening, Subject, Teller
-from headwater.catalog.alerting.rule_status import NO_SUBJECT, Key, Shown, Standing
+from headwater.catalog.alerting.incidents import IncidentRecorder, Subject, Transition
+from headwater.catalog.alerting.rule_status import NO_SUBJECT, Key, RuleStatus, Shown
 from headwater.catalog.alerting.rules import Rule
 from headwater.catalog.alerting.state import Change, State, Tracked
 from headwater.catalog.store import facts, incidents
@@ -27,7 +27,7 @@ _SETTLE_SECONDS = 60.0
 # Between two of these many evaluations others get their turn: a few milliseconds.
 _TOGETHER = 200
 # Subjects of one alert that are shown one by one.
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 _SERVICE = Subject(NO_SUBJECT)
 _T = TypeVar("_T")
 
@@ -39,9 +39,9 @@ class Evaluator:
         self,
         pool: Pool,
         rules: Sequence[Rule],
-        teller: Teller,
+        teller: IncidentRecorder,
         *,
-        most_incidents: int,
+        max_incidents: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rules = list(rules)
@@ -49,11 +49,11 @@ class Evaluator:
         self.file_problem: str | None = None
         self._pool = pool
         self._teller = teller
-        self._most = most_incidents
+        self._most = max_incidents
         self._clock = clock
         self._tracked: dict[Key, Tracked] = {}
         self._verdicts: dict[Key, Verdict] = {}
-        self._standing = {rule.name: Standing() for rule in rules}
+        self._standing = {rule.name: RuleStatus() for rule in rules}
         self._shown = Shown(pool)
         self._service: Json = {}
         self._unseen: dict[Scope, dict[Key, Rule]] = {}
@@ -190,7 +190,7 @@ class Evaluator:
                 standing.note_held_back(walking=walking)
             self._keep(key, tracked, verdict)
             if change is not None:
-                happening = Happening(rule, subject, change, verdict.value, datetime.now(UTC))
+                happening = Transition(rule, subject, change, verdict.value, datetime.now(UTC))
                 await self._tell(happening, tracked, writable=writable)
 
     def _keep(self, key: Key, tracked: Tracked, verdict: Verdict) -> None:
@@ -205,7 +205,7 @@ class Evaluator:
     def _open_of(self, rule: Rule) -> int:
         return sum(1 for alert, _ in self._teller.open if alert == rule.name)
 
-    async def _tell(self, happening: Happening, tracked: Tracked, *, writable: bool) -> None:
+    async def _tell(self, happening: Transition, tracked: Tracked, *, writable: bool) -> None:
         try:
             await self._teller.tell(happening, writable=writable)
         except Exception:
@@ -244,7 +244,7 @@ class Evaluator:
             rows.append(self._rule_row(rule, {self._tracked[key].state for key in keys}, now))
             # Of many, those with an incident first.
             keys.sort(key=lambda key: not self._tracked[key].open)
-            shown = [key for key in keys if key[1] != NO_SUBJECT][:_MOST_SHOWN]
+            shown = [key for key in keys if key[1] != NO_SUBJECT][:_MAX_SHOWN]
             rows += [self._subject_row(key, now) for key in shown]
         if self.file_problem is not None:
             rows.append(self._shown.file_row(self.file_problem, now))

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from headwater.catalog.ingest import Projection
 
-_MOST_FAILED = 10_000
-_MOST_OTHERS = 1_000
+_MAX_FAILED = 10_000
+_MAX_OTHERS = 1_000
 _BAD_ENDS = ("FAILED", "ABORTED")
 
 
-class Touched:
+class EvaluationQueue:
     """Ids that wait for an evaluation. What does not fit is found by the timer."""
 
     def __init__(self) -> None:
@@ -29,19 +29,19 @@ class Touched:
         bad = [key for key, row in rows.runs.items() if row.end_state in _BAD_ENDS]
         self.add_failed(bad)
         for key in rows.runs:
-            if len(self.runs) >= _MOST_OTHERS:
+            if len(self.runs) >= _MAX_OTHERS:
                 break
             self.runs[key] = None
         if datasets:
             for key in rows.datasets:
-                if len(self.datasets) >= _MOST_OTHERS:
+                if len(self.datasets) >= _MAX_OTHERS:
                     break
                 self.datasets[key] = None
         return bool(bad)
 
     def add_failed(self, runs: Iterable[UUID]) -> None:
         for key in runs:
-            if len(self.failed) < _MOST_FAILED:
+            if len(self.failed) < _MAX_FAILED:
                 self.failed[key] = None
 
     def take(self, most: int) -> tuple[list[UUID], list[UUID]]:

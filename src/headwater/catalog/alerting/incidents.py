@@ -10,14 +10,14 @@ from typing import Protocol
 from uuid import UUID
 
 from headwater.catalog.alerting.fields import Scope
-from headwater.catalog.alerting.messages import MOST_DOWNSTREAM, Message, from_json
+from headwater.catalog.alerting.messages import MAX_DOWNSTREAM, Message, from_json
 from headwater.catalog.alerting.rules import Rule
 from headwater.catalog.alerting.state import Change
 from headwater.catalog.identity import incident_id
 from headwater.catalog.store import incidents, outbox
 from headwater.catalog.store.downstream import downstream
 from headwater.catalog.store.pool import Connection, Pool
-from headwater.catalog.store.values import instant
+from headwater.catalog.store.values import to_rfc3339
 
 _LOG = logging.getLogger("headwater.catalog.alerting")
 Key = tuple[str, str]
@@ -34,7 +34,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class Transition:
     """That an incident began or ended."""
 
     rule: Rule
@@ -52,7 +52,7 @@ class Happening:
 class _Unwritten:
     """An incident that began while the database was gone."""
 
-    happening: Happening
+    happening: Transition
     number: int
 
 
@@ -76,7 +76,7 @@ class Post(Protocol):
         ...
 
 
-class Teller:
+class IncidentRecorder:
     """Knows which incidents are open."""
 
     def __init__(self, pool: Pool, post: Post) -> None:
@@ -91,7 +91,7 @@ class Teller:
     def wake(self) -> None:
         self._post.wake()
 
-    async def tell(self, happening: Happening, *, writable: bool = True) -> None:
+    async def tell(self, happening: Transition, *, writable: bool = True) -> None:
         """Write it, with its messages, in a transaction of its own.
 
         Raises:
@@ -131,12 +131,12 @@ class Teller:
         now = datetime.now(UTC)
         await incidents.end(connection, UUID(begun.incident), now)
         ended = replace(
-            begun, kind=Change.ENDED, at=instant(now) or "", value="the database answers again"
+            begun, kind=Change.ENDED, at=to_rfc3339(now) or "", value="the database answers again"
         )
         await self._write(connection, ended, each.happening.rule)
         self.open.pop(each.happening.key, None)
 
-    def _tell_unwritten(self, happening: Happening) -> None:
+    def _tell_unwritten(self, happening: Transition) -> None:
         if happening.change is not Change.FIRED:
             # Only health can be evaluated now, and it can't be good.
             return
@@ -147,7 +147,7 @@ class Teller:
         for channel in self._channels(happening.rule):
             self._post.send_now(channel, self._message(happening, number, []))
 
-    async def _begin(self, happening: Happening) -> None:
+    async def _begin(self, happening: Transition) -> None:
         behind: list[str] = []
         thing = happening.subject.id
         async with self._pool.connection() as connection:
@@ -169,7 +169,7 @@ class Teller:
         self.numbers[happening.key] = number + 1
         _LOG.info("alert %s fired: %s", happening.rule.name, message.title)
 
-    async def _end(self, happening: Happening) -> None:
+    async def _end(self, happening: Transition) -> None:
         key = self.open.get(happening.key)
         if key is None:
             return
@@ -189,7 +189,7 @@ class Teller:
             ended = replace(
                 from_json(row["body"]),
                 kind=Change.ENDED,
-                at=instant(at) or "",
+                at=to_rfc3339(at) or "",
                 value="its rule was taken out of the rules file",
             )
             if self._post.defined(row["channel"]):
@@ -216,7 +216,7 @@ class Teller:
 
     def _message(
         self,
-        happening: Happening,
+        happening: Transition,
         number: int | None,
         behind: list[str],
         key: UUID | None = None,
@@ -228,7 +228,7 @@ class Teller:
             kind=happening.change,
             alert=rule.name,
             severity=rule.severity,
-            at=instant(happening.at) or "",
+            at=to_rfc3339(happening.at) or "",
             subject=happening.subject.text or None,
             namespace=happening.subject.namespace,
             name=happening.subject.name,
@@ -236,12 +236,12 @@ class Teller:
             condition=rule.condition.text,
             value=happening.value,
             runbook=rule.runbook,
-            downstream=tuple(behind[:MOST_DOWNSTREAM]),
+            downstream=tuple(behind[:MAX_DOWNSTREAM]),
             downstream_count=len(behind),
         )
 
 
-def _row(happening: Happening, number: int, message: Message) -> dict[str, object]:
+def _row(happening: Transition, number: int, message: Message) -> dict[str, object]:
     return {
         "id": UUID(message.incident),
         "alert": happening.rule.name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.catalog.alerting.state import Change
 
-MOST_DOWNSTREAM = 20
+MAX_DOWNSTREAM = 20
 _SUBJECT = re.compile(
     r"(?P<kind>\w+):(?P<namespace>\w+://[^:]*(?::\d+(?:,[^:]*(?::\d+)?)*)?|[^:]*):(?P<name>.*)",
     re.DOTALL,
@@ -67,7 +67,7 @@ class Message:
         return f"{subject.partition(':')[0]} {self.name} ({self.namespace})"
 
     def _downstream(self) -> str:
-        shown = [plain(each) for each in self.downstream[:MOST_DOWNSTREAM]]
+        shown = [plain(each) for each in self.downstream[:MAX_DOWNSTREAM]]
         more = self.downstream_count - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
@@ -84,7 +84,7 @@ class Message:
             "condition": self.condition,
             "value": self.value,
             "runbook": self.runbook or None,
-            "downstream": list(self.downstream[:MOST_DOWNSTREAM]),
+            "downstream": list(self.downstream[:MAX_DOWNSTREAM]),
             "downstreamCount": self.downstream_count,
             "at": self.at,
             "title": self.title,

@@ -25,7 +25,7 @@ _LOG = logging.getLogger("headwater.catalog.alerting")
 # A message that waits for its pause is found after this time at the latest.
 _LOOK_SECONDS = 2.0
 # Messages that could not be written because the database was gone, for each channel.
-_MOST_IN_MEMORY = 100
+_MAX_IN_MEMORY = 100
 # For how much longer than sending may take a message is kept from other services: starting the
 # process that sends, and noting what became of it.
 _CLAIM_SECONDS = 30.0
@@ -47,7 +47,7 @@ class _InMemory:
     handed_over: bool = False
 
 
-class Postman:
+class OutboxDispatcher:
     """Sends what waits in the database. `start` when this service evaluates, `stop` when not.
 
     `leads` says whether this service is still the one: one that was cut off must not send beside
@@ -116,7 +116,7 @@ class Postman:
     def send_now(self, channel: str, message: Message) -> None:
         """Send without a database; of too many the oldest are dropped."""
         same = [each for each in self._memory if each.channel == channel and not each.sending]
-        if len(same) >= _MOST_IN_MEMORY:
+        if len(same) >= _MAX_IN_MEMORY:
             self._memory.remove(same[0])
         now = time.monotonic()
         self._memory.append(_InMemory(channel, message, now, now))

@@ -29,7 +29,7 @@ class _Walk:
     held_back: int = 0
 
 
-class Standing:
+class RuleStatus:
     """What was met in the walk that goes on; until it is whole, the one before it counts, too."""
 
     def __init__(self) -> None:

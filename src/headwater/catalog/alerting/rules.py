@@ -21,8 +21,8 @@ import yaml
 from headwater.catalog.alerting.conditions import Condition, compile_condition
 from headwater.errors import AlertRulesError, BadConditionError
 
-MOST_BYTES = 256 * 1024
-MOST_RULES = 500
+MAX_BYTES = 256 * 1024
+MAX_RULES = 500
 SEVERITIES = ("info", "warning", "critical")
 _KEYS = (
     "name",
@@ -38,9 +38,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,99}")
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 # Control characters but for tabs and ends of lines, and halves of characters.
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-_MOST_SECONDS = 30 * 86_400.0
-_MOST_TEXT = 2000
-_MOST_CHANNELS = 20
+_MAX_SECONDS = 30 * 86_400.0
+_MAX_TEXT = 2000
+_MAX_CHANNELS = 20
 _UNITS = (86_400, 3_600, 60, 1)
 
 
@@ -67,14 +67,14 @@ def read_rules(path: Path) -> list[Rule]:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise AlertRulesError(
             f"the rules file {path} can't be read: {error.strerror}",
             hint="HEADWATER_ALERTS__FILE says where it lies",
         ) from None
-    if len(content) > MOST_BYTES:
-        raise AlertRulesError(f"the rules file {path} has more than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise AlertRulesError(f"the rules file {path} has more than {MAX_BYTES} bytes")
     if not content.strip():
         # So it looks to who reads while somebody writes it; all alerts would end, and begin anew.
         raise AlertRulesError(
@@ -99,8 +99,8 @@ def parse_rules(content: bytes, where: str) -> list[Rule]:
         return []
     if not isinstance(listed, yaml.SequenceNode):
         raise reader.wrong(listed, "`alerts` must be a list")
-    if len(listed.value) > MOST_RULES:
-        raise reader.wrong(listed, f"there are more than {MOST_RULES} alerts")
+    if len(listed.value) > MAX_RULES:
+        raise reader.wrong(listed, f"there are more than {MAX_RULES} alerts")
     rules: dict[str, Rule] = {}
     for node in listed.value:
         rule = reader.rule(node)
@@ -126,7 +126,7 @@ def parse_duration(text: str) -> float:
         seconds = float(sum(int(count) * unit for count, unit in counts if count))
     else:
         raise ValueError("must be a time such as 90s, 5m, 1h30m or 2d")
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         raise ValueError("must be at most 30d")
     return seconds
 
@@ -206,8 +206,8 @@ class _Reader:
             return ""
         if not isinstance(node, yaml.ScalarNode):
             raise self.wrong(node, f"{key!r} must be a text")
-        if len(node.value) > _MOST_TEXT:
-            raise self.wrong(node, f"{key!r} has more than {_MOST_TEXT} characters")
+        if len(node.value) > _MAX_TEXT:
+            raise self.wrong(node, f"{key!r} has more than {_MAX_TEXT} characters")
         return self._clean(node, repr(key)).strip()
 
     def _clean(self, node: Any, what: str) -> str:
@@ -237,8 +237,8 @@ class _Reader:
         if node is None or _is_null(node):
             return ()
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        if len(nodes) > _MOST_CHANNELS:
-            raise self.wrong(node, f"more than {_MOST_CHANNELS} channels")
+        if len(nodes) > _MAX_CHANNELS:
+            raise self.wrong(node, f"more than {_MAX_CHANNELS} channels")
         names: list[str] = []
         for each in nodes:
             if not isinstance(each, yaml.ScalarNode) or not each.value.strip():

@@ -17,13 +17,13 @@ from uuid import UUID
 
 from headwater.catalog.alerting.channels import read_channels
 from headwater.catalog.alerting.evaluation import Evaluator
-from headwater.catalog.alerting.evaluation_queue import Touched
+from headwater.catalog.alerting.evaluation_queue import EvaluationQueue
 from headwater.catalog.alerting.fields import Scope
-from headwater.catalog.alerting.incidents import Teller
-from headwater.catalog.alerting.outbox import Postman
+from headwater.catalog.alerting.incidents import IncidentRecorder
+from headwater.catalog.alerting.outbox import OutboxDispatcher
 from headwater.catalog.alerting.rule_status import Shown
 from headwater.catalog.alerting.rules_source import RulesSource
-from headwater.catalog.alerting.service_metrics import Figures
+from headwater.catalog.alerting.service_metrics import ServiceMetrics
 from headwater.catalog.alerting.service_values import UNREACHABLE, service_values
 from headwater.catalog.ingest import Projection
 from headwater.catalog.store import facts, incidents, outbox
@@ -53,7 +53,7 @@ _KEPT_DAYS = 90.0
 _FORGET_SECONDS = 3600.0
 
 
-class AlertWatch:
+class AlertScheduler:
     """One per service. `start` after the pool was opened; `close` before it is closed."""
 
     def __init__(
@@ -62,24 +62,24 @@ class AlertWatch:
         url: str,
         settings: AlertsSettings,
         find_rules: Callable[[], Path | None],
-        figures: Figures,
+        figures: ServiceMetrics,
     ) -> None:
         self._pool = pool
         self._settings = settings
         self._source = RulesSource(find_rules, settings.channels)
         self._figures = figures
         self._leadership = Leadership(url)
-        self._postman = Postman(
+        self._postman = OutboxDispatcher(
             pool,
             read_channels(settings.channels),
             settings,
             figures.messages,
             lambda: self._leadership.held,
         )
-        self._touched = Touched()
+        self._touched = EvaluationQueue()
         self._wake = asyncio.Event()
         self._evaluator: Evaluator | None = None
-        self._teller: Teller | None = None
+        self._teller: IncidentRecorder | None = None
         self._leading = False
         self._clear_until: float | None = None
         self._forgot = float("-inf")
@@ -167,7 +167,7 @@ class AlertWatch:
             return
         await asyncio.sleep(_GATHER_SECONDS)
         self._wake.clear()
-        failed, self._touched = list(self._touched.failed), Touched()
+        failed, self._touched = list(self._touched.failed), EvaluationQueue()
         await tell_leader(self._pool, failed)
 
     async def _lead(self) -> None:
@@ -217,9 +217,9 @@ class AlertWatch:
         """Take over what was open, under the rules as they are now."""
         if self._teller is not None:
             await self._teller.write_unwritten()
-        teller = Teller(self._pool, self._postman)
+        teller = IncidentRecorder(self._pool, self._postman)
         evaluator = Evaluator(
-            self._pool, self._source.rules, teller, most_incidents=self._settings.most_incidents
+            self._pool, self._source.rules, teller, max_incidents=self._settings.max_incidents
         )
         await evaluator.resume()
         self._evaluator, self._teller = evaluator, teller

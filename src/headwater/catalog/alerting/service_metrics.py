@@ -14,7 +14,7 @@ from headwater.catalog.metrics.values import Measures, Pace
 from headwater.catalog.store import incidents, points
 from headwater.catalog.store import service_metrics as measures
 from headwater.catalog.store.pool import Pool
-from headwater.catalog.store.values import Json, instant
+from headwater.catalog.store.values import Json, to_rfc3339
 from headwater.catalog.version import VERSION
 from headwater.errors import DatabaseUnavailableError, UnavailableError
 
@@ -32,16 +32,16 @@ _PATIENCE_SECONDS = 0.25
 _MISSED_LOOKS = 3
 
 
-class Figures:
+class ServiceMetrics:
     """One per service. `start` after the pool was opened."""
 
-    def __init__(self, pool: Pool, pace: Pace, *, most_named: int) -> None:
+    def __init__(self, pool: Pool, pace: Pace, *, max_named: int) -> None:
         self.pace = pace
         self.messages: dict[str, int] = {}
         # When this service last evaluated the rules of alerts; 0 if it has not, NaN without rules.
         self.alerts_evaluated = nan
         self._pool = pool
-        self._most_named = most_named
+        self._max_named = max_named
         self._measures = Measures(datetime.now(UTC))
         self._alerts: Mapping[str, int] = {}
         self._open_alerts = 0
@@ -121,7 +121,7 @@ class Figures:
 
     async def _take(self, now: datetime) -> None:
         async with self._pool.connection() as connection:
-            self._measures = await measures.take(connection, self._most_named, now)
+            self._measures = await measures.take(connection, self._max_named, now)
             self._alerts = await incidents.counts_by_state(connection)
             self._open_alerts = await incidents.count_open(connection)
 
@@ -160,7 +160,7 @@ def now_json(found: Measures, pace: Pace) -> Json:
     now = time.monotonic()
     stalest_first = sorted(found.freshness, key=lambda each: -each.value)
     return {
-        "at": instant(found.at),
+        "at": to_rfc3339(found.at),
         "jobSuccessRatio": found.success_ratio,
         "recentJobSuccessRatio": found.recent_success_ratio,
         "lineageCoverageRatio": {"jobs": found.job_coverage, "records": found.record_coverage},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
-from headwater.catalog.alerting.service_metrics import Figures
+from headwater.catalog.alerting.service_metrics import ServiceMetrics
 from headwater.catalog.store import points
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Json
@@ -17,7 +17,7 @@ UNREACHABLE: Json = {"marquez_health_check_failed": True}
 _REACHABLE: Json = {"marquez_health_check_failed": False}
 
 
-async def service_values(figures: Figures, pool: Pool) -> Json:
+async def service_values(figures: ServiceMetrics, pool: Pool) -> Json:
     """Raises:
     DatabaseUnavailableError: the database does not answer.
     """

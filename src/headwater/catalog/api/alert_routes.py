@@ -22,8 +22,8 @@ from headwater.catalog.store.values import Json
 router = APIRouter(prefix="/api/v1", tags=["metrics and alerts"])
 plain_router = APIRouter()
 
-_MOST_HOURS = int(points.KEPT / timedelta(hours=1))
-Hours = Annotated[float, Query(gt=0, le=_MOST_HOURS, description="How far to look back.")]
+_MAX_HOURS = int(points.KEPT / timedelta(hours=1))
+Hours = Annotated[float, Query(gt=0, le=_MAX_HOURS, description="How far to look back.")]
 
 
 @plain_router.get("/metrics", include_in_schema=False)

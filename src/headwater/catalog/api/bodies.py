@@ -19,7 +19,7 @@ from headwater.settings.catalog import CatalogSettings
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
 # Entries of a list that is sent to be stored by hand; each costs a row or two.
-_MOST_ENTRIES = 10_000
+_MAX_ENTRIES = 10_000
 
 
 async def read_body(request: Request, settings: CatalogSettings) -> bytes:
@@ -176,8 +176,8 @@ class Fields:
 
     def _list(self, key: str) -> list[Any]:
         listed = self._checks.list(self._body.get(key), key)
-        if len(listed) > _MOST_ENTRIES:
-            self._checks.fail(f"{key} must have at most {_MOST_ENTRIES} entries")
+        if len(listed) > _MAX_ENTRIES:
+            self._checks.fail(f"{key} must have at most {_MAX_ENTRIES} entries")
             return []
         return listed
 

@@ -10,7 +10,7 @@ import hashlib
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # An answer that is larger is sent on as it comes: a graph of 5,000 nodes has about half of it.
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_BYTES = 32 * 1024 * 1024
 
 
 class Unchanged:
@@ -36,7 +36,7 @@ class Unchanged:
                 return
             held.append(message)
             size = sum(len(each.get("body", b"")) for each in held)
-            if message.get("more_body") and size > _MOST_BYTES:
+            if message.get("more_body") and size > _MAX_BYTES:
                 passing = True
                 for each in held:
                     await send(each)

@@ -22,7 +22,7 @@ NodeId = Annotated[
     str, Query(min_length=1, max_length=8192, description="`job:NAMESPACE:NAME` or `dataset:…`.")
 ]
 # Columns around one column; each edge is small, and the page draws at most a few thousand.
-_MOST_COLUMN_EDGES = 10_000
+_MAX_COLUMN_EDGES = 10_000
 
 
 @router.get("/lineage", response_model=graph_shapes.Graph)
@@ -101,7 +101,7 @@ async def get_column_lineage(
     if version and withDownstream:
         raise bad_fields("query param withDownstream can't go with a version", status=400)
     kind, _, _ = node_parts(node)
-    bounds = columns.ColumnBounds(depth, _MOST_COLUMN_EDGES, withDownstream)
+    bounds = columns.ColumnBounds(depth, _MAX_COLUMN_EDGES, withDownstream)
     async with service.question() as connection:
         start = await _columns(connection, kind, node)
         if version:

@@ -26,7 +26,7 @@ from headwater.settings.catalog import CatalogSettings
 
 # A revoked key stops working after this time at the latest, on every service.
 _KEY_SECONDS = 5.0
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 # Looks at keys in the database at once: strangers with made-up keys must not hold all connections.
 _LOOKS = 2
 _LOOK_SECONDS = 5.0
@@ -78,7 +78,7 @@ class Guard:
             return known[1]
         key = await self._look(request, token) if looks_like_key(token) else None
         caller = None if key is None else Caller(Role[key.role.upper()], key.namespace)
-        if len(self._known) >= _MOST_KEYS:
+        if len(self._known) >= _MAX_KEYS:
             self._known.clear()
         self._known[digest] = (now + _KEY_SECONDS, caller)
         return caller

@@ -27,7 +27,7 @@ _TOGETHER = 200
 _JSON = ("application/json", "application/x-ndjson", "application/ndjson")
 # Reading a large event takes long enough for others to notice: a thread does it.
 _LARGE = 256 * 1024
-_MOST_SHOWN = 1000
+_MAX_SHOWN = 1000
 
 # An event as it was sent, with its text.
 Item = tuple[Event, str]
@@ -96,7 +96,7 @@ def _batch_answer(received: int, failed: list[dict[str, Any]]) -> Response:
     answer: dict[str, Any] = {
         "status": status,
         "summary": summary,
-        "failed_events": failed[:_MOST_SHOWN],
+        "failed_events": failed[:_MAX_SHOWN],
     }
     if status == "failure":
         answer |= {"code": 422, "message": "no event could be taken"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from headwater.catalog.store.values import Json, Row, instant
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 _RUN = dict.fromkeys(("nominalTime", "parent"))
 _JOB = dict.fromkeys(("documentation", "sourceCodeLocation", "sql"))
@@ -33,7 +33,7 @@ _NO_DESCRIPTION = {"description": None}
 def told(row: Row) -> Any:
     """The event; one with numbers that the fast writer can't hold is passed on as it was sent."""
     event = json.loads(row["body"])
-    shown: Json = {**event, "eventTime": instant(row["event_time"])}
+    shown: Json = {**event, "eventTime": to_rfc3339(row["event_time"])}
     for key, known in (("run", _RUN), ("job", _JOB)):
         if key in event:
             shown[key] = _with_facets(event[key], known)

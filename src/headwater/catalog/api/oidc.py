@@ -24,11 +24,11 @@ _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 _LEEWAY_SECONDS = 30
 _KEYS_SECONDS = 600.0
 # An issuer that is away for longer than this may have withdrawn a key meanwhile.
-_MOST_KEYS_SECONDS = 24 * 3600.0
+_MAX_KEYS_SECONDS = 24 * 3600.0
 # An unknown key id asks the issuer again, but a stranger's tokens must not make us ask for ever.
 _PAUSE_SECONDS = 10.0
 _TIMEOUT_SECONDS = 5
-_MOST_BYTES = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 
 
 class TokenChecker:
@@ -45,7 +45,7 @@ class TokenChecker:
         self._audience = settings.oidc_audience
         self._keys_url = settings.oidc_keys_url
         self._keys: dict[str, Any] = {}
-        self._asked = self._read = -_MOST_KEYS_SECONDS
+        self._asked = self._read = -_MAX_KEYS_SECONDS
         self._lock = asyncio.Lock()
         for url in (self._issuer, self._keys_url or self._issuer):
             _check_url(url)
@@ -90,7 +90,7 @@ class TokenChecker:
         except (OSError, ValueError, TypeError, AttributeError, KeyError, jwt.PyJWTError) as error:
             # The keys that are known go on being good for a while.
             _LOG.warning("the issuer's keys can't be read: %s", type(error).__name__)
-            if monotonic() - self._read > _MOST_KEYS_SECONDS:
+            if monotonic() - self._read > _MAX_KEYS_SECONDS:
                 self._keys = {}
         self._asked = monotonic()
 
@@ -126,8 +126,8 @@ def _get(url: str) -> dict[str, Any]:
     handler = urllib.request.HTTPSHandler(context=context)
     opener = urllib.request.build_opener(_NoRedirect, handler)
     with opener.open(url, timeout=_TIMEOUT_SECONDS) as answer:
-        content = answer.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
+        content = answer.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise ValueError("the answer is too large")
     found = json.loads(content)
     if not isinstance(found, dict):

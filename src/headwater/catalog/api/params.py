@@ -14,13 +14,13 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from headwater.catalog.api.problems import bad_fields, refused
-from headwater.catalog.ingest.checks import MOST_NAME_CHARACTERS, parse_time
+from headwater.catalog.ingest.checks import MAX_NAME_CHARACTERS, parse_time
 
 
 def _decoded(value: Any) -> Any:
     # Routes are matched before decoding, so that a slash inside a name does not end it.
     name = unquote(value, errors="strict")
-    if "\0" in name or not name.strip() or len(name) > MOST_NAME_CHARACTERS:
+    if "\0" in name or not name.strip() or len(name) > MAX_NAME_CHARACTERS:
         raise ValueError("not a name")
     return name
 

@@ -17,7 +17,7 @@ from headwater.catalog.store import namespaces as catalogue
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, Row
 
-MOST_TAG_CHARACTERS = 255
+MAX_TAG_CHARACTERS = 255
 
 # Asks for at most so many entries.
 Fetch = Callable[[Connection, int], Awaitable[Json]]
@@ -82,6 +82,6 @@ async def find_run(connection: Connection, run: UUID) -> tuple[Row, Json]:
 
 
 def tag_name(name: str) -> str:
-    if len(name) > MOST_TAG_CHARACTERS:
-        raise bad_fields(f"a tag must have at most {MOST_TAG_CHARACTERS} characters", status=400)
+    if len(name) > MAX_TAG_CHARACTERS:
+        raise bad_fields(f"a tag must have at most {MAX_TAG_CHARACTERS} characters", status=400)
     return name

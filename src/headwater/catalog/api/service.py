@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from fastapi import Request
 
-from headwater.catalog.alerting.scheduler import AlertWatch
-from headwater.catalog.alerting.service_metrics import Figures
+from headwater.catalog.alerting.scheduler import AlertScheduler
+from headwater.catalog.alerting.service_metrics import ServiceMetrics
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.retention import keep_sweeping
 from headwater.catalog.store.writer import Writer
@@ -33,9 +33,9 @@ class Service:
             wait_seconds=5,
             query_seconds=settings.query_seconds,
         )
-        self.writer = Writer(self.pool, most_waiting=settings.most_waiting_events)
-        self.figures = Figures(self.pool, self.writer.pace, most_named=settings.most_named)
-        self.alerts = AlertWatch(
+        self.writer = Writer(self.pool, max_waiting=settings.max_queued_events)
+        self.figures = ServiceMetrics(self.pool, self.writer.pace, max_named=settings.max_named)
+        self.alerts = AlertScheduler(
             self.pool, url, all_settings.alerts, lambda: rules_file(all_settings), self.figures
         )
         self.writer.on_stored = self.alerts.stored

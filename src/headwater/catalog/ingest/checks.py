@@ -11,8 +11,8 @@ from uuid import UUID
 from headwater.catalog.ingest.bad_event import BadEventError
 
 # Long enough for any path or query name that is met; short enough for an answer to stay small.
-MOST_NAME_CHARACTERS = 2048
-_MOST_ERRORS = 20
+MAX_NAME_CHARACTERS = 2048
+_MAX_ERRORS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
 # Beyond microseconds a clock's digits are cut: PostgreSQL keeps six.
@@ -26,7 +26,7 @@ class Checks:
         self.errors: list[str] = []
 
     def fail(self, message: str) -> None:
-        if len(self.errors) < _MOST_ERRORS:
+        if len(self.errors) < _MAX_ERRORS:
             self.errors.append(message)
 
     def raise_any(self) -> None:
@@ -74,14 +74,14 @@ class Checks:
         elif "\0" in value:
             self.fail(f"{path} must not hold a NUL character")
         else:
-            self.fail(f"{path} must have at most {MOST_NAME_CHARACTERS} characters")
+            self.fail(f"{path} must have at most {MAX_NAME_CHARACTERS} characters")
         return ""
 
     @staticmethod
     def is_name(value: Any) -> TypeGuard[str]:
         return (
             isinstance(value, str)
-            and 0 < len(value) <= MOST_NAME_CHARACTERS
+            and 0 < len(value) <= MAX_NAME_CHARACTERS
             and "\0" not in value
             and bool(value.strip())
         )

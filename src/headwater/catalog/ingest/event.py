@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 _KINDS = {"RunEvent": Kind.RUN, "JobEvent": Kind.JOB, "DatasetEvent": Kind.DATASET}
 _EVENT_TYPES = frozenset({"START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"})
-MOST_DATASETS = 10_000
+MAX_DATASETS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +188,8 @@ def _parent(facet: Any, checks: Checks) -> ParentRef | None:
 
 def _datasets(body: dict[str, Any], key: str, io_key: str, checks: Checks) -> list[DatasetRef]:
     found = checks.list(body.get(key), key)
-    if len(found) > MOST_DATASETS:
-        checks.fail(f"{key} has {len(found)} datasets; at most {MOST_DATASETS} are taken")
+    if len(found) > MAX_DATASETS:
+        checks.fail(f"{key} has {len(found)} datasets; at most {MAX_DATASETS} are taken")
         return []
     return [
         _dataset(checks.object(each, f"{key}[{i}]"), f"{key}[{i}]", io_key, checks)

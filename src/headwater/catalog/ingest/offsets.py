@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.catalog.ingest.checks import Checks
 
-_MOST_RANGES = 10_000
-_MOST_OFFSET = 2**63 - 1
-_MOST_PARTITION = 2**31 - 1
+_MAX_RANGES = 10_000
+_MAX_OFFSET = 2**63 - 1
+_MAX_PARTITION = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +36,28 @@ def read_offsets(facet: Any, checks: Checks) -> list[OffsetRange]:
         return []
     path = "run.facets.headwater_offsets"
     found = checks.object(facet, path)
-    batch = _number(found.get("batch"), f"{path}.batch", _MOST_OFFSET, checks)
+    batch = _number(found.get("batch"), f"{path}.batch", _MAX_OFFSET, checks)
     version = found.get("jobVersion")
     if version is not None:
         version = checks.name(version, f"{path}.jobVersion")
     ranges: list[OffsetRange] = []
     for key, output in (("inputs", False), ("outputs", True)):
         listed = checks.list(found.get(key), f"{path}.{key}")
-        if len(listed) > _MOST_RANGES:
-            checks.fail(f"{path}.{key} has more than {_MOST_RANGES} ranges")
+        if len(listed) > _MAX_RANGES:
+            checks.fail(f"{path}.{key} has more than {_MAX_RANGES} ranges")
             continue
         for i, each in enumerate(listed):
             where = f"{path}.{key}[{i}]"
             one = checks.object(each, where)
-            first = _number(one.get("first"), f"{where}.first", _MOST_OFFSET, checks)
-            last = _number(one.get("last"), f"{where}.last", _MOST_OFFSET, checks)
+            first = _number(one.get("first"), f"{where}.first", _MAX_OFFSET, checks)
+            last = _number(one.get("last"), f"{where}.last", _MAX_OFFSET, checks)
             if last < first:
                 checks.fail(f"{where}.last must not be below first")
             ranges.append(
                 OffsetRange(
                     checks.name(one.get("namespace"), f"{where}.namespace"),
                     checks.name(one.get("topic"), f"{where}.topic"),
-                    _number(one.get("partition"), f"{where}.partition", _MOST_PARTITION, checks),
+                    _number(one.get("partition"), f"{where}.partition", _MAX_PARTITION, checks),
                     first,
                     last,
                     output,

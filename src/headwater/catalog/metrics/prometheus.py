@@ -26,7 +26,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ALERT_STATES = ("ok", "pending", "firing", "no data", "error")
 OTHER = "other"
 # Longer names are cut: a label of thousands of characters helps nobody and costs everybody.
-_MOST_LABEL_CHARACTERS = 200
+_MAX_LABEL_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +182,6 @@ def _add(family: GaugeMetricFamily, named: Iterable[Named], others: float | None
 
 
 def _label(text: str) -> str:
-    cut = text[:_MOST_LABEL_CHARACTERS]
+    cut = text[:_MAX_LABEL_CHARACTERS]
     # What can't be written as UTF-8 would fail the whole page.
     return cut.encode("utf-8", "replace").decode()

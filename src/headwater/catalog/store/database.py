@@ -7,7 +7,7 @@ from typing import Any
 from headwater.errors import (
     DatabaseUnavailableError,
     InternalError,
-    MissingPartError,
+    NotInstalledError,
     SettingError,
     UnsupportedVersionError,
 )
@@ -78,7 +78,7 @@ def _psycopg() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise MissingPartError(
+        raise NotInstalledError(
             f"{_SETTING} is set, and psycopg is not installed",
             hint="pip install 'headwater[service]'",
         ) from None

@@ -16,7 +16,7 @@ from headwater.catalog.store.datasets import (
     tags_of,
 )
 from headwater.catalog.store.queries import count, fetch
-from headwater.catalog.store.values import Json, Row, facets_json, instant
+from headwater.catalog.store.values import Json, Row, facets_json, to_rfc3339
 
 _VERSIONS = """
 SELECT v.*, f.body AS fields_text FROM dataset_versions v
@@ -65,7 +65,7 @@ def _version_json(
         "type": dataset["type"],
         "name": dataset["name"],
         "physicalName": dataset["physical_name"] or dataset["name"],
-        "createdAt": instant(row["created_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
         "version": str(row["id"]),
         "namespace": dataset["namespace"],
         "sourceName": dataset["source"] or "default",

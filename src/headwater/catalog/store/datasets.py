@@ -19,8 +19,8 @@ from headwater.catalog.store.values import (
     dicts_of,
     facet,
     facets_json,
-    instant,
     text_of,
+    to_rfc3339,
 )
 
 _COLUMNS = """
@@ -156,15 +156,15 @@ def head_json(row: Row, tags: dict[str, list[str]]) -> Json:
         "type": row["type"],
         "name": row["name"],
         "physicalName": row["physical_name"] or row["name"],
-        "createdAt": instant(row["created_at"]),
-        "updatedAt": instant(row["updated_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
+        "updatedAt": to_rfc3339(row["updated_at"]),
         "namespace": row["namespace"],
         "sourceName": row["source"] or "default",
         "fields": fields_json(row["fields_text"], tags),
         "tags": tags[""],
         # Always null in Marquez for what OpenLineage events tell: its clients know it so.
         "lastModifiedAt": None,
-        "lastWrittenAt": instant(row["current_at"]) if row["current_written"] else None,
+        "lastWrittenAt": to_rfc3339(row["current_at"]) if row["current_written"] else None,
     }
 
 

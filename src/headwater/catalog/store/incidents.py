@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, Row, instant
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 # An alert with subjects is shown by them; one without by itself.
 _LISTED = """
@@ -55,7 +55,7 @@ def _alert(row: Row, rule: Json) -> Json:
         "condition": rule.get("condition"),
         "runbook": rule.get("runbook"),
         "channels": rule.get("channels", []),
-        "since": instant(row["since"]),
+        "since": to_rfc3339(row["since"]),
         "value": row["value"],
         "subject": row["subject"] or None,
         "downstream": row["body"].get("downstream", []),
@@ -74,8 +74,8 @@ async def incidents_json(connection: AsyncConnection[Any], limit: int) -> list[J
             "alert": row["alert"],
             "subject": row["subject"] or None,
             "state": "open" if row["ended_at"] is None else "ended",
-            "startedAt": instant(row["started_at"]),
-            "endedAt": instant(row["ended_at"]),
+            "startedAt": to_rfc3339(row["started_at"]),
+            "endedAt": to_rfc3339(row["ended_at"]),
             "severity": row["severity"],
             "message": row["message"],
             "value": row["value"],

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.store import jobs, runs
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, Row, facets_json, instant
+from headwater.catalog.store.values import Json, Row, facets_json, to_rfc3339
 
 _VERSIONS = """
 SELECT version, min(coalesce(ended_at, started_at, seen_at)) AS created_at,
@@ -52,7 +52,7 @@ def _version_json(job: Row, version: Row, run: Row, datasets: dict[UUID, list[Ro
     for each in shown["inputDatasetVersions"] + shown["outputDatasetVersions"]:
         each["facets"] = {}
     return {
-        **_head(job, str(version["version"]), instant(version["created_at"])),
+        **_head(job, str(version["version"]), to_rfc3339(version["created_at"])),
         "location": run["location"],
         "inputs": jobs.dataset_names(io, output=False),
         "outputs": jobs.dataset_names(io, output=True),

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from headwater.catalog.identity import job_id, job_version_id, namespace_id
 from headwater.catalog.store import runs
 from headwater.catalog.store.queries import count, fetch, fetch_by
-from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, text_of
+from headwater.catalog.store.values import Json, Row, facet, facets_json, text_of, to_rfc3339
 
 _LATEST_RUNS = 10
 _COLUMNS = """
@@ -142,8 +142,8 @@ def _job_json(
     labels = [kind.get(name) for name in ("jobType", "integration")]
     return {
         **head_json(row),
-        "createdAt": instant(row["created_at"]),
-        "updatedAt": instant(row["updated_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
+        "updatedAt": to_rfc3339(row["updated_at"]),
         "namespace": row["namespace"],
         "inputs": dataset_names(io, output=False),
         "outputs": dataset_names(io, output=True),

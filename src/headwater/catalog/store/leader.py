@@ -21,7 +21,7 @@ from headwater.errors import DatabaseUnavailableError
 _LOCK = 0x68775F616C657274
 _TOPIC = "headwater_failed_runs"
 # A payload has at most 8,000 bytes; an id takes 33.
-_MOST_IDS = 200
+_MAX_IDS = 200
 _LISTEN_SECONDS = 5.0
 _ANSWER_SECONDS = 5.0
 # The database's own look at the connection, and how long it keeps the lock for one that says
@@ -107,9 +107,9 @@ class Leadership:
 async def tell_leader(pool: Pool, runs: Iterable[UUID]) -> None:
     """Tell the service that evaluates which runs have failed."""
     ids = [each.hex for each in runs]
-    for start in range(0, len(ids), _MOST_IDS):
+    for start in range(0, len(ids), _MAX_IDS):
         async with pool.connection() as connection:
-            some = ",".join(ids[start : start + _MOST_IDS])
+            some = ",".join(ids[start : start + _MAX_IDS])
             await connection.execute("SELECT pg_notify(%s, %s)", (_TOPIC, some))
 
 

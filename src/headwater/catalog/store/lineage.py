@@ -15,7 +15,7 @@ from headwater.catalog.identity import namespace_id
 from headwater.catalog.store import as_of as past
 from headwater.catalog.store import datasets, jobs, runs
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, Row, instant
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 from headwater.model import CHECKS_NAMESPACE
 
 _WALK = """
@@ -260,8 +260,8 @@ def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -
     return {
         **jobs.head_json(row),
         "currentRunUuid": run["id"] if run else None,
-        "createdAt": instant(row["created_at"]),
-        "updatedAt": instant(row["updated_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
+        "updatedAt": to_rfc3339(row["updated_at"]),
         "namespace": row["namespace"],
         "inputs": jobs.dataset_names(io, output=False),
         "outputs": jobs.dataset_names(io, output=True),

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.identity import namespace_id, source_id
 from headwater.catalog.store.queries import count, fetch
-from headwater.catalog.store.values import Json, Row, instant
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 
 async def namespaces(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
@@ -28,8 +28,8 @@ async def namespace(connection: AsyncConnection[Any], name: str) -> Json | None:
 def namespace_json(row: Row) -> Json:
     return {
         "name": row["name"],
-        "createdAt": instant(row["created_at"]),
-        "updatedAt": instant(row["updated_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
+        "updatedAt": to_rfc3339(row["updated_at"]),
         "ownerName": row["owner"],
         "description": row["description"],
         "isHidden": row["hidden"],
@@ -66,8 +66,8 @@ def source_json(row: Row) -> Json:
     return {
         "type": row["type"],
         "name": row["name"],
-        "createdAt": instant(row["created_at"]),
-        "updatedAt": instant(row["updated_at"]),
+        "createdAt": to_rfc3339(row["created_at"]),
+        "updatedAt": to_rfc3339(row["updated_at"]),
         "connectionUrl": row["connection_url"],
         "description": row["description"],
     }
@@ -102,7 +102,7 @@ async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> l
         {
             "type": row["type"],
             "name": row["name"],
-            "updatedAt": instant(row["updated_at"]),
+            "updatedAt": to_rfc3339(row["updated_at"]),
             "namespace": row["namespace"],
             "nodeId": f"{row['prefix']}:{row['namespace']}:{row['name']}",
         }
@@ -122,7 +122,7 @@ SELECT event_time, body FROM (
     ) AS listed WINDOW page AS (ORDER BY {order})
 ) AS measured WHERE size <= %(bytes)s OR number = 1 ORDER BY {order}
 """
-MOST_EVENT_BYTES = 32 * 1024 * 1024
+MAX_EVENT_BYTES = 32 * 1024 * 1024
 
 
 async def events(
@@ -142,7 +142,7 @@ async def events(
         "after": after,
         "limit": limit,
         "offset": offset,
-        "bytes": MOST_EVENT_BYTES,
+        "bytes": MAX_EVENT_BYTES,
     }
     rows = await fetch(connection, _EVENTS.format(where=where, order=order), values)
     return rows, await count(connection, f"events {where}", values)

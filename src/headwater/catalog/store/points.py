@@ -10,11 +10,11 @@ from psycopg.types.json import Jsonb
 
 from headwater.catalog.metrics.values import Measures
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, instant
+from headwater.catalog.store.values import Json, to_rfc3339
 
 # A week in minutes, and the most points that a question gets: a day in minutes.
 KEPT = timedelta(days=7)
-MOST_POINTS = 1440
+MAX_POINTS = 1440
 # Over what the typical value of a figure is taken: long enough for a day's rhythm.
 _TYPICAL = timedelta(days=1)
 _FEWEST = 10
@@ -64,15 +64,15 @@ async def keep_point(
 async def history(connection: AsyncConnection[Any], since: datetime, now: datetime) -> list[Json]:
     """Points since a moment, oldest first; of a long time, every so many minutes one."""
     minutes = max(1.0, (now - since).total_seconds() / 60)
-    step = 60 * max(1, -(-int(minutes) // MOST_POINTS))
+    step = 60 * max(1, -(-int(minutes) // MAX_POINTS))
     rows = await fetch(connection, _POINTS, {"since": since, "step": step})
-    return [_point(row) for row in rows[-MOST_POINTS:]]
+    return [_point(row) for row in rows[-MAX_POINTS:]]
 
 
 def _point(row: Json) -> Json:
     figures = row["figures"] or {}
     return {
-        "at": instant(row["at"]),
+        "at": to_rfc3339(row["at"]),
         "jobSuccessRatio": figures.get("jobSuccessRatio"),
         "lineageCoverageRatio": {
             "jobs": figures.get("jobCoverage"),

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.store import runs
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, Row, instant
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 # Ranges of several writers may lie inside one another: the one that begins last is the closest.
 # How many are looked at is bounded, because most offsets that nobody wrote are marks of
@@ -56,7 +56,7 @@ ORDER BY r.batch DESC, r.output, r.topic, r.partition, r.first_offset
 """
 
 # Beyond it a trace says that it was cut; each step asks a few questions.
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 
 
 async def record(
@@ -80,7 +80,7 @@ async def record(
         **await search.batch_json(writer),
         "trace": await search.trace(writer, depth, {_key(writer)}),
     }
-    if search.steps >= _MOST_STEPS:
+    if search.steps >= _MAX_STEPS:
         answer["truncated"] = True
     return answer
 
@@ -96,7 +96,7 @@ async def batches(
             {
                 "batch": row["batch"],
                 "jobVersion": row["job_version"],
-                "at": instant(row["at"]),
+                "at": to_rfc3339(row["at"]),
                 "inputs": [],
                 "outputs": [],
             },
@@ -139,7 +139,7 @@ class _Search:
             "namespace": read["dataset_namespace"],
         }
         first = await self.writer(**place, offset=read["first_offset"])
-        span = {"first": read["first_offset"], "last": read["last_offset"], "most": _MOST_STEPS}
+        span = {"first": read["first_offset"], "last": read["last_offset"], "most": _MAX_STEPS}
         others = await fetch(self._connection, _WRITERS, {**place, **span})
         return [first, *others] if first else others
 
@@ -152,12 +152,12 @@ class _Search:
             "run": {
                 "id": str(row["run_id"]),
                 "state": runs.run_state(run) if run else None,
-                "startedAt": instant(run["started_at"] or run["running_at"]) if run else None,
+                "startedAt": to_rfc3339(run["started_at"] or run["running_at"]) if run else None,
             },
             "job": {"namespace": run["job_namespace"], "name": run["job_name"]} if run else None,
             "jobVersion": row["job_version"],
             "batch": row["batch"],
-            "writtenAt": instant(row["at"]),
+            "writtenAt": to_rfc3339(row["at"]),
         }
 
     async def trace(self, row: Row, depth: int, seen: set[tuple[Any, ...]]) -> list[Json]:
@@ -167,12 +167,12 @@ class _Search:
         for read in await fetch(self._connection, _INPUTS, batch):
             shown: Json = {**_range_json(read), "writtenBy": []}
             found.append(shown)
-            if depth <= 0 or self.steps >= _MOST_STEPS:
+            if depth <= 0 or self.steps >= _MAX_STEPS:
                 continue
             for maker in await self.writers(read):
                 if _key(maker) in seen:
                     continue
-                if self.steps >= _MOST_STEPS:
+                if self.steps >= _MAX_STEPS:
                     break
                 self.steps += 1
                 seen.add(_key(maker))

@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from headwater.catalog.store import runs
-from headwater.catalog.store.values import Json, instant
+from headwater.catalog.store.values import Json, to_rfc3339
 
 
 async def upstream(connection: AsyncConnection[Any], run: UUID, *, depth: int, most: int) -> Json:
@@ -55,8 +55,8 @@ def _run_json(row: Json, inputs: list[Json], makers: dict[UUID, UUID]) -> Json:
         },
         "run": {
             "id": str(row["id"]),
-            "start": instant(row["started_at"] or row["running_at"]),
-            "end": instant(row["ended_at"]),
+            "start": to_rfc3339(row["started_at"] or row["running_at"]),
+            "end": to_rfc3339(row["ended_at"]),
             "status": runs.run_state(row),
         },
         "inputs": [

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from headwater.catalog.identity import dataset_version_id
 from headwater.catalog.ingest.checks import parse_time
 from headwater.catalog.store.queries import count, fetch, fetch_by
-from headwater.catalog.store.values import Json, Row, facet, facets_json, instant, short_instant
+from headwater.catalog.store.values import Json, Row, facet, facets_json, short_instant, to_rfc3339
 
 # What every answer about a run is made of; a graph shows thousands of them.
 _SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_at, r.ended_at,
@@ -159,13 +159,13 @@ def run_json(row: Row, datasets: Sequence[Row]) -> Json:
     version = row["version"]
     return {
         "id": str(row["id"]),
-        "createdAt": instant(row["seen_at"]),
-        "updatedAt": instant(row["last_event_at"] or row["seen_at"]),
-        "nominalStartTime": instant(row["nominal_start"]),
-        "nominalEndTime": instant(row["nominal_end"]),
+        "createdAt": to_rfc3339(row["seen_at"]),
+        "updatedAt": to_rfc3339(row["last_event_at"] or row["seen_at"]),
+        "nominalStartTime": to_rfc3339(row["nominal_start"]),
+        "nominalEndTime": to_rfc3339(row["nominal_end"]),
         "state": run_state(row),
-        "startedAt": instant(started),
-        "endedAt": instant(ended),
+        "startedAt": to_rfc3339(started),
+        "endedAt": to_rfc3339(ended),
         "durationMs": (ended - started) // _MILLISECOND if started and ended else None,
         "args": _arguments(row),
         "jobVersion": version

@@ -78,16 +78,16 @@ ORDER BY created_at, id
 """
 
 
-async def take(connection: AsyncConnection[Any], most_named: int, now: datetime) -> Measures:
-    """Look at everything once; `most_named` jobs and datasets are told by name."""
+async def take(connection: AsyncConnection[Any], max_named: int, now: datetime) -> Measures:
+    """Look at everything once; `max_named` jobs and datasets are told by name."""
     (jobs,) = await fetch(connection, _JOBS, (CHECKS_NAMESPACE,))
     (datasets,) = await fetch(connection, _DATASETS)
     checks = (namespace_id(CHECKS_NAMESPACE),)
     states = {row["state"]: row["n"] for row in await fetch(connection, _RUNS, checks)}
     (recent,) = await fetch(connection, _RECENT, checks)
     (told,) = await fetch(connection, _PROGRESS)
-    lag = await _bounded(connection, _LAG, "sum(lag)", most_named)
-    fresh = await _bounded(connection, _FRESHNESS, "min(current_at)", most_named)
+    lag = await _bounded(connection, _LAG, "sum(lag)", max_named)
+    fresh = await _bounded(connection, _FRESHNESS, "min(current_at)", max_named)
     return Measures(
         at=now,
         jobs=jobs["jobs"],

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from headwater.catalog.store.queries import fetch
-from headwater.catalog.store.values import Json, instant
+from headwater.catalog.store.values import Json, to_rfc3339
 
 # From, and up to but not including.
 Interval = tuple[datetime, datetime]
@@ -96,4 +96,4 @@ async def _rows(
 
 
 def _interval(row: Json) -> Json:
-    return {"startInterval": instant(row["lower"]), "endInterval": instant(row["upper"])}
+    return {"startInterval": to_rfc3339(row["lower"]), "endInterval": to_rfc3339(row["upper"])}

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 Row = dict[str, Any]
 
 
-def instant(at: datetime | None) -> str | None:
+def to_rfc3339(at: datetime | None) -> str | None:
     """`2026-11-15T10:00:01Z`, with as many digits of a second as there are."""
     if at is None:
         return None
@@ -25,7 +25,7 @@ def instant(at: datetime | None) -> str | None:
 
 def short_instant(at: datetime) -> str:
     """The same without seconds where they are zero, as in the arguments of a run."""
-    text = instant(at) or ""
+    text = to_rfc3339(at) or ""
     return text.removesuffix(":00Z") + "Z" if text.endswith(":00Z") else text
 
 

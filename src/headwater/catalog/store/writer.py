@@ -30,7 +30,7 @@ from headwater.settings.fault_points import reach
 _LOG = logging.getLogger("headwater.catalog")
 
 # As many as share one transaction: beyond it the statements grow faster than the disk is spared.
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 # Two services on one database may still lock each other out, for a moment; each try is a whole
 # transaction, and the pause grows to 0.4 s.
 _TRIES = 6
@@ -44,12 +44,12 @@ _Waiting = tuple[Sequence[Item], "asyncio.Future[int]"]
 class Writer:
     """One per service. `start` before use, `close` at the end."""
 
-    def __init__(self, pool: Pool, *, most_waiting: int) -> None:
+    def __init__(self, pool: Pool, *, max_waiting: int) -> None:
         self.pace = Pace()
         # Told what was stored, after the commit; it must not wait.
         self.on_stored: Callable[[Projection], None] | None = None
         self._pool = pool
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._waiting: deque[_Waiting] = deque()
         self._count = 0
         self._wake = asyncio.Event()
@@ -78,10 +78,10 @@ class Writer:
         """
         if not items:
             return 0
-        if self._count + len(items) > self._most_waiting and self._count:
+        if self._count + len(items) > self._max_waiting and self._count:
             raise TooBusyError(
                 f"{self._count} events wait to be stored",
-                hint="send fewer at once, or raise HEADWATER_CATALOG__MOST_WAITING_EVENTS",
+                hint="send fewer at once, or raise HEADWATER_CATALOG__MAX_WAITING_EVENTS",
             )
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((items, done))
@@ -111,7 +111,7 @@ class Writer:
     def _take(self) -> list[_Waiting]:
         together: list[_Waiting] = []
         size = 0
-        while self._waiting and (not together or size < _MOST_TOGETHER):
+        while self._waiting and (not together or size < _MAX_TOGETHER):
             items, done = self._waiting.popleft()
             together.append((items, done))
             size += len(items)

@@ -76,16 +76,16 @@ def read_history(
         TopicNotFoundError: there is no such topic.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
-    states = partition_states(topic, settings)
+    states = partition_states(topic, settings.kafka)
     firsts = {state.partition: state.first for state in states}
     ends = {state.partition: state.end for state in states}
-    history = History(topic, firsts, is_compacted(topic, settings))
+    history = History(topic, firsts, is_compacted(topic, settings.kafka))
     if starts is not None:
         starts = {p: start for p, start in starts.items() if start < ends.get(p, 0)}
     begins = firsts if starts is None else {p: max(s, firsts[p]) for p, s in starts.items()}
     # Also behind the beginning of somebody's open transaction: redriven records are in none.
     for record in read_topic(
-        topic, settings, start=begins, until=ends, read_uncommitted=True, progress=progress
+        topic, settings.kafka, start=begins, until=ends, read_uncommitted=True, progress=progress
     ):
         letter = _letter_of(record, dead_letters)
         if letter is not None:

@@ -53,7 +53,7 @@ class Letters:
         self._settings = settings
         self._progress = progress
         try:
-            states = partition_states(self.topic, settings)
+            states = partition_states(self.topic, settings.kafka)
         except TopicNotFoundError as error:
             raise TopicNotFoundError(
                 f"there is no topic {self.topic!r}",
@@ -66,7 +66,7 @@ class Letters:
     def __iter__(self) -> Iterator[DeadLetter]:
         records = read_topic(
             self.topic,
-            self._settings,
+            self._settings.kafka,
             start=self._begins,
             until=self._ends,
             progress=self._progress,

@@ -127,11 +127,11 @@ def redrive(
     letters = Letters(topic, choice or Choice(), settings, progress)
     report.topic = letters.topic
     judge = _Judge(target, max_redrives, allow_unproven)
-    with _alone(letters.topic, settings, dry_run), RecordReader(settings) as reader:
+    with _alone(letters.topic, settings, dry_run), RecordReader(settings.kafka) as reader:
         # Looked up when nobody else sends any more.
         judge.histories = dict(letters.histories(target))
         properties = {"message.max.bytes": _LARGEST_VALUE}
-        with RecordProducer(settings, **properties) as producer:
+        with RecordProducer(settings.kafka, **properties) as producer:
             waiting: list[Handled] = []
             for letter in letters:
                 handled, content = judge.handle(letter, reader)

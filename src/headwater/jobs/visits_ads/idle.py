@@ -27,7 +27,7 @@ from typing import Any, Self
 from headwater.errors import HeadwaterError
 from headwater.jobs.visits_ads.times import HeartbeatTopic, SideTime, Times
 from headwater.kafka import RecordProducer, end_offsets
-from headwater.model import moment
+from headwater.model import from_epoch_ms
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Heartbeats:
     def _work(self) -> None:
         while not self._stop.wait(_LOOK_EVERY_SECONDS):
             try:
-                ends = {topic: end_offsets(topic, self._settings) for topic in self._quiet}
+                ends = {topic: end_offsets(topic, self._settings.kafka) for topic in self._quiet}
             except HeadwaterError as error:
                 _LOG.warning("end offsets of idle topics can't be read: %s", error)
                 continue
@@ -164,7 +164,7 @@ class Heartbeats:
         if not due:
             return set()
         try:
-            with RecordProducer(self._settings) as producer:
+            with RecordProducer(self._settings.kafka) as producer:
                 for topic, upto in due.items():
                     producer.send(self._topic.name, _text(upto).encode(), self._topic.key(topic))
         except HeadwaterError as error:
@@ -176,4 +176,4 @@ class Heartbeats:
 
 
 def _text(millis: int) -> str:
-    return moment(millis).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return from_epoch_ms(millis).isoformat(timespec="milliseconds").replace("+00:00", "Z")

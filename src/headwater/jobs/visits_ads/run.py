@@ -87,12 +87,12 @@ def run_join(
         times.restore(join.checkpoint, settings)
     beats = HeartbeatTopic.of(join.output, join.location)
     if settings.jobs.create_topics:
-        ensure_topic(beats.name, 1, settings)
+        ensure_topic(beats.name, 1, settings.kafka)
         for topic in (rule.visits, rule.ads):
-            ensure_topic(topic, _INPUT_PARTITIONS, settings)
+            ensure_topic(topic, _INPUT_PARTITIONS, settings.kafka)
     register_functions(job.spark, join.location)
-    beside = describe_topic(beats.name, settings)
-    partitions = {t: describe_topic(t, settings).partitions for t in (rule.visits, rule.ads)}
+    beside = describe_topic(beats.name, settings.kafka)
+    partitions = {t: describe_topic(t, settings.kafka).partitions for t in (rule.visits, rule.ads)}
     inputs = {
         topic: job.read(
             topic,

@@ -107,7 +107,7 @@ class Times:
         for side in self.sides:
             until = end.get(side.topic, {})
             start = {p: begin.get(side.topic, {}).get(p, 0) for p in until}
-            for record in read_topic(side.topic, settings, start=start, until=until):
+            for record in read_topic(side.topic, settings.kafka, start=start, until=until):
                 side.take(event_millis(record.value, side.fields))
 
 

@@ -17,7 +17,7 @@ from headwater.kafka import RecordReader
 from headwater.model import Address, Record
 from headwater.model.headers import origin_of
 from headwater.settings import Settings
-from headwater.storage.checkpoint import Reading, read_progress, read_watermark
+from headwater.storage.checkpoint import CheckpointState, read_progress, read_watermark
 from headwater.tracing import Fate, Verdict
 
 
@@ -27,7 +27,9 @@ class JoinExplainer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def explain(self, record: Address, output: str, reading: Reading | None) -> Verdict | None:
+    def explain(
+        self, record: Address, output: str, reading: CheckpointState | None
+    ) -> Verdict | None:
         """What became of a record that was read and has neither output nor been set aside."""
         judge = None if reading is None else self.judge(record.topic, reading)
         found = self._fetch(record) if judge is not None else None
@@ -36,7 +38,7 @@ class JoinExplainer:
             return None
         return Verdict(record, output, fate, judge.sentence(found))
 
-    def judge(self, source: str, reading: Reading) -> _Judge | None:
+    def judge(self, source: str, reading: CheckpointState) -> _Judge | None:
         """What becomes of records of one side, as the checkpoint is now."""
         rule = read_rule(reading.checkpoint)
         if rule is None or source not in (rule.visits, rule.ads):
@@ -51,7 +53,11 @@ class JoinExplainer:
         )
 
     def remark(
-        self, record: Address, output: str, outputs: Sequence[Record], reading: Reading | None
+        self,
+        record: Address,
+        output: str,
+        outputs: Sequence[Record],
+        reading: CheckpointState | None,
     ) -> str | None:
         """That a visit came out alone, without an ad."""
         rule = None if reading is None else read_rule(reading.checkpoint)
@@ -63,7 +69,7 @@ class JoinExplainer:
         return f"unmatched: no ad came for it within {rule.bounds_text}"
 
     def _fetch(self, record: Address) -> Record | None:
-        with RecordReader(self._settings) as reader:
+        with RecordReader(self._settings.kafka) as reader:
             found = reader.fetch(record)
         return found if isinstance(found, Record) else None
 

@@ -32,7 +32,7 @@ from typing import Any, Literal
 from headwater.openlineage.spool.losses import Losses
 from headwater.settings import Settings, fault_points
 
-WhenFull = Literal["drop-oldest", "drop-new"]
+OverflowPolicy = Literal["drop-oldest", "drop-new"]
 
 SUFFIX = ".events"
 LOCK_FILE = "lock"
@@ -41,7 +41,7 @@ SENT_FILE = "sent"
 _SEGMENTS = 16
 _SMALLEST_SEGMENT = 64 * 1024
 # Larger ones no catalog takes.
-MOST_EVENT_BYTES = 15 * 1024 * 1024
+MAX_EVENT_BYTES = 15 * 1024 * 1024
 # Room helps against these, and against nothing else that a disk may say.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -62,14 +62,14 @@ class Spool:
         self,
         folder: Path,
         limit_bytes: int = 64 * 1024 * 1024,
-        when_full: WhenFull = "drop-oldest",
+        overflow_policy: OverflowPolicy = "drop-oldest",
     ) -> None:
         self.root = folder
         self.folder = folder / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.counts = SpoolCounts()
         self.losses = Losses(folder)
         self._limit = limit_bytes
-        self._when_full = when_full
+        self._overflow_policy = overflow_policy
         self._segment_bytes = max(limit_bytes // _SEGMENTS, min(_SMALLEST_SEGMENT, limit_bytes))
         self._access = threading.Lock()
         self._lock_file: int | None = None
@@ -80,7 +80,7 @@ class Spool:
     @classmethod
     def from_settings(cls, settings: Settings) -> Spool:
         limit = round(settings.lineage.spool_mb * 1024 * 1024)
-        return cls(settings.spool_dir, limit, settings.lineage.when_full)
+        return cls(settings.spool_dir, limit, settings.lineage.overflow_policy)
 
     def append(self, event: Mapping[str, Any]) -> bool:
         """Put an event on disk. False if it had to be dropped, which is counted.
@@ -89,7 +89,7 @@ class Spool:
             ValueError: the event can't be written as JSON, or is larger than any catalog takes.
         """
         line = encode_line(event)
-        if len(line) > MOST_EVENT_BYTES:
+        if len(line) > MAX_EVENT_BYTES:
             raise ValueError(f"an event of {len(line)} bytes")
         with self._access:
             kept = self._has_room(len(line)) and self._put(line)
@@ -145,7 +145,7 @@ class Spool:
     def _free(self, size: int, why: str) -> bool:
         """Drop the oldest until so much is free; whether it is."""
         while size > 0:
-            if self._when_full == "drop-new" or not (freed := self._drop_oldest(why)):
+            if self._overflow_policy == "drop-new" or not (freed := self._drop_oldest(why)):
                 return False
             size -= freed
         return True

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headwater.openlineage.events import instant
+from headwater.openlineage.events import to_rfc3339
 
 _FILE = "lost.json"
-_MOST_REASON = 500
+_MAX_REASON = 500
 # In place, and always of this size: a shorter text must not leave the end of a longer one.
 _SIZE = 1024
 
@@ -89,14 +89,14 @@ def _add(path: Path, count: int, reason: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         known = _parsed(os.pread(file, _SIZE, 0).decode("utf-8", "replace"))
         total = count + (known.events if known else 0)
-        at = instant(datetime.now(UTC))
+        at = to_rfc3339(datetime.now(UTC))
         os.pwrite(file, _line(total, reason, at), 0)
     finally:
         os.close(file)
 
 
 def _line(events: int, reason: str, at: str) -> bytes:
-    shown = reason.encode("ascii", "replace")[:_MOST_REASON].decode()
+    shown = reason.encode("ascii", "replace")[:_MAX_REASON].decode()
     text = json.dumps({"events": events, "reason": shown, "at": at})
     return text.encode()[:_SIZE].ljust(_SIZE - 1) + b"\n"
 

@@ -27,8 +27,8 @@ from headwater.openlineage.spool.files import (
 
 _REFUSED = "refused.jsonl"
 # Refused events are for people to look at: of more than this, the older half goes.
-_MOST_REFUSED_BYTES = 16 * 1024 * 1024
-_MOST_ANSWER = 2_000
+_MAX_REFUSED_BYTES = 16 * 1024 * 1024
+_MAX_ANSWER = 2_000
 _LOCK_PAUSES = (0.005, 0.02, 0.05)
 
 
@@ -162,7 +162,7 @@ def run_of(body: bytes) -> str:
     return str(json.loads(body).get("run", {}).get("runId", ""))
 
 
-class Adopted:
+class OrphanedSpool:
     """A backlog of a process that is dead, held while this one delivers it."""
 
     def __init__(self, backlog: Backlog, lock_file: int) -> None:
@@ -181,7 +181,7 @@ class Adopted:
         self._lock_file = None
 
 
-def adopt(root: Path) -> list[Adopted]:
+def adopt(root: Path) -> list[OrphanedSpool]:
     """Take what dead processes have left, the oldest first; those of others are not waited for."""
     found = []
     for folder in sorted(owners(root), key=_made):
@@ -190,7 +190,7 @@ def adopt(root: Path) -> list[Adopted]:
         except OSError:
             continue
         if _locked(handle):
-            found.append(Adopted(Backlog(folder), handle))
+            found.append(OrphanedSpool(Backlog(folder), handle))
         else:
             os.close(handle)
     return found
@@ -263,10 +263,10 @@ def set_aside(root: Path, body: bytes, status: int, answer: str, at: str) -> Non
     """Keep an event that the catalog would not take, with its answer."""
     path = refused_path(root)
     event = json.loads(body)
-    note = {"at": at, "status": status, "answer": answer[:_MOST_ANSWER], "event": event}
+    note = {"at": at, "status": status, "answer": answer[:_MAX_ANSWER], "event": event}
     line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
-    if path.is_file() and path.stat().st_size + len(line) > _MOST_REFUSED_BYTES:
-        kept = path.read_bytes()[-_MOST_REFUSED_BYTES // 2 :].partition(b"\n")[2]
+    if path.is_file() and path.stat().st_size + len(line) > _MAX_REFUSED_BYTES:
+        kept = path.read_bytes()[-_MAX_REFUSED_BYTES // 2 :].partition(b"\n")[2]
         path.write_bytes(kept)
     path.touch(mode=0o600)
     with path.open("ab") as file:

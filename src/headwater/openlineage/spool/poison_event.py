@@ -19,15 +19,15 @@ from headwater.openlineage.transport import CatalogClient, Delivered, Later, Out
 # Others fail in ways that say something of the way to the catalog: 502 and 503 of a proxy.
 _ITS_OWN_FAULT = 500
 # The others may be of runs that it fails at, too; in an outage each costs a request.
-_MOST_WITNESSES = 3
+_MAX_WITNESSES = 3
 
 
 class Suspicion:
     """Of one reader of events, across its tries."""
 
-    def __init__(self, client: CatalogClient, most_tries: int) -> None:
+    def __init__(self, client: CatalogClient, max_attempts: int) -> None:
         self._client = client
-        self._most_tries = most_tries
+        self._max_attempts = max_attempts
         self._entry: Entry | None = None
         self._tries = 0
         # Of which an event was at fault: the next one is likely to be, and need not wait as long.
@@ -42,9 +42,9 @@ class Suspicion:
             self._entry, self._tries = entry, 0
         self._tries += 1
         run = run_of(entry.body)
-        if self._tries < self._most_tries and run not in self._runs:
+        if self._tries < self._max_attempts and run not in self._runs:
             return later
-        if not self._takes_one_of(islice(_others(run, backlogs), _MOST_WITNESSES)):
+        if not self._takes_one_of(islice(_others(run, backlogs), _MAX_WITNESSES)):
             return later
         # It may have come back between the two.
         again = self._client.send(entry.body)

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headwater.openlineage.events import instant
+from headwater.openlineage.events import to_rfc3339
 from headwater.openlineage.spool.files import Spool
 from headwater.openlineage.spool.losses import Losses
-from headwater.openlineage.spool.orphans import Adopted, Backlog, adopt, set_aside
+from headwater.openlineage.spool.orphans import Backlog, OrphanedSpool, adopt, set_aside
 from headwater.openlineage.spool.poison_event import Suspicion
 from headwater.openlineage.transport import CatalogClient, Later, Refused
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 Tell = Callable[[str], None]
 
 _FIRST_PAUSE = 0.5
-_MOST_TRIES = 10
+_MAX_ATTEMPTS = 10
 
 
 @dataclass
@@ -53,16 +53,16 @@ class Delivery:
         client: CatalogClient,
         root: Path,
         own: Backlog | None = None,
-        most_tries: int = _MOST_TRIES,
+        max_attempts: int = _MAX_ATTEMPTS,
     ) -> None:
         self.counts = SenderCounts()
         self._client = client
         self._root = root
         self._losses = Losses(root)
         self._own = own
-        self._suspicion = Suspicion(client, most_tries)
+        self._suspicion = Suspicion(client, max_attempts)
         # None until it was looked for.
-        self._adopted: list[Adopted] | None = None
+        self._adopted: list[OrphanedSpool] | None = None
         self._left_behind: str | None = None
 
     def deliver_all(self) -> Later | None:
@@ -106,7 +106,7 @@ class Delivery:
                 if isinstance(outcome, Later):
                     return self._later(outcome)
                 if isinstance(outcome, Refused):
-                    at = instant(datetime.now(UTC))
+                    at = to_rfc3339(datetime.now(UTC))
                     try:
                         set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
                     except OSError as error:
@@ -144,14 +144,14 @@ class Sender:
         client: CatalogClient,
         spool: Spool,
         *,
-        most_pause_seconds: float = 60.0,
-        most_tries: int = _MOST_TRIES,
+        max_pause_seconds: float = 60.0,
+        max_attempts: int = _MAX_ATTEMPTS,
     ) -> None:
         self._spool = spool
         self._own = Backlog(spool.folder, spool)
         self._client = client
-        self._delivery = Delivery(client, spool.root, self._own, most_tries)
-        self._most_pause = most_pause_seconds
+        self._delivery = Delivery(client, spool.root, self._own, max_attempts)
+        self._max_pause = max_pause_seconds
         self._news = threading.Event()
         self._closing = threading.Event()
         self._failures = 0
@@ -222,17 +222,17 @@ class Sender:
 
     def _pause(self, later: Later) -> None:
         """Wait before the next try; a new event does not shorten it, the end of the job does."""
-        pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 20), self._most_pause)
+        pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 20), self._max_pause)
         # Many jobs that lost the same catalog must not come back in the same moment.
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         self._closing.wait(max(pause, later.after_seconds or 0.0))
 
 
 def flush(
-    client: CatalogClient, root: Path, seconds: float, most_tries: int = _MOST_TRIES
+    client: CatalogClient, root: Path, seconds: float, max_attempts: int = _MAX_ATTEMPTS
 ) -> SenderCounts:
     """Deliver what dead processes have left; `trouble` tells why something still waits."""
-    delivery = Delivery(client, root, most_tries=most_tries)
+    delivery = Delivery(client, root, max_attempts=max_attempts)
     deadline = time.monotonic() + seconds
     try:
         while (later := delivery.deliver_all()) is not None:

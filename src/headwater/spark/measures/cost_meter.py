@@ -14,7 +14,7 @@ from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 from headwater.openlineage.run import LineageRun
 from headwater.settings import Settings
 from headwater.spark.measures.cost import FACET, Usage, cost_facet
@@ -84,7 +84,7 @@ def _listener(context: Any) -> Any:
     found = getattr(context._jvm, "headwater.cost.CostListener")  # noqa: SLF001
     if not isinstance(found, JavaClass):
         # py4j takes an unknown class for a package.
-        raise MissingPartError(
+        raise NotInstalledError(
             "Headwater's own jar is not on Spark's class path",
             hint='spark-submit --jars "$(headwater jars path)" …',
         )

@@ -20,7 +20,7 @@ Value = int | float | Decimal | date | datetime | str | bool
 
 SEVERITIES = ("warn", "fail")
 # Longer lists are a table's business: join with it.
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def in_set(
 ) -> Expectation:
     """The value is one of these."""
     given = tuple(values)
-    if not given or len(given) > MOST_VALUES:
+    if not given or len(given) > MAX_VALUES:
         raise InputError(
             f"in_set({column}) has {len(given)} values",
-            hint=f"give 1 to {MOST_VALUES}; for more, join with a table and use `not_null`",
+            hint=f"give 1 to {MAX_VALUES}; for more, join with a table and use `not_null`",
         )
     if any(value is None for value in given):
         raise InputError(

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headwater.errors import InputError, MissingPartError
+from headwater.errors import InputError, NotInstalledError
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_report import ROWS, Measured, key
 
@@ -212,7 +212,7 @@ def own_class(name: str, rows: DataFrame) -> Any:
     found = getattr(_jvm(rows), f"headwater.quality.{name}")
     if not isinstance(found, JavaClass):
         # py4j takes an unknown class for a package.
-        raise MissingPartError(
+        raise NotInstalledError(
             "Headwater's own jar is not on Spark's class path",
             hint='spark-submit --jars "$(headwater jars path)" …',
         )

@@ -20,8 +20,8 @@ from headwater.spark.conf import configured
 from headwater.storage.archive.commit import commit_lock
 from headwater.storage.archive.contract import (
     COLUMNS,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
     PARTITIONED_BY,
     ROW_GROUP_ROWS,
     STATISTICS,
@@ -29,7 +29,7 @@ from headwater.storage.archive.contract import (
     TOPIC_PROPERTY,
 )
 from headwater.storage.delta.names import location, sql_name
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 _WRITING = {
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),
@@ -53,7 +53,7 @@ def make_table(spark: SparkSession, path: Path, topic: str, topic_id: str) -> No
     """
     listed = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
     properties = {
-        FORM_PROPERTY: FORM,
+        FORMAT_PROPERTY: FORMAT_VERSION,
         TOPIC_PROPERTY: topic,
         TOPIC_ID_PROPERTY: topic_id,
         # Of values nobody asks for the least; it would be a copy of the first in every commit.
@@ -88,7 +88,7 @@ def append(rows: DataFrame, path: Path) -> None:
     fault_points.reach("after_archive_commit")
 
 
-def without(rows: DataFrame, archived: Mapping[int, Intervals]) -> DataFrame:
+def without(rows: DataFrame, archived: Mapping[int, OffsetRanges]) -> DataFrame:
     """The rows whose offsets are not among these."""
     ranges = [
         (partition, first, last)

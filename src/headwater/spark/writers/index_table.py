@@ -30,8 +30,8 @@ from headwater.spark.writers.index_ranges import JOINS, as_rows
 from headwater.storage.delta.names import location, sql_name
 from headwater.storage.index.contract import (
     COLUMNS,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
     PARTITIONS,
     ROW_GROUP_ROWS,
     SCAN,
@@ -81,7 +81,7 @@ def make_table(spark: SparkSession, path: Path) -> None:
     columns = {**COLUMNS, **PARTITIONS}
     listed = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     properties = {
-        FORM_PROPERTY: FORM,
+        FORMAT_PROPERTY: FORMAT_VERSION,
         "delta.enableDeletionVectors": "false",
         # Each micro-batch is a commit: a month of them would take long to open.
         "delta.logRetentionDuration": "interval 1 day",
@@ -97,14 +97,14 @@ def make_table(spark: SparkSession, path: Path) -> None:
         rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
     except AnalysisException as error:
         raise _other_table(path, str(error).splitlines()[0]) from error
-    form = {row["key"]: row["value"] for row in rows}.get(FORM_PROPERTY)
-    if form != FORM:
-        raise _other_table(path, f"{FORM_PROPERTY}={form}")
+    form = {row["key"]: row["value"] for row in rows}.get(FORMAT_PROPERTY)
+    if form != FORMAT_VERSION:
+        raise _other_table(path, f"{FORMAT_PROPERTY}={form}")
 
 
 def _other_table(path: Path, reason: str) -> LineageIndexError:
     return LineageIndexError(
-        f"{path} is no index of form {FORM}: {reason}",
+        f"{path} is no index of form {FORMAT_VERSION}: {reason}",
         hint="set HEADWATER_INDEX__TABLE to another folder, or remove this one and the job's "
         "checkpoint",
         path=str(path),

@@ -12,7 +12,7 @@ from headwater.storage.tables.contract import FIELDS
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class JobRun:
     """Who makes the rows: a job, its version, and one start of it."""
 
     job_name: str
@@ -20,7 +20,7 @@ class Maker:
     run_id: str | None
 
 
-def stored_lineage(lineage: Column, maker: Maker, batch: int, ordinal: Column) -> Column:
+def stored_lineage(lineage: Column, maker: JobRun, batch: int, ordinal: Column) -> Column:
     """What is kept of a row's lineage.
 
     The record id is the one that a record in Kafka, made by the same job from the same parents,
@@ -47,7 +47,7 @@ def stored_lineage(lineage: Column, maker: Maker, batch: int, ordinal: Column) -
     )
 
 
-def file_lineage(file: Column, key: Column, maker: Maker) -> Column:
+def file_lineage(file: Column, key: Column, maker: JobRun) -> Column:
     """What is kept of a row that a batch job read from a file: its parent is the file.
 
     Args:
@@ -59,7 +59,7 @@ def file_lineage(file: Column, key: Column, maker: Maker) -> Column:
     )
 
 
-def _struct(maker: Maker, **given: Column) -> Column:
+def _struct(maker: JobRun, **given: Column) -> Column:
     fields = {
         **dict.fromkeys(FIELDS, F.lit(None)),
         "job_name": F.lit(maker.job_name),

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from headwater.errors import InputError, LineageTableError
 from headwater.settings import fault_points
-from headwater.spark.writers.lineage_struct import Maker, stored_lineage
+from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
 from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
 from headwater.storage.tables.contract import COLUMN, TYPE, TableFormat
 from headwater.storage.tables.registry import KnownTable
@@ -164,7 +164,7 @@ def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) 
 
 def writer_of(
     table: Table,
-    maker: Maker,
+    maker: JobRun,
     rule: MergeRule | None = None,
     note: Callable[[int, int], None] = lambda batch, rows: None,
 ) -> Callable[[DataFrame, int], None]:
@@ -187,7 +187,7 @@ def writer_of(
     return write
 
 
-def stored(rows: DataFrame, maker: Maker, batch: int) -> DataFrame:
+def stored(rows: DataFrame, maker: JobRun, batch: int) -> DataFrame:
     """Rows as a table keeps them."""
     ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(0)
     lineage = stored_lineage(F.col(COLUMN), maker, batch, ordinal)

@@ -12,8 +12,8 @@ from headwater.errors import InputError
 from headwater.model import is_topic_name
 from headwater.settings import Settings
 
-FORM = "1"
-FORM_PROPERTY = "headwater.archive"
+FORMAT_VERSION = "1"
+FORMAT_PROPERTY = "headwater.archive"
 # Which topic it is, and which one of that name: a topic that was deleted and made anew has
 # another id, and its offsets mean other records.
 TOPIC_PROPERTY = "headwater.topic"

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.storage.archive.files import ArchiveFile
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # Reads the offsets of a file, or remembers them.
-OffsetsOf = Callable[[ArchiveFile], Mapping[int, Intervals]]
+OffsetsOf = Callable[[ArchiveFile], Mapping[int, OffsetRanges]]
 
-NOTHING = Intervals.of()
+NOTHING = OffsetRanges.of()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Coverage:
     file is gone.
     """
 
-    archived: Intervals
-    holes: Intervals = NOTHING
-    lost: Intervals = NOTHING
+    archived: OffsetRanges
+    holes: OffsetRanges = NOTHING
+    lost: OffsetRanges = NOTHING
 
     @property
-    def covered(self) -> Intervals:
+    def covered(self) -> OffsetRanges:
         """All that was read and is there: records and holes."""
         return self.archived | self.holes
 
@@ -51,24 +51,24 @@ class Coverage:
     @property
     def gaps(self) -> list[tuple[int, int]]:
         """Ranges from `first` to `last`, both ends included, that are not there."""
-        return (Intervals.of((self.first, self.last)) - self.covered).ranges()
+        return (OffsetRanges.of((self.first, self.last)) - self.covered).ranges()
 
 
 NOT_COVERED = Coverage(NOTHING)
 
 
 def coverage_of(
-    files: Iterable[ArchiveFile], holes: Mapping[int, Intervals], offsets_of: OffsetsOf
+    files: Iterable[ArchiveFile], holes: Mapping[int, OffsetRanges], offsets_of: OffsetsOf
 ) -> dict[int, Coverage]:
     """The coverage of each partition; files that are gone from the disk are looked for."""
     by_partition: dict[int, list[ArchiveFile]] = {}
-    archived: dict[int, list[Intervals]] = {partition: [] for partition in holes}
-    lost: dict[int, list[Intervals]] = {}
+    archived: dict[int, list[OffsetRanges]] = {partition: [] for partition in holes}
+    lost: dict[int, list[OffsetRanges]] = {}
     for file in files:
         if not file.path.exists():
             # Of what another tool has joined nothing is known but the table's own bounds.
             partition = file.partition if file.partition is not None else _least_partition(file)
-            lost.setdefault(partition, []).append(Intervals.of((file.first, file.last)))
+            lost.setdefault(partition, []).append(OffsetRanges.of((file.first, file.last)))
         elif file.partition is None:
             for partition, found in offsets_of(file).items():
                 archived.setdefault(partition, []).append(found)
@@ -89,7 +89,7 @@ def coverage_of(
     }
 
 
-def _coverage(archived: Intervals, holes: Intervals, lost: Intervals) -> Coverage:
+def _coverage(archived: OffsetRanges, holes: OffsetRanges, lost: OffsetRanges) -> Coverage:
     return Coverage(archived, holes - archived, lost - archived - holes)
 
 
@@ -107,16 +107,18 @@ def _heaps(files: Sequence[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
         yield heap
 
 
-def _offsets(files: Sequence[ArchiveFile], holes: Intervals, offsets_of: OffsetsOf) -> Intervals:
-    span = Intervals.of((files[0].first, max(file.last for file in files)))
+def _offsets(
+    files: Sequence[ArchiveFile], holes: OffsetRanges, offsets_of: OffsetsOf
+) -> OffsetRanges:
+    span = OffsetRanges.of((files[0].first, max(file.last for file in files)))
     full = span - holes
     if sum(file.rows for file in files) == len(full):
         return full
     return _union([own for file in files for own in offsets_of(file).values()])
 
 
-def _union(parts: Sequence[Intervals]) -> Intervals:
-    return Intervals.union([(part.first, part.last) for part in parts]) if parts else NOTHING
+def _union(parts: Sequence[OffsetRanges]) -> OffsetRanges:
+    return OffsetRanges.union([(part.first, part.last) for part in parts]) if parts else NOTHING
 
 
 def _least_partition(file: ArchiveFile) -> int:

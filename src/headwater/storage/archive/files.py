@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.model import Address, Header, Record
 from headwater.storage.archive.contract import PARTITIONED_BY
 from headwater.storage.delta.pruning import StatisticsFile
-from headwater.storage.offset_ranges import Intervals, Numbers
+from headwater.storage.offset_ranges import Numbers, OffsetRanges
 
 # Year, month, day and hour.
 Hour: TypeAlias = tuple[int, int, int, int]
@@ -41,13 +41,13 @@ class ArchiveFile(StatisticsFile):
         """Whether it holds every offset between its first and its last."""
         return self.partition is not None and self.rows == self.last - self.first + 1
 
-    def may_hold_any(self, partition: int, offsets: Intervals) -> bool:
+    def may_hold_any(self, partition: int, offsets: OffsetRanges) -> bool:
         return self.may_hold({"partition": partition}, "offset", "offset", offsets)
 
-    def offsets(self) -> dict[int, Intervals]:
+    def offsets(self) -> dict[int, OffsetRanges]:
         """The offsets of all its rows, by partition; reads two columns."""
         if self.is_dense and self.partition is not None:
-            return {self.partition: Intervals.of((self.first, self.last))}
+            return {self.partition: OffsetRanges.of((self.first, self.last))}
         try:
             table = self.read_all(["partition", "offset"])
         finally:
@@ -56,10 +56,10 @@ class ArchiveFile(StatisticsFile):
         found = {}
         for partition in np.unique(partitions).tolist():
             own = offsets[partitions == partition]
-            found[partition] = Intervals.union([(own, own)])
+            found[partition] = OffsetRanges.union([(own, own)])
         return found
 
-    def records(self, topic: str, partition: int, wanted: Intervals) -> Iterator[Record]:
+    def records(self, topic: str, partition: int, wanted: OffsetRanges) -> Iterator[Record]:
         """Its records at these offsets, in order of their offsets."""
         try:
             groups = list(self.groups_where({"partition": partition}, "offset", "offset", wanted))
@@ -77,7 +77,7 @@ class ArchiveFile(StatisticsFile):
             yield groups
 
     def _read_records(
-        self, groups: Sequence[int], topic: str, partition: int, wanted: Intervals
+        self, groups: Sequence[int], topic: str, partition: int, wanted: OffsetRanges
     ) -> Iterator[Record]:
         columns = ("partition", *_RECORD)
         table = pa.concat_tables([self.read(group, columns) for group in groups])

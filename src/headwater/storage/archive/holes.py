@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headwater.storage.archive.contract import OWN_FOLDER
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 _FILE = "holes.jsonl"
 
 
-def note_holes(table: Path, partition: int, holes: Intervals) -> None:
+def note_holes(table: Path, partition: int, holes: OffsetRanges) -> None:
     """Add a note for each range; they are on disk when this returns."""
     folder = table / OWN_FOLDER
     folder.mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ def note_holes(table: Path, partition: int, holes: Intervals) -> None:
         os.fsync(file.fileno())
 
 
-def read_holes(table: Path) -> Mapping[int, Intervals]:
+def read_holes(table: Path) -> Mapping[int, OffsetRanges]:
     """What was noted, by partition; a line that was cut off is passed over."""
     try:
         lines = (table / OWN_FOLDER / _FILE).read_bytes().splitlines()
@@ -42,7 +42,7 @@ def read_holes(table: Path) -> Mapping[int, Intervals]:
     found: dict[int, list[tuple[int, int]]] = {}
     for partition, first, last in _readable(lines):
         found.setdefault(partition, []).append((first, last))
-    return {partition: Intervals.of(*ranges) for partition, ranges in found.items()}
+    return {partition: OffsetRanges.of(*ranges) for partition, ranges in found.items()}
 
 
 def _readable(lines: Iterable[bytes]) -> Iterable[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from headwater.errors import ArchiveError, ArchiveGapError, CheckpointError
 from headwater.kafka import TopicPartitionState
 from headwater.storage.archive.reader import Archive
-from headwater.storage.checkpoint import Reading
+from headwater.storage.checkpoint import CheckpointState
 
 _ANEW = (
     "remove {path} and the job's checkpoint to archive the new topic, or give it another --table"
@@ -78,7 +78,9 @@ def refuse_gaps(
             )
 
 
-def refuse_other_checkpoint(reading: Reading, behind: Mapping[int, int], archive: Archive) -> None:
+def refuse_other_checkpoint(
+    reading: CheckpointState, behind: Mapping[int, int], archive: Archive
+) -> None:
     """What the checkpoint has behind it must be in the archive, or it would never be.
 
     Raises:
@@ -98,7 +100,7 @@ def refuse_other_checkpoint(reading: Reading, behind: Mapping[int, int], archive
 
 
 def refuse_old_checkpoint(
-    reading: Reading, archive: Archive, states: Sequence[TopicPartitionState]
+    reading: CheckpointState, archive: Archive, states: Sequence[TopicPartitionState]
 ) -> None:
     """Where an older copy of a checkpoint would begin, the topic may have nothing any more.
 

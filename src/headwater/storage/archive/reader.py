@@ -15,8 +15,8 @@ from headwater.model import Address, Record
 from headwater.settings import Settings
 from headwater.storage.archive.contract import (
     COLUMNS,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
     TOPIC_ID_PROPERTY,
     TOPIC_PROPERTY,
     archive_path,
@@ -34,15 +34,15 @@ from headwater.storage.archive.coverage import NOT_COVERED, Coverage, coverage_o
 from headwater.storage.archive.files import ArchiveFile, Hour
 from headwater.storage.archive.holes import read_holes
 from headwater.storage.delta.open_table import OpenTable, TableKind
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 __all__ = ["Archive", "Coverage", "ReadPlan"]
 
 _KIND = TableKind(
     "archive",
     ArchiveError,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_VERSION,
+    FORMAT_PROPERTY,
     tuple(COLUMNS),
     ArchiveFile,
     if_absent="`headwater run data_synchronization_job` makes it; --available-now ends when all "
@@ -63,7 +63,7 @@ class ReadPlan:
     # How many records there are in the ranges.
     records: int
     # By partition: offsets that were asked for and are neither archived nor holes.
-    missing: Mapping[int, Intervals]
+    missing: Mapping[int, OffsetRanges]
 
 
 class Archive:
@@ -79,7 +79,7 @@ class Archive:
         self._opened = OpenTable(path, _KIND)
         self._properties = self._opened.properties
         # What had to be read to know it, by file.
-        self._offsets: dict[str, Mapping[int, Intervals]] = {}
+        self._offsets: dict[str, Mapping[int, OffsetRanges]] = {}
 
     @classmethod
     def open(cls, topic: str, settings: Settings) -> Archive:
@@ -131,12 +131,12 @@ class Archive:
         with self._opened.reading():
             return coverage_of(self.files, read_holes(self.path), self._offsets_of)
 
-    def plan(self, ranges: Mapping[int, Intervals]) -> ReadPlan:
+    def plan(self, ranges: Mapping[int, OffsetRanges]) -> ReadPlan:
         """What reading these offsets, by partition, would open and miss."""
         files = self._holding(ranges)
         with self._opened.reading():
             coverage = coverage_of(files, read_holes(self.path), self._offsets_of)
-        missing: dict[int, Intervals] = {}
+        missing: dict[int, OffsetRanges] = {}
         records = 0
         for partition, wanted in ranges.items():
             there = coverage.get(partition, NOT_COVERED)
@@ -145,7 +145,7 @@ class Archive:
                 missing[partition] = left
         return ReadPlan(tuple(file.name for file in files), records, missing)
 
-    def read(self, ranges: Mapping[int, Intervals]) -> Iterator[Record]:
+    def read(self, ranges: Mapping[int, OffsetRanges]) -> Iterator[Record]:
         """The records at these offsets: partition by partition, in order of their offsets.
 
         Offsets without a record are passed over: `plan` tells which ones are missing.
@@ -168,10 +168,10 @@ class Archive:
         """The record at an address, as `trace` asks for it."""
         if address.topic != self.topic:
             return Absence.NO_PARTITION
-        at = Intervals.of((address.offset, address.offset))
+        at = OffsetRanges.of((address.offset, address.offset))
         return next(self.read({address.partition: at}), Absence.EXPIRED)
 
-    def files_of(self, ranges: Mapping[int, Intervals]) -> Sequence[Path]:
+    def files_of(self, ranges: Mapping[int, OffsetRanges]) -> Sequence[Path]:
         """The files that may hold some of these offsets, as far as statistics tell."""
         return [file.path for file in self._holding(ranges)]
 
@@ -190,7 +190,7 @@ class Archive:
         with self._opened.reading():
             return len(self._opened.delta.vacuum(dry_run=False, full=True))
 
-    def _holding(self, ranges: Mapping[int, Intervals]) -> list[ArchiveFile]:
+    def _holding(self, ranges: Mapping[int, OffsetRanges]) -> list[ArchiveFile]:
         found = [
             file
             for file in self.files
@@ -198,7 +198,7 @@ class Archive:
         ]
         return sorted(found, key=lambda file: (file.partition or 0, file.first, file.name))
 
-    def _read(self, partition: int, wanted: Intervals) -> Iterator[tuple[Record, Hour]]:
+    def _read(self, partition: int, wanted: OffsetRanges) -> Iterator[tuple[Record, Hour]]:
         """Files of several hours have records between each other's: they are merged. A file is
         opened when its first record may be the next one, and no sooner."""
         waiting = self._holding({partition: wanted})[::-1]
@@ -212,7 +212,7 @@ class Archive:
                 yield record, file.hour
                 _advance(begun, file, rest)
 
-    def _offsets_of(self, file: ArchiveFile) -> Mapping[int, Intervals]:
+    def _offsets_of(self, file: ArchiveFile) -> Mapping[int, OffsetRanges]:
         if file.name not in self._offsets:
             self._offsets[file.name] = file.offsets()
         return self._offsets[file.name]

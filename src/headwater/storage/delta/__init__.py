@@ -2,12 +2,12 @@
 
 `open_table`, `intervals` and `pruning` are for readers, without a JVM; `names` is for Spark."""
 
-from headwater.errors import MissingPartError
+from headwater.errors import NotInstalledError
 
 
-def missing_part(what: str, error: ImportError) -> MissingPartError:
+def missing_part(what: str, error: ImportError) -> NotInstalledError:
     """For a reader without the packages of the extra `index`."""
-    return MissingPartError(
+    return NotInstalledError(
         f"reading {what} needs a package that is not installed: {error.name}",
         hint='pip install "headwater[index]"',
         package=error.name,

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 # Least and greatest value; None where they are not known.
 Bounds: TypeAlias = tuple[Any, Any] | None
@@ -41,7 +41,7 @@ class StatisticsFile:
         return None if low is None or high is None else (low, high)
 
     def groups_where(
-        self, equal: Mapping[str, Any], first: str, last: str, offsets: Intervals
+        self, equal: Mapping[str, Any], first: str, last: str, offsets: OffsetRanges
     ) -> Iterator[int]:
         """The row groups that may hold some of these offsets.
 
@@ -55,7 +55,9 @@ class StatisticsFile:
                 if _may_match(partial(self._group_bounds, group), equal, first, last, offsets):
                     yield group
 
-    def may_hold(self, equal: Mapping[str, Any], first: str, last: str, offsets: Intervals) -> bool:
+    def may_hold(
+        self, equal: Mapping[str, Any], first: str, last: str, offsets: OffsetRanges
+    ) -> bool:
         """The same for the whole file, which is not opened."""
         return _may_match(self.bounds, equal, first, last, offsets)
 
@@ -103,7 +105,7 @@ def _may_match(
     equal: Mapping[str, Any],
     first: str,
     last: str,
-    offsets: Intervals,
+    offsets: OffsetRanges,
 ) -> bool:
     for column, value in equal.items():
         found = bounds(column)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from headwater.settings import Settings
 
-FORM = "1"
-FORM_PROPERTY = "headwater.lineageIndex"
+FORMAT_VERSION = "1"
+FORMAT_PROPERTY = "headwater.lineageIndex"
 
 # Kinds of rows; also a partition of the table, so that each lies in files of its own.
 EDGE = "edge"

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headwater.model import TopicPartition
 from headwater.storage.delta.pruning import StatisticsFile
-from headwater.storage.offset_ranges import Intervals, Numbers, clip
-
-# Topic and partition.
-Place = tuple[str, int]
+from headwater.storage.offset_ranges import Numbers, OffsetRanges, clip
 
 PARENTS = ("parent_topic", "parent_partition", "parent_first", "parent_last")
 RECORDS = ("topic", "partition", "first", "last")
@@ -27,7 +25,7 @@ _NULL = -1
 class EdgeBlock:
     """Edges to one partition: `parent_first` to `parent_last` became `first` and so on."""
 
-    place: Place
+    place: TopicPartition
     parent_first: Numbers
     parent_last: Numbers
     first: Numbers
@@ -43,7 +41,7 @@ class TableFile(StatisticsFile):
         self.kind: str = action["partition.kind"]
 
     def groups_with(
-        self, columns: Sequence[str], place: Place, offsets: Intervals
+        self, columns: Sequence[str], place: TopicPartition, offsets: OffsetRanges
     ) -> Iterator[int]:
         """The row groups that may hold some of these offsets, as far as statistics tell.
 
@@ -53,10 +51,10 @@ class TableFile(StatisticsFile):
         topic, partition, first, last = columns
         return self.groups_where({topic: place[0], partition: place[1]}, first, last, offsets)
 
-    def groups_to(self, place: Place, last: int) -> Iterator[int]:
+    def groups_to(self, place: TopicPartition, last: int) -> Iterator[int]:
         """The row groups of edges that may lead to offsets up to `last` of a partition."""
         # How long a range of children is, statistics do not tell: any before may reach it.
-        up_to = Intervals.of((0, last))
+        up_to = OffsetRanges.of((0, last))
         equal = {"topic": place[0], "partition": place[1]}
         return self.groups_where(equal, "first", "first", up_to)
 
@@ -106,7 +104,7 @@ class EdgeRows:
             **numbers,
         )
 
-    def blocks(self, place: Place, parents: Intervals) -> list[EdgeBlock]:
+    def blocks(self, place: TopicPartition, parents: OffsetRanges) -> list[EdgeBlock]:
         """The edges that leave these parents, by the partition that they lead to."""
         if place[0] not in self.parent_topics:
             return []
@@ -129,7 +127,9 @@ class EdgeRows:
             blocks.append(EdgeBlock((self.topics[code], number), *found))
         return blocks
 
-    def parents(self, place: Place, children: Intervals) -> Iterator[tuple[Place, Intervals]]:
+    def parents(
+        self, place: TopicPartition, children: OffsetRanges
+    ) -> Iterator[tuple[TopicPartition, OffsetRanges]]:
         """The records that these were made from, by their partition."""
         if place[0] not in self.topics:
             return
@@ -142,7 +142,7 @@ class EdgeRows:
         topic, partition = self.parent_topic[of], self.parent_partition[of]
         for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
             at = (topic == code) & (partition == number)
-            offsets = Intervals.union([(first[at] - back[at], last[at] - back[at])])
+            offsets = OffsetRanges.union([(first[at] - back[at], last[at] - back[at])])
             yield (self.parent_topics[code], number), offsets
 
 

@@ -14,8 +14,8 @@ from headwater.storage.delta import missing_part
 from headwater.storage.index.contract import (
     COLUMNS,
     EDGE,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_PROPERTY,
+    FORMAT_VERSION,
     MADE,
     SCAN,
     index_path,
@@ -30,9 +30,10 @@ try:
 except ImportError as error:
     raise missing_part("the index", error) from None
 
+from headwater.model import TopicPartition
 from headwater.storage.delta.open_table import OpenTable, TableKind
-from headwater.storage.index.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, Place, TableFile
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.index.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, TableFile
+from headwater.storage.offset_ranges import OffsetRanges
 
 # Row groups that are kept decoded, at 0.4 MB each. A group at the border of two partitions may
 # hold any offset of both, so that its statistics rule it out for neither: it is asked often.
@@ -42,8 +43,8 @@ _ANEW = f"remove the folder and the checkpoint of lineage_index_job, and let {_J
 _KIND = TableKind(
     "index",
     LineageIndexError,
-    FORM,
-    FORM_PROPERTY,
+    FORMAT_VERSION,
+    FORMAT_PROPERTY,
     tuple(COLUMNS),
     TableFile,
     if_absent=f"{_JOB} makes it; --available-now ends when all is indexed",
@@ -53,10 +54,10 @@ _KIND = TableKind(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ProducedRange:
     """Records `first` to `last` of a partition, and which job made them."""
 
-    place: Place
+    place: TopicPartition
     first: int
     last: int
     job_name: str
@@ -69,7 +70,7 @@ class Made:
 class Coverage:
     """What was read of a partition, and what was found there that is not in the index."""
 
-    offsets: Intervals
+    offsets: OffsetRanges
     unlisted: int
     unreadable: int
     refused: int
@@ -90,7 +91,7 @@ class LineageIndex:
             LineageIndexError: there is none, or it is damaged or of another form.
         """
         self._opened = OpenTable(path, _KIND)
-        self._coverage: dict[Place, Coverage] | None = None
+        self._coverage: dict[TopicPartition, Coverage] | None = None
         self._decoded: dict[tuple[str, int], EdgeRows] = {}
 
     @classmethod
@@ -103,7 +104,7 @@ class LineageIndex:
         if self._opened.refresh():
             self._coverage = None
 
-    def edges_from(self, place: Place, parents: Intervals) -> Iterator[EdgeBlock]:
+    def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
         """The edges that leave these records; those of a range may lead from others, too."""
         for file in self._of_kind(EDGE):
             with self._opened.reading():
@@ -111,10 +112,12 @@ class LineageIndex:
             for group in groups:
                 yield from self._edge_rows(file, group).blocks(place, parents)
 
-    def parents_of(self, children: Mapping[Place, Intervals]) -> dict[Place, Intervals]:
+    def parents_of(
+        self, children: Mapping[TopicPartition, OffsetRanges]
+    ) -> dict[TopicPartition, OffsetRanges]:
         """The records that these were made from. The index is sorted by parents, not by children:
         this reads all edges that lead to these topics, some seconds for ten million."""
-        found: dict[Place, Intervals] = {}
+        found: dict[TopicPartition, OffsetRanges] = {}
         for file in self._of_kind(EDGE):
             for place, offsets in children.items():
                 with self._opened.reading():
@@ -126,7 +129,7 @@ class LineageIndex:
 
     def made_by(
         self, job_name: str, version: str | None, batches: tuple[int, int] | None
-    ) -> Iterator[Made]:
+    ) -> Iterator[ProducedRange]:
         """What a job made; of one version, of some batches (both ends included)."""
         wanted = pc.field("job_name") == job_name
         if version is not None:
@@ -139,9 +142,9 @@ class LineageIndex:
                 found = _made(pq.read_table(file.path, filters=wanted))
             yield from found
 
-    def maker_of(self, place: Place, offset: int) -> Made | None:
+    def producer_of(self, place: TopicPartition, offset: int) -> ProducedRange | None:
         """Which job made a record; None if none did, or it is not indexed."""
-        at = Intervals.of((offset, offset))
+        at = OffsetRanges.of((offset, offset))
         with self._opened.reading():
             for file in self._of_kind(MADE):
                 for group in file.groups_with(RECORDS, place, at):
@@ -150,7 +153,7 @@ class LineageIndex:
                             return made
         return None
 
-    def coverage(self) -> Mapping[Place, Coverage]:
+    def coverage(self) -> Mapping[TopicPartition, Coverage]:
         """What was read, by topic and partition."""
         if self._coverage is None:
             with self._opened.reading():
@@ -182,21 +185,21 @@ _MADE = (*RECORDS, "job_name", "job_version", "batch_version", "run_id")
 _SCAN = (*RECORDS, "unlisted", "unreadable", "refused")
 
 
-def _made(table: pa.Table) -> list[Made]:
+def _made(table: pa.Table) -> list[ProducedRange]:
     return [
-        Made((row["topic"], row["partition"]), *(row[name] for name in _MADE[2:]))
+        ProducedRange((row["topic"], row["partition"]), *(row[name] for name in _MADE[2:]))
         for row in table.select(list(_MADE)).to_pylist()
     ]
 
 
-def _coverage(tables: Sequence[pa.Table]) -> dict[Place, Coverage]:
-    rows: dict[Place, list[dict[str, Any]]] = {}
+def _coverage(tables: Sequence[pa.Table]) -> dict[TopicPartition, Coverage]:
+    rows: dict[TopicPartition, list[dict[str, Any]]] = {}
     for table in tables:
         for row in table.to_pylist():
             rows.setdefault((row["topic"], row["partition"]), []).append(row)
     return {
         place: Coverage(
-            Intervals.of(*((row["first"], row["last"]) for row in found)),
+            OffsetRanges.of(*((row["first"], row["last"]) for row in found)),
             *(sum(row[name] or 0 for row in found) for name in _SCAN[4:]),
         )
         for place, found in sorted(rows.items())

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.storage.index.files import Place
-from headwater.storage.offset_ranges import Intervals
+from headwater.model import TopicPartition
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 
 PARENT_FIELDS = ("topic", "partition", "offset", "parents")
@@ -29,7 +29,7 @@ class LineageFile:
         self._path = path
 
     def lineage(
-        self, fields: Sequence[str], parents: Mapping[Place, Intervals] | None
+        self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
         """Fields of the column; of the row groups that may hold these parents, or of all."""
         for group, bounds in enumerate(self._bounds):
@@ -55,7 +55,7 @@ class _Bounds:
         self._least = least
         self._greatest = greatest
 
-    def may_hold(self, parents: Mapping[Place, Intervals]) -> bool:
+    def may_hold(self, parents: Mapping[TopicPartition, OffsetRanges]) -> bool:
         least, greatest = self._least, self._greatest
         return any(
             least["topic"] <= topic <= greatest["topic"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headwater.errors import LineageTableError, MissingPartError
+from headwater.errors import LineageTableError, NotInstalledError
 from headwater.storage.tables.contract import COLUMN, FIELDS
 from headwater.storage.tables.registry import KnownTable
 
@@ -24,17 +24,16 @@ try:
     from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.table import FileScanTask, StaticTable
 except ImportError as error:
-    raise MissingPartError(
+    raise NotInstalledError(
         f"reading tables needs a package that is not installed: {error.name}",
         hint='pip install "headwater[index]"',
         package=error.name,
     ) from None
 
-from headwater.model import JobOutput
-from headwater.storage.index.files import Place
-from headwater.storage.offset_ranges import Intervals
+from headwater.model import JobOutput, TopicPartition
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.files import MAKER_FIELDS, PARENT_FIELDS, LineageFile, flat
-from headwater.storage.tables.rows import made_by, made_from
+from headwater.storage.tables.rows import rows_made_from, rows_of_job
 
 _BROKEN = (pa.ArrowException, DeltaError, ValidationError, OSError, ValueError, KeyError)
 
@@ -51,7 +50,7 @@ class _Files(Protocol):
     """The present content of a table."""
 
     def lineage(
-        self, fields: Sequence[str], parents: Mapping[Place, Intervals] | None
+        self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]: ...
 
 
@@ -63,7 +62,9 @@ class LineageTable:
         self._location = Path(known.location)
         self._seen: dict[str, LineageFile] = {}
 
-    def find(self, parents: Mapping[Place, Intervals], asked: JobOutput | None) -> Found:
+    def find(
+        self, parents: Mapping[TopicPartition, OffsetRanges], asked: JobOutput | None
+    ) -> Found:
         """Count the rows of which a parent is among these, or that the job made.
 
         Raises:
@@ -73,9 +74,9 @@ class LineageTable:
         rows = own = 0
         with self._reading():
             for lineage in self._files().lineage(fields, parents if asked is None else None):
-                found = made_from(lineage, parents)
+                found = rows_made_from(lineage, parents)
                 if asked is not None:
-                    made = made_by(lineage, asked)
+                    made = rows_of_job(lineage, asked)
                     own += int(made.sum())
                     found |= made
                 rows += int(found.sum())
@@ -113,7 +114,7 @@ class _DeltaFiles:
         self._files = [_seen(seen, Path(uri.removeprefix("file://"))) for uri in table.file_uris()]
 
     def lineage(
-        self, fields: Sequence[str], parents: Mapping[Place, Intervals] | None
+        self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
         for file in self._files:
             yield from file.lineage(fields, parents)
@@ -126,7 +127,7 @@ class _IcebergFiles:
         self._seen = seen
 
     def lineage(
-        self, fields: Sequence[str], parents: Mapping[Place, Intervals] | None
+        self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
         for task in self._table.scan().plan_files():
             if task.delete_files:

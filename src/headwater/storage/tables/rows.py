@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headwater.model import JobOutput
-from headwater.storage.index.files import Place
-from headwater.storage.offset_ranges import Intervals, Numbers
+from headwater.model import JobOutput, TopicPartition
+from headwater.model.address import ADDRESS_PATTERN, MAX_OFFSET
+from headwater.storage.offset_ranges import Numbers, OffsetRanges
 
 Rows = NDArray[np.bool_]
 
 # No address has this offset or partition.
 _NONE = -1
-_ADDRESS = r"^(?P<topic>.+)/(?P<partition>[0-9]{1,9})@(?P<offset>[0-9]{1,18})$"
+_ADDRESS = f"^{ADDRESS_PATTERN}$"
 
 
-def made_from(lineage: pa.Table, parents: Mapping[Place, Intervals]) -> Rows:
+def rows_made_from(lineage: pa.Table, parents: Mapping[TopicPartition, OffsetRanges]) -> Rows:
     """The rows of which a parent is among these records."""
     single = _among(lineage["topic"], lineage["partition"], lineage["offset"], parents)
     lists = lineage["parents"].combine_chunks()
@@ -31,14 +31,14 @@ def made_from(lineage: pa.Table, parents: Mapping[Place, Intervals]) -> Rows:
     listed = _among(
         field(address, "topic"),
         field(address, "partition").cast(pa.int64()),
-        field(address, "offset").cast(pa.int64()),
+        _offsets(field(address, "offset")),
         parents,
     )
     single[np.asarray(pc.list_parent_indices(lists))[listed]] = True
     return single
 
 
-def made_by(lineage: pa.Table, asked: JobOutput) -> Rows:
+def rows_of_job(lineage: pa.Table, asked: JobOutput) -> Rows:
     """The rows that a job made."""
     wanted = pc.equal(lineage["job_name"], asked.job_name)
     if asked.job_version is not None:
@@ -53,7 +53,10 @@ def made_by(lineage: pa.Table, asked: JobOutput) -> Rows:
 
 
 def _among(
-    topics: pa.Array, partitions: pa.Array, offsets: pa.Array, parents: Mapping[Place, Intervals]
+    topics: pa.Array,
+    partitions: pa.Array,
+    offsets: pa.Array,
+    parents: Mapping[TopicPartition, OffsetRanges],
 ) -> Rows:
     partition, offset = _numbers(partitions), _numbers(offsets)
     found = np.zeros(len(offset), dtype=np.bool_)
@@ -66,6 +69,13 @@ def _among(
         near = np.minimum(at, len(among.first) - 1)
         found[rows] |= (at < len(among.first)) & (among.first[near] <= offset[rows])
     return found
+
+
+def _offsets(digits: pa.Array) -> pa.Array:
+    """Up to 19 digits; numbers beyond Kafka's range match nothing."""
+    offset = digits.cast(pa.uint64())
+    in_range = pc.less_equal(offset, pa.scalar(MAX_OFFSET, pa.uint64()))
+    return pc.if_else(in_range, offset, None).cast(pa.int64())
 
 
 def _numbers(column: pa.Array) -> Numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.catalog.alerting.conditions import MOST_CHARACTERS, Truth, compile_condition
+from headwater.catalog.alerting.conditions import MAX_CHARACTERS, Truth, compile_condition
 from headwater.catalog.alerting.fields import NAMES, Scope
 from headwater.errors import BadConditionError
 
@@ -60,7 +60,7 @@ NUMBERS = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 
 @pytest.mark.parametrize(
     "text",
-    ["'" + "a" * 1_000_000 + "' == 'b'", "true" + " " * MOST_CHARACTERS, "(" * 500 + "1"],
+    ["'" + "a" * 1_000_000 + "' == 'b'", "true" + " " * MAX_CHARACTERS, "(" * 500 + "1"],
     ids=["1 MB", "blank", "deep"],
 )
 @pytest.mark.timeout(20)

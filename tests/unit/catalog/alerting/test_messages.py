@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.catalog.alerting.messages import MOST_DOWNSTREAM, Message, from_json, plain
+from headwater.catalog.alerting.messages import MAX_DOWNSTREAM, Message, from_json, plain
 from headwater.catalog.alerting.state import Change
 
 
@@ -46,12 +46,12 @@ def test_a_name_can_not_begin_a_line_or_a_header_of_its_own() -> None:
 
 
 def test_what_lies_downstream_is_named_up_to_a_bound_and_counted() -> None:
-    names = tuple(f"dataset:data:d{i}" for i in range(MOST_DOWNSTREAM + 5))
+    names = tuple(f"dataset:data:d{i}" for i in range(MAX_DOWNSTREAM + 5))
     text = message(downstream=names, downstream_count=30).text
     assert "dataset d0 (data)" in text
-    assert f"d{MOST_DOWNSTREAM - 1} (data) and 10 more" in text
+    assert f"d{MAX_DOWNSTREAM - 1} (data) and 10 more" in text
     payload = message(downstream=names, downstream_count=30).payload()
-    assert (len(payload["downstream"]), payload["downstreamCount"]) == (MOST_DOWNSTREAM, 30)
+    assert (len(payload["downstream"]), payload["downstreamCount"]) == (MAX_DOWNSTREAM, 30)
 
 
 def test_a_message_that_was_kept_is_the_same_message() -> None:

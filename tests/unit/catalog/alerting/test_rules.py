@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.catalog.alerting.rules import (
-    MOST_BYTES,
-    MOST_RULES,
+    MAX_BYTES,
+    MAX_RULES,
     parse_duration,
     parse_rules,
     read_rules,
@@ -146,10 +146,10 @@ def test_what_is_no_yaml_is_refused(content: bytes) -> None:
 
 def test_size_and_number_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "rules.yml"
-    path.write_bytes(b"#" * (MOST_BYTES + 1))
+    path.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(AlertRulesError, match="more than"):
         read_rules(path)
-    many = "alerts:\n" + "- {name: a, condition: 'true'}\n" * (MOST_RULES + 1)
+    many = "alerts:\n" + "- {name: a, condition: 'true'}\n" * (MAX_RULES + 1)
     with pytest.raises(AlertRulesError, match="more than"):
         rules_of(many)
     with pytest.raises(AlertRulesError, match="nowhere") as error:

@@ -14,7 +14,7 @@ from headwater.jobs.visits_ads.idle import Heartbeats
 from headwater.jobs.visits_ads.run import starting_offsets_of
 from headwater.jobs.visits_ads.times import AD_FIELDS, HeartbeatTopic, Times, event_millis
 from headwater.kafka import Topic
-from headwater.model import moment
+from headwater.model import from_epoch_ms
 from headwater.settings import load
 
 NINE = 1_704_099_600_000
@@ -164,8 +164,8 @@ def test_only_what_can_be_joined_has_a_time(value: bytes | None, millis: int | N
 
 
 def test_a_time_that_python_does_not_know_is_told_as_the_last_that_it_does() -> None:
-    assert moment(NINE).isoformat() == "2024-01-01T09:00:00+00:00"
-    assert moment(10**18).year == 9999
+    assert from_epoch_ms(NINE).isoformat() == "2024-01-01T09:00:00+00:00"
+    assert from_epoch_ms(10**18).year == 9999
 
 
 def test_heartbeats_of_another_checkpoint_have_other_keys() -> None:

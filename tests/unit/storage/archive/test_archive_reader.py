@@ -19,11 +19,11 @@ from headwater.settings import Settings
 from headwater.storage.archive.contract import OWN_FOLDER, archive_path
 from headwater.storage.archive.holes import note_holes, read_holes
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 
 def offsets(archive: Archive, first: int, last: int, partition: int = 0) -> list[int]:
-    found = archive.read({partition: Intervals.of((first, last))})
+    found = archive.read({partition: OffsetRanges.of((first, last))})
     return [each.address.offset for each in found]
 
 
@@ -34,7 +34,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     written.append(record(5))
     write_batch(tmp_path, written)
     archive = Archive(tmp_path)
-    assert list(archive.read({0: Intervals.of((0, 9))})) == written
+    assert list(archive.read({0: OffsetRanges.of((0, 9))})) == written
     assert archive.fetch(Address("visits", 0, 3)) == written[3]
     assert archive.fetch(Address("visits", 0, 6)) is Absence.EXPIRED
     assert archive.fetch(Address("visits", 1, 3)) is Absence.EXPIRED
@@ -49,7 +49,7 @@ def test_a_range_is_read_in_order_over_hours_that_lie_side_by_side(tmp_path: Pat
     write_deltalake(str(tmp_path), backwards, mode="append", writer_properties=small)
     archive = Archive(tmp_path)
     assert offsets(archive, 5, 57) == list(range(5, 58))
-    several = Intervals.of((3, 4), (20, 22), (59, 70))
+    several = OffsetRanges.of((3, 4), (20, 22), (59, 70))
     found = [each.address.offset for each in archive.read({0: several})]
     assert found == [3, 4, 20, 21, 22, 59]
     assert archive.plan({0: several}).records == 6
@@ -60,7 +60,7 @@ def test_only_the_files_that_hold_a_range_are_opened(tmp_path: Path) -> None:
         batch = [record(n, partition) for n in range(begin, begin + 10) for partition in (0, 1)]
         write_batch(tmp_path, batch, hours=(7, 8))
     archive = Archive(tmp_path)
-    wanted = {1: Intervals.of((35, 44))}
+    wanted = {1: OffsetRanges.of((35, 44))}
     chosen = archive.plan(wanted).files
     assert len(chosen) == 4
     # What is not opened need not be there.
@@ -83,7 +83,7 @@ def test_coverage_tells_first_last_and_gaps_of_each_partition(tmp_path: Path) ->
         0: (5, 49, [(30, 39)]),
         3: (0, 7, [(3, 5)]),
     }
-    plan = archive.plan({0: Intervals.of((0, 60)), 1: Intervals.of((2, 2))})
+    plan = archive.plan({0: OffsetRanges.of((0, 60)), 1: OffsetRanges.of((2, 2))})
     assert plan.records == 35
     missing = {partition: left.ranges() for partition, left in plan.missing.items()}
     assert missing == {0: [(0, 4), (30, 39), (50, 60)], 1: [(2, 2)]}
@@ -94,7 +94,7 @@ def test_what_the_statistics_tell_is_not_read(
 ) -> None:
     write_batch(tmp_path, [record(n) for n in range(30)], hours=(7, 8, 9))
     write_batch(tmp_path, [record(n) for n in (*range(30, 39), *range(40, 50))], hours=(7, 8))
-    note_holes(tmp_path, 0, Intervals.of((39, 39)))
+    note_holes(tmp_path, 0, OffsetRanges.of((39, 39)))
     archive = Archive(tmp_path)
     monkeypatch.setattr("headwater.storage.archive.files.ArchiveFile.read_all", None)
     (coverage,) = archive.coverage().values()
@@ -104,10 +104,10 @@ def test_what_the_statistics_tell_is_not_read(
 
 def test_a_hole_of_the_topic_is_no_gap_and_a_torn_note_is_none(tmp_path: Path) -> None:
     write_batch(tmp_path, [record(n) for n in (0, 1, 4, 5, 9)])
-    note_holes(tmp_path, 0, Intervals.of((2, 3)))
+    note_holes(tmp_path, 0, OffsetRanges.of((2, 3)))
     notes = tmp_path / OWN_FOLDER / "holes.jsonl"
     notes.write_bytes(notes.read_bytes() + b'{"partition": 0, "first": 7, "la')
-    note_holes(tmp_path, 0, Intervals.of((10, 11)))
+    note_holes(tmp_path, 0, OffsetRanges.of((10, 11)))
     assert read_holes(tmp_path)[0].ranges() == [(2, 3), (10, 11)]
     (coverage,) = Archive(tmp_path).coverage().values()
     assert (coverage.last, coverage.gaps) == (11, [(6, 8)])
@@ -117,10 +117,10 @@ def test_records_of_a_file_that_is_gone_are_told_as_lost(tmp_path: Path) -> None
     for begin in (0, 10, 20):
         write_batch(tmp_path, [record(n) for n in range(begin, begin + 10)])
     archive = Archive(tmp_path)
-    archive.files_of({0: Intervals.of((10, 10))})[0].unlink()
+    archive.files_of({0: OffsetRanges.of((10, 10))})[0].unlink()
     (coverage,) = archive.coverage().values()
     assert coverage.lost.ranges() == coverage.gaps == [(10, 19)]
-    (missing,) = archive.plan({0: Intervals.of((5, 12))}).missing.values()
+    (missing,) = archive.plan({0: OffsetRanges.of((5, 12))}).missing.values()
     assert missing.ranges() == [(10, 12)]
 
 

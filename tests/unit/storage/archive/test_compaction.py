@@ -17,10 +17,10 @@ from headwater.settings import Settings, fault_points
 from headwater.storage.archive.compaction import compact, is_due, vacuum
 from headwater.storage.archive.contract import OWN_FOLDER
 from headwater.storage.archive.reader import Archive
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 SETTINGS = Settings()
-EVERYTHING = {p: Intervals.of((0, 10_000)) for p in (0, 1)}
+EVERYTHING = {p: OffsetRanges.of((0, 10_000)) for p in (0, 1)}
 
 
 def fill(path: Path, batches: int, size: int = 6) -> None:

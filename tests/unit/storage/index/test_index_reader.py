@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 from tests.edge_tables import SCHEMA, edge, made, scan, write_index
 
-from headwater.errors import LineageIndexError, MissingPartError
+from headwater.errors import LineageIndexError, NotInstalledError
 from headwater.model import Address
 from headwater.storage.index.reader import LineageIndex
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 
 TOPICS = ("a", "b", "longer-name")
 
 
 def children_of(index: LineageIndex, place: tuple[str, int], parents: set[int]) -> set[str]:
-    within = Intervals.of(*((offset, offset) for offset in parents))
+    within = OffsetRanges.of(*((offset, offset) for offset in parents))
     found = set()
     for block in index.edges_from(place, within):
         for first, last, child in zip(
@@ -38,7 +38,7 @@ def children_of(index: LineageIndex, place: tuple[str, int], parents: set[int]) 
 
 
 def parents_of(index: LineageIndex, child: Address) -> set[str]:
-    wanted = {(child.topic, child.partition): Intervals.of((child.offset, child.offset))}
+    wanted = {(child.topic, child.partition): OffsetRanges.of((child.offset, child.offset))}
     found = index.parents_of(wanted)
     return {str(Address(*place, offset)) for place, of in found.items() for offset in of.offsets()}
 
@@ -103,10 +103,10 @@ def test_what_a_job_made_is_found_by_name_version_and_batches(tmp_path: Path) ->
     assert [m.first for m in index.made_by("j", "v2", None)] == [15]
     assert sorted(m.first for m in index.made_by("j", None, (1, 2))) == [10, 15]
     assert list(index.made_by("nobody", None, None)) == []
-    maker = index.maker_of(("b", 0), 12)
+    maker = index.producer_of(("b", 0), 12)
     assert maker is not None
     assert (maker.job_name, maker.batch_version) == ("j", 1)
-    assert index.maker_of(("b", 0), 20) is None
+    assert index.producer_of(("b", 0), 20) is None
 
 
 def test_coverage_is_put_together_from_all_scans(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_damaged_table_is_told_as_such(tmp_path: Path) -> None:
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     monkeypatch.delitem(sys.modules, "headwater.storage.index.reader")
-    with pytest.raises(MissingPartError, match="deltalake") as caught:
+    with pytest.raises(NotInstalledError, match="deltalake") as caught:
         importlib.import_module("headwater.storage.index.reader")
     assert caught.value.hint == 'pip install "headwater[index]"'
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from headwater.errors import LineageTableError
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
-from headwater.storage.offset_ranges import Intervals
+from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import FIELDS
 from headwater.storage.tables.files import PARENT_FIELDS, LineageFile
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable, known_tables, register
-from headwater.storage.tables.rows import made_by, made_from
+from headwater.storage.tables.rows import rows_made_from, rows_of_job
 
 _TYPES = {
     "string": pa.string(),
@@ -50,10 +50,10 @@ def table(rows: list[dict[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def intervals(wanted: set[Address]) -> dict[tuple[str, int], Intervals]:
+def intervals(wanted: set[Address]) -> dict[tuple[str, int], OffsetRanges]:
     places = {(address.topic, address.partition) for address in wanted}
     return {
-        place: Intervals.of(
+        place: OffsetRanges.of(
             *((w.offset, w.offset) for w in wanted if (w.topic, w.partition) == place)
         )
         for place in places
@@ -64,7 +64,7 @@ def intervals(wanted: set[Address]) -> dict[tuple[str, int], Intervals]:
 def test_a_row_is_found_if_and_only_if_one_of_its_parents_is_asked_for(
     rows: list[list[Address]], wanted: set[Address]
 ) -> None:
-    found = made_from(table([row(parents) for parents in rows]), intervals(wanted))
+    found = rows_made_from(table([row(parents) for parents in rows]), intervals(wanted))
     assert found.tolist() == [bool(wanted & set(parents)) for parents in rows]
 
 
@@ -77,7 +77,7 @@ def test_row_groups_that_are_passed_over_hold_nothing_that_is_asked_for(
     pq.write_table(pa.table({"n": range(len(rows)), "lineage": lineage}), path, row_group_size=3)
     asked = intervals(wanted)
     parts = list(LineageFile(path).lineage(PARENT_FIELDS, asked))
-    assert sum(int(made_from(part, asked).sum()) for part in parts) == sum(
+    assert sum(int(rows_made_from(part, asked).sum()) for part in parts) == sum(
         bool(wanted & set(parents)) for parents in rows
     )
 
@@ -88,17 +88,17 @@ def test_row_groups_are_passed_over_by_the_offsets_that_they_hold(
     path = tmp_path_factory.mktemp("rows") / "part.parquet"
     lineage = table([row([Address("a", 0, n)]) for n in range(100)]).to_struct_array()
     pq.write_table(pa.table({"lineage": lineage.combine_chunks()}), path, row_group_size=10)
-    parts = list(LineageFile(path).lineage(PARENT_FIELDS, {("a", 0): Intervals.of((42, 42))}))
+    parts = list(LineageFile(path).lineage(PARENT_FIELDS, {("a", 0): OffsetRanges.of((42, 42))}))
     assert [part["offset"].to_pylist() for part in parts] == [list(range(40, 50))]
 
 
 def test_rows_of_a_job_are_found_by_version_and_batch() -> None:
     rows = table([row([], "job", batch) for batch in range(5)] + [row([], "other", 3)])
-    assert made_by(rows, JobOutput("job")).sum() == 5
-    assert made_by(rows, JobOutput("job", "v1", (3, 4))).tolist() == [False] * 3 + [True] * 2 + [
-        False
-    ]
-    assert not made_by(rows, JobOutput("job", "v2")).any()
+    assert rows_of_job(rows, JobOutput("job")).sum() == 5
+    assert rows_of_job(rows, JobOutput("job", "v1", (3, 4))).tolist() == [False] * 3 + [
+        True
+    ] * 2 + [False]
+    assert not rows_of_job(rows, JobOutput("job", "v2")).any()
 
 
 def test_tables_are_known_by_notes_and_by_settings(

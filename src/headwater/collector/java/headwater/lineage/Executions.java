@@ -61,14 +61,14 @@ final class Executions extends SparkListener {
   }
 
   boolean isToBeSpared(long execution) {
-    return !Handover.isOpen()
+    return !LineageEventQueue.isOpen()
         || streaming.contains(execution)
         || known.contains(execution)
         || !mayWrite(SQLExecution.getQueryExecution(execution));
   }
 
   boolean isToBeSpared(SparkListenerSQLExecutionEnd end) {
-    return !Handover.isOpen()
+    return !LineageEventQueue.isOpen()
         || streaming.contains(end.executionId())
         || known.contains(end.executionId())
         || !mayWrite(end.qe());
@@ -106,14 +106,14 @@ final class Executions extends SparkListener {
 
   @Override
   public void onStageSubmitted(SparkListenerStageSubmitted submitted) {
-    if (Handover.isOpen()) {
+    if (LineageEventQueue.isOpen()) {
       written.addStage(submitted.stageInfo().stageId(), submitted.properties());
     }
   }
 
   @Override
   public void onTaskEnd(SparkListenerTaskEnd end) {
-    if (Handover.isOpen()) {
+    if (LineageEventQueue.isOpen()) {
       written.addTask(end);
     }
   }
@@ -150,7 +150,7 @@ final class Executions extends SparkListener {
   }
 
   private void tell(String state, long at, QueryExecution query, Option<Throwable> failure) {
-    if (query == null || !Handover.isOpen() || !mayWrite(query)) {
+    if (query == null || !LineageEventQueue.isOpen() || !mayWrite(query)) {
       return;
     }
     Map<String, Object> told = new LinkedHashMap<>();
@@ -174,7 +174,7 @@ final class Executions extends SparkListener {
       if (failure.isDefined()) {
         told.put("failure", failure.get().toString());
       }
-      Handover.put(OpenLineageClientUtils.toJson(told));
+      LineageEventQueue.put(OpenLineageClientUtils.toJson(told));
     } catch (Exception | LinkageError error) {
       // Lineage never fails a job. A query that can't be read has no tables to tell of; with a
       // second OpenLineage jar on the class path classes may not fit together. The listener, which

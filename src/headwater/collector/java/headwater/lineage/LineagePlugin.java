@@ -15,13 +15,13 @@ public final class LineagePlugin implements SparkPlugin {
     return new DriverPlugin() {
       @Override
       public Map<String, String> init(SparkContext context, PluginContext plugin) {
-        Handover.prepare(context);
+        LineageEventQueue.prepare(context);
         return Map.of();
       }
 
       @Override
       public void shutdown() {
-        Handover.end();
+        LineageEventQueue.end();
       }
     };
   }

@@ -52,7 +52,7 @@ final class PlanColumns {
   private static final int DEEPEST = 500;
 
   /** A column of a source, and how it is used. */
-  private record Origin(int source, String field, Way way) {
+  private record Origin(int source, String field, Transformation way) {
     List<Object> told() {
       return List.of(
           source, field, way.type(), way.subtype(), way.masking(), way.description());
@@ -84,14 +84,14 @@ final class PlanColumns {
     Map<String, Object> fields = new LinkedHashMap<>();
     for (Attribute output : asJava(query.output())) {
       Set<Origin> found = new LinkedHashSet<>();
-      columns.follow(output, Way.IDENTITY, found, new HashSet<>(), 0);
+      columns.follow(output, Transformation.IDENTITY, found, new HashSet<>(), 0);
       if (!found.isEmpty()) {
         fields.put(output.name(), told(found));
       }
     }
     Set<Origin> decisive = new LinkedHashSet<>();
     for (Decision each : columns.decisions) {
-      Way way = Way.indirect(each.subtype());
+      Transformation way = Transformation.indirect(each.subtype());
       columns.follow(each.expression(), way, decisive, new HashSet<>(), 0);
     }
     return Map.of("sources", columns.sources, "fields", fields, "decisive", told(decisive));
@@ -197,7 +197,7 @@ final class PlanColumns {
 
   private void addSource(Map<String, Object> source, LogicalPlan leaf) {
     for (Attribute attribute : asJava(leaf.output())) {
-      read.put(attribute.exprId().id(), new Origin(sources.size(), attribute.name(), Way.IDENTITY));
+      read.put(attribute.exprId().id(), new Origin(sources.size(), attribute.name(), Transformation.IDENTITY));
     }
     sources.add(source);
   }
@@ -232,7 +232,7 @@ final class PlanColumns {
   }
 
   private void follow(
-      Expression expression, Way way, Set<Origin> found, Set<Object> seen, int depth) {
+      Expression expression, Transformation way, Set<Origin> found, Set<Object> seen, int depth) {
     if (depth > DEEPEST) {
       return;
     }
@@ -248,7 +248,7 @@ final class PlanColumns {
         }
         Opaque step = opaque.get(id);
         if (step != null) {
-          Way behind = way.behind(step.step());
+          Transformation behind = way.behind(step.step());
           step.given().forEach(each -> follow(each, behind, found, seen, depth + 1));
         }
       }
@@ -265,7 +265,7 @@ final class PlanColumns {
       // Its partitions and their order are told of the step.
       follow(window.windowFunction(), way.through("TRANSFORMATION", false), found, seen, depth + 1);
     } else {
-      Way inside = way.inside(expression);
+      Transformation inside = way.inside(expression);
       for (Expression child : asJava(expression.children())) {
         follow(child, inside, found, seen, depth + 1);
       }
@@ -274,10 +274,10 @@ final class PlanColumns {
 
   /** Conditions and values in turn; of an odd number the last is the value of all other cases. */
   private void followCases(
-      List<Expression> cases, Way way, Set<Origin> found, Set<Object> seen, int depth) {
+      List<Expression> cases, Transformation way, Set<Origin> found, Set<Object> seen, int depth) {
     for (int at = 0; at < cases.size(); at++) {
       boolean decides = at % 2 == 0 && (at + 1 < cases.size());
-      Way how = decides && way.isDirect() ? Way.indirect("CONDITIONAL") : way;
+      Transformation how = decides && way.isDirect() ? Transformation.indirect("CONDITIONAL") : way;
       follow(cases.get(at), how, found, seen, depth + 1);
     }
   }

@@ -22,12 +22,12 @@ final class WrittenRows {
   private static final String STREAM = "sql.streaming.queryId";
 
   /** Tasks may end after their stage does, when a copy of them was faster. */
-  private static final int MOST_STAGES = 10_000;
+  private static final int MAX_STAGES = 10_000;
 
-  private static final int MOST_EXECUTIONS = 1_000;
+  private static final int MAX_EXECUTIONS = 1_000;
 
-  private final Map<Integer, Set<Long>> executionsOfStage = bounded(MOST_STAGES);
-  private final Map<Long, long[]> written = bounded(MOST_EXECUTIONS);
+  private final Map<Integer, Set<Long>> executionsOfStage = bounded(MAX_STAGES);
+  private final Map<Long, long[]> written = bounded(MAX_EXECUTIONS);
 
   void addStage(int stage, Properties properties) {
     if (properties == null

@@ -16,9 +16,9 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  * sending it. After a failure it sends nothing more; what then happens is up to the task.
  */
 final class IndividualDelivery implements Delivery {
-  private static final int MOST_PREPARED = 64;
+  private static final int MAX_PREPARED = 64;
   // Larger ones may have to wait for room, which the producer's thread must not: it makes the room.
-  private static final int MOST_BYTES = 64 * 1024;
+  private static final int MAX_BYTES = 64 * 1024;
 
   private record Failed(ProducerRecord<byte[], byte[]> record, Exception error) {}
 
@@ -29,7 +29,7 @@ final class IndividualDelivery implements Delivery {
   private final Written written = new Written();
   // All below are touched with the lock of this object only. Without a failure, records are
   // prepared only while one is on its way.
-  private final Queue<ProducerRecord<byte[], byte[]>> prepared = new ArrayDeque<>(MOST_PREPARED);
+  private final Queue<ProducerRecord<byte[], byte[]>> prepared = new ArrayDeque<>(MAX_PREPARED);
   private ProducerRecord<byte[], byte[]> onItsWay;
   private Failed failed;
   private String lastTopic;
@@ -46,7 +46,7 @@ final class IndividualDelivery implements Delivery {
   public synchronized void send(ProducerRecord<byte[], byte[]> record) throws IOException {
     if (canFollow(record)) {
       settleFailure();
-      while (prepared.size() == MOST_PREPARED) {
+      while (prepared.size() == MAX_PREPARED) {
         awaitAnswer();
       }
     } else {
@@ -99,7 +99,7 @@ final class IndividualDelivery implements Delivery {
   /** Of a topic that the producer knows, and small: then its thread never waits to send it. */
   private boolean canFollow(ProducerRecord<byte[], byte[]> record) {
     int size = record.value() == null ? 0 : record.value().length;
-    return record.topic().equals(lastTopic) && size <= MOST_BYTES;
+    return record.topic().equals(lastTopic) && size <= MAX_BYTES;
   }
 
   private void dispatch(ProducerRecord<byte[], byte[]> record) {
@@ -124,7 +124,7 @@ final class IndividualDelivery implements Delivery {
       }
     }
     // The task is woken when there is enough to do for it.
-    if (onItsWay == null || prepared.size() <= MOST_PREPARED / 2) {
+    if (onItsWay == null || prepared.size() <= MAX_PREPARED / 2) {
       notifyAll();
     }
   }

@@ -34,13 +34,13 @@ public final class CostListener extends SparkListener {
   private static final String GROUP = "spark.jobGroup.id";
 
   /** Tasks may end after their stage does, when a copy of them was faster. */
-  private static final int MOST_STAGES = 10_000;
+  private static final int MAX_STAGES = 10_000;
 
-  private static final int MOST_OWNERS = 10_000;
+  private static final int MAX_OWNERS = 10_000;
   private static final Map<SparkContext, CostListener> LISTENERS = new ConcurrentHashMap<>();
 
-  private final Map<Integer, Set<String>> ownersOfStage = bounded(MOST_STAGES);
-  private final Map<String, Usage> usages = bounded(MOST_OWNERS);
+  private final Map<Integer, Set<String>> ownersOfStage = bounded(MAX_STAGES);
+  private final Map<String, Usage> usages = bounded(MAX_OWNERS);
   private final SparkContext context;
   private final int cpusPerTask;
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 
 /** Lets the listener say nothing: of the application as a whole its run tells, with more. */
-class Silent implements ExecutionContext {
+class NoopExecutionContext implements ExecutionContext {
   @Override
   public void setActiveJob(ActiveJob job) {}
 

@@ -10,10 +10,10 @@ import io.openlineage.spark.agent.EventEmitter;
 import io.openlineage.spark.api.SparkOpenLineageConfig;
 
 /** In place of the listener's own: it sends nothing. */
-final class HandingEmitter extends EventEmitter {
+final class QueueingEventEmitter extends EventEmitter {
   private final Executions executions;
 
-  HandingEmitter(SparkOpenLineageConfig config, String application, Executions executions)
+  QueueingEventEmitter(SparkOpenLineageConfig config, String application, Executions executions)
       throws URISyntaxException {
     super(config, application);
     this.executions = executions;
@@ -28,7 +28,7 @@ final class HandingEmitter extends EventEmitter {
     told.put("nested", executions.isNested());
     told.put("written", executions.written());
     try {
-      Handover.put(OpenLineageClientUtils.toJson(told));
+      LineageEventQueue.put(OpenLineageClientUtils.toJson(told));
     } catch (RuntimeException | LinkageError error) {
       // Lineage never fails a job, whatever jars it has.
     }

@@ -19,15 +19,15 @@ import org.slf4j.LoggerFactory;
  *
  * Nothing here waits for anybody: when too much waits, the oldest is dropped and counted.
  */
-public final class Handover {
+public final class LineageEventQueue {
   /** A job of some thousand writes; an entry has some ten kilobytes. */
-  private static final int MOST_WAITING = 5000;
+  private static final int MAX_WAITING = 5000;
 
   private static final LinkedBlockingQueue<String> WAITING = new LinkedBlockingQueue<>();
   private static final AtomicLong DROPPED = new AtomicLong();
   private static volatile boolean open;
 
-  private Handover() {}
+  private LineageEventQueue() {}
 
   /** The next listener of this JVM hands its events over. */
   static Executions prepare(SparkContext context) {
@@ -41,15 +41,15 @@ public final class Handover {
     try {
       SparkOpenLineageConfig config = ArgumentParser.parse(conf);
       OpenLineageSparkListener.overrideDefaultFactoryForTests(
-          new WatchedContexts(
-              new HandingEmitter(config, context.appName(), executions),
+          new FilteringContextFactory(
+              new QueueingEventEmitter(config, context.appName(), executions),
               new CompositeMeterRegistry(),
               config,
               executions));
     } catch (Exception | LinkageError error) {
       // A job does not fail for its lineage: a bad address, for one, is told by Python, too; and a
       // second OpenLineage jar may not fit.
-      LoggerFactory.getLogger(Handover.class).error("No lineage of batch writes: {}", error.toString());
+      LoggerFactory.getLogger(LineageEventQueue.class).error("No lineage of batch writes: {}", error.toString());
     }
     return executions;
   }
@@ -89,7 +89,7 @@ public final class Handover {
     if (!open) {
       return;
     }
-    while (WAITING.size() >= MOST_WAITING && WAITING.poll() != null) {
+    while (WAITING.size() >= MAX_WAITING && WAITING.poll() != null) {
       DROPPED.incrementAndGet();
     }
     WAITING.add(told);

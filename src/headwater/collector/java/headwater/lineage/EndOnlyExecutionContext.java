@@ -10,10 +10,10 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
  * Lets the listener look at a query once, when it is done: what is known at its beginning is told
  * by {@link Executions}, and looking twice would cost twice.
  */
-final class EndOnly extends Silent {
+final class EndOnlyExecutionContext extends NoopExecutionContext {
   private final ExecutionContext context;
 
-  EndOnly(ExecutionContext context) {
+  EndOnlyExecutionContext(ExecutionContext context) {
     this.context = context;
   }
 

@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.StringType;
  * How a column becomes one of the output, or decides about it, in OpenLineage's words; masked, its
  * values can't be read back.
  */
-record Way(String type, String subtype, boolean masking, String description) {
-  static final Way IDENTITY = new Way("DIRECT", "IDENTITY", false, "");
+record Transformation(String type, String subtype, boolean masking, String description) {
+  static final Transformation IDENTITY = new Transformation("DIRECT", "IDENTITY", false, "");
 
   private static final Set<String> HASHES =
       Set.of("Sha1", "Sha2", "Md5", "XxHash64", "Murmur3Hash", "HiveHash", "Crc32", "Mask");
@@ -24,8 +24,8 @@ record Way(String type, String subtype, boolean masking, String description) {
   private static final Set<String> TRANSPARENT =
       Set.of("KnownNotNull", "KnownNotContainsNull", "AssertNotNull", "UpCast", "Coalesce");
 
-  static Way indirect(String subtype) {
-    return new Way("INDIRECT", subtype, false, "");
+  static Transformation indirect(String subtype) {
+    return new Transformation("INDIRECT", subtype, false, "");
   }
 
   boolean isDirect() {
@@ -33,7 +33,7 @@ record Way(String type, String subtype, boolean masking, String description) {
   }
 
   /** What this is for the columns that an expression is made of. */
-  Way inside(Expression expression) {
+  Transformation inside(Expression expression) {
     String name = expression.getClass().getSimpleName();
     if (TRANSPARENT.contains(name) || isTextAsText(expression)) {
       return this;
@@ -45,22 +45,22 @@ record Way(String type, String subtype, boolean masking, String description) {
   }
 
   /** The same where a step lies between; what was gathered stays that. */
-  Way through(String step, boolean masks) {
+  Transformation through(String step, boolean masks) {
     if (!isDirect()) {
       return this;
     }
     String now = subtype.equals("AGGREGATION") ? subtype : step;
-    return new Way(type, now, masking || masks, description);
+    return new Transformation(type, now, masking || masks, description);
   }
 
   /** The same behind a step whose code Spark can't see. */
-  Way behind(String opaqueStep) {
+  Transformation behind(String opaqueStep) {
     if (!isDirect()) {
       return this;
     }
-    Way way = through("TRANSFORMATION", false);
+    Transformation way = through("TRANSFORMATION", false);
     String why = opaqueStep + " is opaque: any of its inputs may be in it";
-    return new Way(way.type(), way.subtype(), way.masking(), why);
+    return new Transformation(way.type(), way.subtype(), way.masking(), why);
   }
 
   private static boolean isTextAsText(Expression expression) {

@@ -1,8 +1,8 @@
 """The logic of a job, named once: the streaming job runs it, and a replay runs the same.
 
-    from headwater.replay import Logic
+    from headwater.replay import Transform
 
-    CLEAN = Logic("clean_visits", clean, input_topic="visits", output_topic="visits-clean")
+    CLEAN = Transform("clean_visits", clean, input_topic="visits", output_topic="visits-clean")
 
 `headwater replay jobs/clean_visits.py:CLEAN …` then knows all it needs; a bare function will do
 as well, with the names as options.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 # From rows with `key, value, topic, partition, offset, timestamp, headers` and `lineage` to rows
 # with `value`, `lineage` and, if there are any, `key`, `error`, `raw_value` and `ordinal`.
-Transform: TypeAlias = "Callable[[DataFrame], DataFrame]"
+RowsFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 _FORM = "a shipped logic, `module:name` or `path/to/file.py:name`"
 
 
 @dataclass(frozen=True)
-class Logic:
+class Transform:
     """A job's transformation, and the names that its streaming job uses.
 
     The record id of an output is made from `job_name`: with another name a replay would make
@@ -41,14 +41,14 @@ class Logic:
     """
 
     job_name: str
-    function: Transform
+    function: RowsFunction
     input_topic: str | None = None
     output_topic: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 
 
-def load_logic(name: str, shipped: Mapping[str, str]) -> Logic:
+def load_logic(name: str, shipped: Mapping[str, str]) -> Transform:
     """The logic of that name.
 
     Args:
@@ -65,10 +65,10 @@ def load_logic(name: str, shipped: Mapping[str, str]) -> Logic:
             hint=f"shipped: {', '.join(shipped)}; or {_FORM}",
         )
     found = getattr(_module(place, name), attribute, None)
-    if isinstance(found, Logic):
+    if isinstance(found, Transform):
         return found
     if callable(found):
-        return Logic(attribute, found)
+        return Transform(attribute, found)
     raise InputError(
         f"{name!r} is neither a logic nor a function", hint="see `headwater replay --help`"
     )

@@ -15,10 +15,10 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
  * writes of which the plan says everything, the application's start and end, and the micro-batches
  * of streaming queries, which are told of otherwise.
  */
-final class WatchedContexts extends ContextFactory {
+final class FilteringContextFactory extends ContextFactory {
   private final Executions executions;
 
-  WatchedContexts(
+  FilteringContextFactory(
       EventEmitter emitter,
       MeterRegistry registry,
       SparkOpenLineageConfig config,
@@ -29,14 +29,14 @@ final class WatchedContexts extends ContextFactory {
 
   @Override
   public ExecutionContext createSparkApplicationExecutionContext(SparkContext context) {
-    return new Silent();
+    return new NoopExecutionContext();
   }
 
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(long execution) {
     return executions.isToBeSpared(execution)
         ? Optional.empty()
-        : super.createSparkSQLExecutionContext(execution).map(EndOnly::new);
+        : super.createSparkSQLExecutionContext(execution).map(EndOnlyExecutionContext::new);
   }
 
   @Override
@@ -44,6 +44,6 @@ final class WatchedContexts extends ContextFactory {
       SparkListenerSQLExecutionEnd end) {
     return executions.isToBeSpared(end)
         ? Optional.empty()
-        : super.createSparkSQLExecutionContext(end).map(EndOnly::new);
+        : super.createSparkSQLExecutionContext(end).map(EndOnlyExecutionContext::new);
   }
 }
