@@ -7,7 +7,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -148,14 +148,3 @@ def evaluated(catalog: Catalog) -> float:
     name = "headwater_alerts_evaluated_timestamp_seconds "
     (line,) = [each for each in text.splitlines() if each.startswith(name)]
     return float(line.removeprefix(name))
-
-
-def wait_until(holds: Callable[[], Any], seconds: float = 40.0, what: str = "it") -> Any:
-    """Returns what `holds` gives as soon as it is true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = holds()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen within {seconds:g} s")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 from tests.support import environment
+from tests.waiting import wait_until
 
 from headwater.kafka import end_offsets
 from headwater.settings import Settings
@@ -38,11 +38,12 @@ def wait_for_growth(
 ) -> None:
     """Return as soon as a batch is being written."""
     before = records_in(topic, settings)
-    deadline = time.monotonic() + 150
-    while records_in(topic, settings) == before:
+
+    def grown() -> bool:
         assert job.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.01)
+        return records_in(topic, settings) > before
+
+    wait_until(grown, 150, log.read_text)
 
 
 def kill(job: subprocess.Popen[bytes], whole: bool) -> None:

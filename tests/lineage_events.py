@@ -4,8 +4,7 @@ Spark tells of the batches that they are made from."""
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tests.catalog_support import Catalog
@@ -75,10 +74,3 @@ def batch(
         "sink": {"numOutputRows": -1, "metrics": dict(written or {})},
         "durationMs": {"addBatch": 1},
     }
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -22,7 +22,7 @@
     │   ├── BadConditionError      a condition that is no question, or has unknown names
     │   ├── EgressRefusedError     a channel leads where messages may not go
     │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
-    │   └── MissingPartError       an extra, a jar or a runtime is not installed
+    │   └── NotInstalledError      an extra, a jar or a runtime is not installed
     ├── UnavailableError           may work later, as it stands            exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.fault_server import (
     status,
 )
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.openlineage import Emitter, LineageRun, run_event
 from headwater.openlineage.spool.orphans import refused_path, waiting
@@ -53,13 +53,6 @@ def event(number: int, run: str = "run") -> dict[str, Any]:
 
 def numbers(events: list[dict[str, Any]], run: str = "run") -> list[int]:
     return [e["run"]["facets"]["test_n"]["n"] for e in events if e["job"]["name"] == run]
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.alert_support import (
-    alerting,
-    evaluated,
-    hook,
-    rule,
-    states,
-    wait_until,
-    write_rules,
-)
+from tests.alert_support import alerting, evaluated, hook, rule, states, write_rules
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.catalog.alerting import scheduler as watching
 from headwater.catalog.store import facts

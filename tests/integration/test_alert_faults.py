@@ -14,16 +14,9 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
-from tests.alert_support import (
-    alerting,
-    evaluated,
-    hook,
-    rule,
-    states,
-    wait_until,
-    write_rules,
-)
+from tests.alert_support import alerting, evaluated, hook, rule, states, write_rules
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
+from tests.waiting import wait_until
 
 from headwater.catalog.alerting import service_metrics as figures
 from headwater.catalog.alerting.sending import Sender

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.alert_support import (
-    alerting,
-    hook,
-    mail_server,
-    rule,
-    states,
-    wait_until,
-    write_rules,
-)
+from tests.alert_support import alerting, hook, mail_server, rule, states, write_rules
 from tests.catalog_support import fresh_database, run_event, run_id, running
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.settings import Settings
 

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog
-from tests.lineage_events import states, telling, told, wait_until
+from tests.lineage_events import states, telling, told
 from tests.support import environment
+from tests.waiting import wait_until
 
 from headwater.collector.configuration import LISTENER, lineage_configuration
 from headwater.collector.metadata import add_lineage_metadata

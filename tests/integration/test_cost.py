@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
-from tests.lineage_events import wait_until
+from tests.waiting import wait_until
 
 from headwater.openlineage.events import Event
 from headwater.openlineage.run import LineageRun

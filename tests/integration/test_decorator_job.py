@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.support import Headwater, alive, environment
+from tests.waiting import wait_until
 
 from headwater.jobs import visits_decorator_job
 from headwater.kafka import RecordProducer, end_offsets, read_topic
@@ -57,10 +58,11 @@ def run_of(record: Record) -> str:
 
 
 def wait_for_records(topic: str, count: int, settings: Settings, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while sum(end_offsets(topic, settings.kafka).values()) < count:
-        assert time.monotonic() < deadline, f"fewer than {count} records in {topic}"
-        time.sleep(0.2)
+    wait_until(
+        lambda: sum(end_offsets(topic, settings.kafka).values()) >= count,
+        seconds,
+        f"{count} records in {topic}",
+    )
 
 
 def decorate(settings: Settings, source: str, target: str, checkpoint: Path) -> None:

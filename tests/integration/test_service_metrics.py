@@ -12,7 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.alert_support import wait_until
 from tests.catalog_support import (
     Catalog,
     bearer,
@@ -23,6 +22,7 @@ from tests.catalog_support import (
     running,
 )
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.catalog.store.keys import create_key
 from headwater.model import CHECKS_NAMESPACE

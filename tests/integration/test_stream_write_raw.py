@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.catalog_support import Catalog
-from tests.lineage_events import names, told, wait_until
+from tests.lineage_events import names, told
 from tests.support import environment
+from tests.waiting import wait_until
 
 from headwater.collector import schemas
 from headwater.collector.session import finish_lineage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog
 from tests.lineage_events import columns, names, states, told
+from tests.waiting import wait_until
 
 from headwater import LineageJob
 from headwater.collector.listener import StreamTracker, track_streaming
@@ -55,13 +56,6 @@ def send(topic: str, settings: Settings, *values: bytes) -> None:
     with RecordProducer(settings.kafka) as producer:
         for value in values:
             producer.send(topic, value, b"home", partition=0)
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def facet(event: dict[str, Any], name: str) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
-from tests.lineage_events import batch, spooled, states, wait_until
+from tests.lineage_events import batch, spooled, states
+from tests.waiting import wait_until
 
 from headwater.collector.description import Description
 from headwater.collector.query import QueryDescription

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 from tests.checkpoints import write_checkpoint
-from tests.lineage_events import batch, names, spooled, states, wait_until
+from tests.lineage_events import batch, names, spooled, states
+from tests.waiting import wait_until
 
 from headwater.collector import description, measures, streaming
 from headwater.collector.description import Description, describe_plan

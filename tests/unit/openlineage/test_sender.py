@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fault_server import FaultServer, serving, status
+from tests.waiting import wait_until
 
 from headwater.openlineage import Emitter
 from headwater.openlineage.spool.files import Spool
@@ -40,13 +39,6 @@ def emitter_of(root: Path, url: str, **given: Any) -> Emitter:
     client = CatalogClient(url)
     sender = Sender(client, spool, max_pause_seconds=0.05, **given)
     return Emitter(spool, sender, close_seconds=20)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def failing_at(*runs: str) -> FaultServer:

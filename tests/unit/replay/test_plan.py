@@ -166,10 +166,10 @@ def test_a_logic_is_shipped_or_found_in_a_module_or_a_file(tmp_path: Path) -> No
     (tmp_path / "neighbour.py").write_text("NAME = 'upper'\n")
     file = tmp_path / "job.py"
     file.write_text(
-        "from headwater import Logic\n"
+        "from headwater import Transform\n"
         "from neighbour import NAME\n"
         "def upper(rows): return rows\n"
-        "UPPER = Logic(NAME, upper, input_topic='a', output_topic='b')\n"
+        "UPPER = Transform(NAME, upper, input_topic='a', output_topic='b')\n"
         "NUMBER = 5\n"
     )
     logic = load_logic(f"{file}:UPPER", shipped)

@@ -8,11 +8,12 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from headwater.errors import InputError, PortTakenError
 from headwater.testing import TcpProxy
@@ -107,13 +108,6 @@ def echoed(client: socket.socket, data: bytes) -> bytes:
     return receive(client, len(data))
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "did not become true in time"
-        time.sleep(0.005)
-
-
 def open_sockets() -> int:
     links = []
     for entry in Path("/proc/self/fd").iterdir():
@@ -203,7 +197,7 @@ def test_a_reset_of_the_client_reaches_the_server(proxy: TcpProxy, echo: EchoSer
     with connect(proxy) as client:
         echoed(client, b"x")
         reset(client)
-    eventually(lambda: len(echo.endings) > 0)
+    wait_until(lambda: len(echo.endings) > 0)
     assert echo.endings == ["reset"]
 
 
@@ -219,7 +213,7 @@ def test_cut_resets_both_sides_and_refuses_new_connections(
                 client.recv(1)
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)
-    eventually(lambda: echo.endings == ["reset", "reset"])
+    wait_until(lambda: echo.endings == ["reset", "reset"])
     assert (proxy.faults, proxy.connections_cut) == ({"cut": 1}, 2)
 
 
@@ -262,7 +256,7 @@ def test_half_open_swallows_both_directions_without_an_ending(
         client.settimeout(0.2)
         with pytest.raises(TimeoutError):
             client.recv(1)
-        eventually(lambda: proxy.bytes_swallowed == len(b"into the void"))
+        wait_until(lambda: proxy.bytes_swallowed == len(b"into the void"))
     time.sleep(0.1)
     assert (echo.received, echo.endings) == (len(b"before"), [])
     assert (proxy.faults, proxy.connections_cut) == ({"half_open": 1}, 0)
@@ -275,7 +269,7 @@ def test_half_open_swallows_what_the_server_says_and_its_fin() -> None:
             proxy.half_open()
             with peer:
                 peer.sendall(b"pushed")
-            eventually(lambda: proxy.bytes_swallowed == 6)
+            wait_until(lambda: proxy.bytes_swallowed == 6)
             client.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 client.recv(1)
@@ -289,7 +283,7 @@ def test_half_open_swallows_a_reset_until_it_is_restored(proxy: TcpProxy, echo: 
     time.sleep(0.2)
     assert echo.endings == []
     proxy.restore()
-    eventually(lambda: echo.endings == ["reset"])
+    wait_until(lambda: echo.endings == ["reset"])
 
 
 def test_half_open_takes_new_connections_and_never_answers(proxy: TcpProxy) -> None:
@@ -308,7 +302,7 @@ def test_half_open_swallows_bytes_that_were_on_their_way(proxy: TcpProxy) -> Non
         client.sendall(b"in flight")
         time.sleep(0.1)
         proxy.half_open()
-        eventually(lambda: proxy.bytes_swallowed == 9)
+        wait_until(lambda: proxy.bytes_swallowed == 9)
         assert proxy.bytes_forwarded == 0
 
 
@@ -318,7 +312,7 @@ def test_restore_resets_a_connection_with_a_hole_and_keeps_a_whole_one(proxy: Tc
         echoed(whole, b"y")
         proxy.half_open()
         holed.sendall(b"lost")
-        eventually(lambda: proxy.bytes_swallowed == 4)
+        wait_until(lambda: proxy.bytes_swallowed == 4)
         proxy.restore()
         with pytest.raises(ConnectionResetError):
             holed.recv(1)
@@ -398,7 +392,7 @@ def test_close_leaves_no_thread_and_no_socket(echo: EchoServer, fault: str) -> N
     proxy = TcpProxy(HOST, echo.port)
     with proxy:
         clients = [connect(proxy) for _ in range(5)]
-        eventually(lambda: proxy.connections == 5)
+        wait_until(lambda: proxy.connections == 5)
         if fault == "latency":
             proxy.latency(60)
         elif fault == "throttle":
@@ -414,7 +408,7 @@ def test_close_leaves_no_thread_and_no_socket(echo: EchoServer, fault: str) -> N
     proxy.close()
     assert not [each for each in threading.enumerate() if each.name == "tcp-proxy"]
     # The server's own threads and sockets end on their own, a moment later.
-    eventually(lambda: set(threading.enumerate()) <= threads and open_sockets() <= sockets)
+    wait_until(lambda: set(threading.enumerate()) <= threads and open_sockets() <= sockets)
 
 
 def test_a_connection_that_ended_leaves_no_socket_while_the_proxy_runs(proxy: TcpProxy) -> None:
@@ -422,7 +416,7 @@ def test_a_connection_that_ended_leaves_no_socket_while_the_proxy_runs(proxy: Tc
     for _ in range(50):
         with connect(proxy) as client:
             assert echoed(client, b"x") == b"x"
-    eventually(lambda: open_sockets() <= sockets)
+    wait_until(lambda: open_sockets() <= sockets)
 
 
 def test_an_idle_proxy_does_not_spin(proxy: TcpProxy) -> None:
