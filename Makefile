@@ -1,4 +1,4 @@
-# One front door. `make` alone prints what there is.
+# `make` without a target lists all targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -8,27 +8,31 @@ BIN := .venv/bin
 STAMP := .venv/.stamp
 NODE_STAMP := web/node_modules/.stamp
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes --no-build-isolation --progress-bar off
-# Each worker has a broker and a Spark of its own; most tests wait more than they compute.
+# Each worker starts its own broker and Spark session; most tests wait more than they compute.
 WORKERS ?= 2
 PYTEST_ARGS ?=
 
 ##@ Use
 
 .PHONY: demo
-demo: setup ## Set everything up and run the whole story on the real stack
+demo: setup ## Set everything up and run all demos on the real stack
 	@$(BIN)/headwater demo
 
 .PHONY: setup
-setup: $(STAMP)/runtime ## Install Headwater with all its parts into .venv
+setup: $(STAMP)/runtime ## Install Headwater with all extras into .venv
 
 ##@ Develop
 
 .PHONY: test
-test: lint types arrows page-test ## Lint, types, arrows and all tests: exactly what CI runs
+test: lint types imports page-test ## Lint, types, imports and all tests with coverage: exactly what CI runs
 	@$(BIN)/headwater jars fetch  # once, not by each worker
-	@$(BIN)/headwater jars archive || true  # a hundred Sparks start in the tests; without it they take longer
-	@# In the order of their names: the long ones, fault and integration, come before the many short ones.
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/headwater jars cds || true  # the tests start about a hundred Spark sessions; CDS halves their start-up
+	@# Files run in the order of their names: fault and integration, which take longest, come first.
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov $(PYTEST_ARGS)
+
+.PHONY: test-unit
+test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
+	@$(BIN)/python -m pytest -n $(WORKERS) -q tests/unit $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP)/dev ## Check style and spelling
@@ -40,8 +44,8 @@ lint: $(STAMP)/dev ## Check style and spelling
 types: $(STAMP)/dev ## Check types
 	@$(BIN)/mypy
 
-.PHONY: arrows
-arrows: $(STAMP)/dev ## Check who imports whom
+.PHONY: imports
+imports: $(STAMP)/dev ## Check the import rules of the packages
 	@$(BIN)/lint-imports
 
 .PHONY: web
@@ -51,19 +55,19 @@ web: $(NODE_STAMP) ## Build the page (web/) into the package; needs Node
 .PHONY: page-test
 page-test: ## Check the page's sources: types, style, unit tests
 	@if $(HAS_NODE); then $(MAKE) --no-print-directory $(NODE_STAMP) && cd web && npm run --silent check && npm run --silent test; \
-	else echo "no Node 20.19 or newer: the tests of the page are left out, all others run"; fi
+	else echo "no Node 20.19 or newer: skipping the tests of the page"; fi
 
 .PHONY: format
-format: $(STAMP)/dev ## Format the code and mend what can be mended
+format: $(STAMP)/dev ## Format the code and apply automatic fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 .PHONY: reference
-reference: $(STAMP)/dev ## Write docs/reference anew from the code
+reference: $(STAMP)/dev ## Generate docs/reference from the code
 	@$(BIN)/python docs/reference/generate.py
 
 .PHONY: lock
-lock: $(STAMP)/dev ## Resolve all pins anew: Python packages and jars
+lock: $(STAMP)/dev ## Resolve all pins again: Python packages and jars
 	@$(BIN)/python -m headwater.jvm.relock
 	@$(COMPILE) requirements-build.in -o requirements-build.lock
 	@$(COMPILE) pyproject.toml --extra spark --extra service --extra index --extra local -c requirements-build.lock -o requirements.lock
@@ -76,9 +80,9 @@ clean: ## Stop local services and remove .venv and .headwater
 
 .PHONY: help
 help: ## Print this
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The page is built and tested with Node; who uses or changes the rest needs none.
+# Only the page (web/) needs Node.
 HAS_NODE = command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
 
 $(NODE_STAMP): web/package-lock.json web/.npmrc
@@ -87,7 +91,7 @@ $(NODE_STAMP): web/package-lock.json web/.npmrc
 	@cd web && npm ci --loglevel=error
 	@touch $@
 
-# Universal: one lock for every Python from 3.11 on and every platform; no addresses in it.
+# Universal: one lock for all platforms and every Python from 3.11 on, without registry addresses.
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
 $(STAMP)/venv:

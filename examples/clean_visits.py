@@ -1,4 +1,4 @@
-"""Public visits in a smaller form; unreadable ones go to `visits-clean-dead-letter`."""
+"""Public visits with fewer fields; malformed ones go to `visits-clean-dead-letter`."""
 
 from __future__ import annotations
 

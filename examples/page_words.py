@@ -10,7 +10,7 @@ from headwater import LineageJob
 
 def words(visits: DataFrame) -> DataFrame:
     page = F.get_json_object(visits.value.cast("string"), "$.page")
-    # `ordinal` tells records apart that were made from the same visit.
+    # `ordinal` distinguishes records that were made from the same visit.
     return visits.select(
         "key", "lineage", F.posexplode(F.split(page, "_")).alias("ordinal", "value")
     )

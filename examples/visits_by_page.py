@@ -1,4 +1,4 @@
-"""How often each page was visited in an hour; each count knows the visits that it counts."""
+"""Visits per page and hour; the lineage of each count lists the visits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visits in an Iceberg table; each row knows the record that it was made from."""
+"""Visits in an Iceberg table; the lineage of each row names the record it was made from."""
 
 from __future__ import annotations
 

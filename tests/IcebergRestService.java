@@ -28,7 +28,7 @@ import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.PropertyNamingSt
 
 /**
  * An Iceberg REST catalog on loopback for tests: HTTP around the handlers that Iceberg itself ships
- * for servers, over tables in a folder. Prints its port and ends with its standard input.
+ * for servers, with tables in a folder. Prints its port; ends when its standard input is closed.
  */
 public final class IcebergRestService {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -116,7 +116,7 @@ public final class IcebergRestService {
     }
   }
 
-  /** A folder can't hold what is said of it besides its name. */
+  /** Without properties: a folder can't store them. */
   private Object create(Namespace namespace) {
     return CatalogHandlers.createNamespace(
         catalog, CreateNamespaceRequest.builder().withNamespace(namespace).build());

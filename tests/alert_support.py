@@ -1,4 +1,4 @@
-"""Receivers of alerts for tests: a real web server and a real mail server, on loopback."""
+"""Receivers of alerts for tests: a real web server and a real mail server on loopback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOPBACK = ("127.0.0.1/32",)
 
 
 class Hook:
-    """A web server that keeps what is posted to it; `answer` is its status, or a redirect."""
+    """A web server that stores the bodies it receives; `answer` is the status of its responses."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.got: list[dict[str, Any]] = []
@@ -35,7 +35,7 @@ class Hook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                # Decided before the path is seen: a test that sees it may change the answer.
+                # Read before the path is visible: a test that sees the path may change the answer.
                 answer = hook.answer
                 hook.paths.append(self.path)
                 time.sleep(hook.delay)
@@ -79,34 +79,34 @@ def hook(host: str = "127.0.0.1") -> Iterator[Hook]:
 
 
 class _Mail(socketserver.StreamRequestHandler):
-    """As much of SMTP as a client needs to hand over a mail."""
+    """The part of SMTP that a client needs to send a mail."""
 
     def handle(self) -> None:
-        self._say("220 tests")
+        self._reply("220 tests")
         for line in iter(self.rfile.readline, b""):
             word = line.strip().upper()
             if word.startswith(b"EHLO"):
-                self._say("250-tests\r\n250 AUTH PLAIN")
+                self._reply("250-tests\r\n250 AUTH PLAIN")
                 continue
             if word.startswith(b"AUTH"):
-                self._say("235 welcome")
+                self._reply("235 welcome")
                 continue
             if word.startswith(b"DATA"):
-                self._say("354 go on")
+                self._reply("354 go on")
                 mail = b"".join(iter(self.rfile.readline, b".\r\n"))
                 self.server.mails.append(mail.decode())  # type: ignore[attr-defined]
             if word.startswith(b"QUIT"):
-                self._say("221 bye")
+                self._reply("221 bye")
                 return
-            self._say("250 ok")
+            self._reply("250 ok")
 
-    def _say(self, text: str) -> None:
+    def _reply(self, text: str) -> None:
         self.wfile.write(text.encode() + b"\r\n")
 
 
 @contextmanager
 def mail_server() -> Iterator[tuple[int, list[str]]]:
-    """Its port, and the mails that it got."""
+    """The port and the received mails."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Mail) as server:
         server.daemon_threads = True
         server.mails = []  # type: ignore[attr-defined]
@@ -116,10 +116,10 @@ def mail_server() -> Iterator[tuple[int, list[str]]]:
 
 
 def alerting(settings: Settings, rules: Path, **alerts: Any) -> Settings:
-    """The same settings, with rules; messages may go to loopback."""
-    found = {"file": rules, "allow_private": LOOPBACK, "interval_seconds": 0.3, **alerts}
-    # Built anew, so that values are checked as those of the environment are.
-    section = type(settings.alerts)(**found)
+    """The settings with a rules file; messages to loopback are allowed."""
+    values = {"file": rules, "allow_private": LOOPBACK, "interval_seconds": 0.3, **alerts}
+    # Create a new section, so that the values are validated.
+    section = type(settings.alerts)(**values)
     return settings.model_copy(update={"alerts": section})
 
 
@@ -129,13 +129,13 @@ def write_rules(path: Path, *rules: str) -> Path:
 
 
 def rule(name: str, condition: str, channel: str = "hook", **more: str) -> str:
-    """An alert as it stands in a rules file."""
+    """An alert in the format of the rules file."""
     lines = [f"  - name: {name}", f"    condition: {condition}", f"    notification: {channel}"]
     return "\n".join([*lines, *(f"    {key}: {value}" for key, value in more.items())]) + "\n"
 
 
 def states(catalog: Catalog) -> dict[str, str]:
-    """How each alert stands; with its subject, where it has one."""
+    """The state of each alert, by its name and subject."""
     return {
         " ".join(filter(None, (each["name"], each["subject"]))): each["state"]
         for each in catalog.get("/alerts")["alerts"]

@@ -1,4 +1,4 @@
-"""Small archives, written without Spark, in the form that the job gives them."""
+"""Small archives, written without Spark, in the format of the job."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def record(
     value: bytes | None = b"{}",
     headers: Sequence[Header] = (),
 ) -> Record:
-    """A record of the topic; each is a second younger than the one before it."""
+    """A record of the topic; timestamps are a second apart."""
     address = Address(TOPIC, partition, offset)
     return Record(address, b"k", value, tuple(headers), NOON + offset * 1000)
 
 
 def make_archive(
-    path: Path, *, form: str = FORMAT_VERSION, schema: pa.Schema = SCHEMA, **more: str
+    path: Path, *, version: str = FORMAT_VERSION, schema: pa.Schema = SCHEMA, **more: str
 ) -> None:
     """An empty table."""
     configuration = {
-        FORMAT_PROPERTY: form,
+        FORMAT_PROPERTY: version,
         TOPIC_PROPERTY: TOPIC,
         TOPIC_ID_PROPERTY: "id",
         "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
@@ -76,10 +76,10 @@ def write_batch(
     row_group: int = 10_000,
     one_commit_each: bool = True,
 ) -> None:
-    """Append records; offset n goes to the hour `hours[n % len(hours)]`, as event times say.
+    """Append records; the record at offset n is in the hour `hours[n % len(hours)]`.
 
-    A file holds one partition, as in a batch of the job, which has them all in one commit; here
-    each is one of its own unless told otherwise, which then mixes partitions.
+    A file has one partition, as in a batch of the job. With `one_commit_each` each partition is a
+    separate commit; otherwise the files mix partitions.
     """
     if not DeltaTable.is_deltatable(str(path)):
         make_archive(path)

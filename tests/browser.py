@@ -1,4 +1,4 @@
-"""A real Chromium for tests of the page: Debian's, or the one that an npm package carries."""
+"""A real Chromium for tests of the page: Debian's, or the one of an npm package."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# For all that a page has to do or to show: several browsers may share two cores.
-_PATIENCE_MS = 15_000
+# For every action and assertion: several browsers may share two cores.
+_TIMEOUT_MS = 15_000
 # The rules of WCAG 2.2 AA, and good practice.
 _RULES = """async (scope) => {
     const found = await axe.run(scope, {resultTypes: ["violations"], preload: false});
@@ -34,12 +34,12 @@ _RULES = """async (scope) => {
 
 
 def executable() -> str:
-    """Where the browser is; skips the test where there is neither it nor Node."""
+    """Path of the browser; skips the test without web/node_modules."""
     if not _AXE.is_file():
-        pytest.skip("web/node_modules is not there: `make page-test` installs it, with Node")
-    found = shutil.which("chromium")
-    if found:
-        return found
+        pytest.skip("web/node_modules does not exist: `make page-test` installs it, with Node")
+    installed = shutil.which("chromium")
+    if installed:
+        return installed
     command = ["node", str(WEB / "browser.mjs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip()
@@ -47,9 +47,9 @@ def executable() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """An empty profile, closed at the end."""
+    """A browser with an empty profile, closed at the end."""
     path = executable()
-    expect.set_options(timeout=_PATIENCE_MS)
+    expect.set_options(timeout=_TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
         yield browser
@@ -57,30 +57,30 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A tab, and all that it complained about."""
+    """A tab, and the errors and warnings of its page."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         self.context = browser.new_context(base_url=url, reduced_motion="reduce", **options)
-        self.context.set_default_timeout(_PATIENCE_MS)
+        self.context.set_default_timeout(_TIMEOUT_MS)
         self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._heard)
+        self.page_errors: list[str] = []
+        self.page.on("pageerror", lambda error: self.page_errors.append(str(error)))
+        self.page.on("console", self._on_console)
 
-    def _heard(self, message: Any) -> None:
-        # An answer other than success is a state of the page, and told by the browser as well.
-        answers = "Failed to load resource: the server responded with a status of"
-        if message.type in ("error", "warning") and answers not in message.text:
-            self.complaints.append(message.text)
+    def _on_console(self, message: Any) -> None:
+        # Error responses are handled by the page; the browser logs them in addition.
+        expected = "Failed to load resource: the server responded with a status of"
+        if message.type in ("error", "warning") and expected not in message.text:
+            self.page_errors.append(message.text)
 
     def violations(self) -> list[str]:
-        """What axe finds in the view as it stands."""
+        """Violations that axe finds in the current view."""
         if not self.page.evaluate("() => 'axe' in window"):
-            # Not as an element of the page: its policy would refuse that, as it should.
+            # Not as a script element: the content security policy of the page forbids that.
             self.page.evaluate(_AXE.read_text(encoding="utf-8") + ";0")
-        found: list[str] = self.page.evaluate(_RULES, "body")
-        return found
+        violations: list[str] = self.page.evaluate(_RULES, "body")
+        return violations
 
     def close(self) -> None:
         self.context.close()

@@ -1,4 +1,4 @@
-"""A lineage service for tests: the real application and a database of its own."""
+"""A lineage service for tests: the real application with a separate database."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import uvicorn
 from psycopg.conninfo import make_conninfo
 
 from headwater.catalog.store import migrate
-from headwater.service.app import behind_guards, create_app
+from headwater.service.app import create_app, with_middleware
 from headwater.service.page import Page
-from headwater.service.record_query_pool import RecordQuestions
+from headwater.service.record_query_pool import RecordQueries
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
 
@@ -26,7 +26,7 @@ SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/"
 
 
 class Catalog:
-    """A running service. Paths are below `/api/v1`."""
+    """A running service. Paths are relative to `/api/v1`."""
 
     def __init__(self, port: int, database: str) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -40,15 +40,15 @@ class Catalog:
         return requests.request(method, url, headers=headers, timeout=timeout, **named)
 
     def get(self, path: str, **named: Any) -> Any:
-        """The JSON of an answer that must be a success."""
-        answer = self.call("GET", path, **named)
-        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
-        return answer.json()
+        """The JSON of a response with status 200."""
+        response = self.call("GET", path, **named)
+        assert response.status_code == 200, f"{path}: {response.status_code} {response.text}"
+        return response.json()
 
     def send(self, *events: dict[str, Any]) -> None:
         for event in events:
-            answer = self.call("POST", "/lineage", json=event)
-            assert answer.status_code == 201, answer.text
+            response = self.call("POST", "/lineage", json=event)
+            assert response.status_code == 201, response.text
 
     def rows(self, statement: str) -> list[Any]:
         with psycopg.connect(self.database) as connection:
@@ -67,7 +67,7 @@ def run_event(
     run_facets: dict[str, Any] | None = None,
     job_facets: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An OpenLineage run event; datasets are names in the namespace `data`, or whole objects."""
+    """An OpenLineage run event; datasets are names in the namespace `data`, or objects."""
     return {
         "eventType": event_type,
         "eventTime": at,
@@ -85,14 +85,14 @@ def _dataset(each: Any) -> Any:
 
 
 def dataset(name: str, *, fields: list[str] | None = None, **facets: Any) -> dict[str, Any]:
-    """A dataset of the namespace `data` with a schema."""
+    """A dataset of the namespace `data`."""
     if fields is not None:
         facets["schema"] = {"fields": [{"name": field, "type": "STRING"} for field in fields]}
     return {"namespace": "data", "name": name, "facets": facets}
 
 
 def guarded(settings: Settings, **catalog: Any) -> Settings:
-    """The same, and keys are asked for."""
+    """The same settings, with API keys required."""
     changed = settings.catalog.model_copy(update={"require_keys": True, **catalog})
     return settings.model_copy(update={"catalog": changed})
 
@@ -107,7 +107,7 @@ def run_id(text: str) -> str:
 
 
 def fresh_database(server: str) -> str:
-    """The address of a new, empty database on the server."""
+    """The URL of a new, empty database on the server."""
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -120,17 +120,18 @@ def running(
     database: str,
     port: int | None = None,
     *,
-    questions: RecordQuestions | None = None,
+    queries: RecordQueries | None = None,
     page: bool = False,
 ) -> Iterator[Catalog]:
-    """Serve the API, or the page with it, from a thread of this process until the body ends.
+    """Serve the API, and optionally the page, in a thread until the body ends.
 
-    A port is given to come back on.
+    Args:
+        port: to restart a service on the same port.
     """
     migrate(database)
-    api, app = create_app(settings, database, questions)
+    api, app = create_app(settings, database, queries)
     if page:
-        app = behind_guards(Page(api), api, settings)
+        app = with_middleware(Page(api), api, settings)
     port = port or free_port()
     config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
     server = uvicorn.Server(config)

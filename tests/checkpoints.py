@@ -1,4 +1,4 @@
-"""Checkpoints as Spark and Headwater leave them, made by hand."""
+"""Writes checkpoints like those of Spark and Headwater."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def write_checkpoint(
     source: str,
     *,
     committed: Offsets,
-    begun: Offsets | None = None,
+    planned: Offsets | None = None,
     started: Offsets | None = None,
     outputs: tuple[str, ...] | None = None,
 ) -> Path:
-    """Batch 7 is committed; batch 8, if there is one, was begun."""
+    """Batch 7 is committed; batch 8 is started if `planned` is given."""
     for name in ("offsets", "commits", "sources/0", "headwater"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     first = started or dict.fromkeys(committed, 0)
-    # Spark puts a zero byte before the version here.
+    # Spark writes a zero byte before this version.
     (folder / "sources/0/0").write_text(f"\0v1\n{_line(source, first)}")
     _write_offsets(folder / "offsets/7", source, committed)
     (folder / "commits/7").write_text('v1\n{"nextBatchWatermarkMs":0}')
-    if begun is not None:
-        _write_offsets(folder / "offsets/8", source, begun)
+    if planned is not None:
+        _write_offsets(folder / "offsets/8", source, planned)
     if outputs is not None:
         note = {"before_batch": 8, "ends": {topic: {"0": 0} for topic in outputs}}
         (folder / "headwater/tail.json").write_text(json.dumps({"runs": [], "notes": [note]}))

@@ -1,4 +1,4 @@
-"""Fixtures of all tests; the heavy ones are Headwater's own, public ones."""
+"""Fixtures of all tests; those for Kafka and Spark are Headwater's public fixtures."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
 
-# Sparks of tests live for seconds.
+# Spark sessions of tests run for seconds only.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
-# The same examples in every run, so that a change and not chance turns it red;
-# `--hypothesis-profile=default` looks for new ones.
+# The same examples in every run, so that a failure is caused by a change and not by chance;
+# `--hypothesis-profile=default` searches for new ones.
 hypothesis_settings.register_profile("repeatable", derandomize=True)
 hypothesis_settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
 def postgres(headwater_settings: Settings) -> Iterator[str]:
-    """A real PostgreSQL; gives its address."""
+    """A real PostgreSQL; yields its URL."""
     server = PostgresServer(headwater_settings)
     server.start()
     yield server.url
@@ -39,14 +39,14 @@ def postgres(headwater_settings: Settings) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
-    """A lineage service with a database of its own, for the tests of one module."""
+    """A lineage service with an empty database, for the tests of one module."""
     with running(headwater_settings, fresh_database(postgres)) as service:
         yield service
 
 
 @pytest.fixture
 def headwater(headwater_settings: Settings, tmp_path: Path) -> Headwater:
-    """Runs the command line as a person would: `headwater("topics", "list").stdout`."""
+    """Runs the command line in a process: `headwater("topics", "list").stdout`."""
 
     def run(
         *arguments: str,

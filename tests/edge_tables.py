@@ -1,4 +1,4 @@
-"""Small indexes of edges, written without Spark, in the form that the job gives them."""
+"""Small lineage indexes, written without Spark, in the format of the job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in {**COLUMNS, **PARTITI
 
 
 def edge(parent: str, child: str, count: int = 1) -> dict[str, Any]:
-    """`count` records from `child` on, made from as many from `parent` on."""
+    """An edge from `count` records, starting at `parent`, to as many, starting at `child`."""
     above, below = Address.parse(parent), Address.parse(child)
     return {
         "kind": "edge",
@@ -54,11 +54,11 @@ def write_index(
     path: Path,
     rows: Iterable[dict[str, Any]],
     *,
-    form: str = FORMAT_VERSION,
+    version: str = FORMAT_VERSION,
     schema: pa.Schema = SCHEMA,
     row_group: int = 8192,
 ) -> None:
-    """Append a commit, sorted as the job sorts."""
+    """Append a commit, in the sort order of the job."""
     full: Sequence[dict[str, Any]] = [
         {**dict.fromkeys(schema.names), "level": 0, **r} for r in rows
     ]
@@ -69,7 +69,7 @@ def write_index(
             str(path),
             Schema.from_arrow(schema),
             partition_by=list(PARTITIONS),
-            configuration={FORMAT_PROPERTY: form},
+            configuration={FORMAT_PROPERTY: version},
             raise_if_key_not_exists=False,
         )
     write_deltalake(

@@ -1,4 +1,4 @@
-"""A catalog that behaves badly: a real socket, and one answer after the other."""
+"""A faulty catalog for tests: a real socket that sends scripted responses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# Gets the connection behind a whole request.
+# Called with the connection after a complete request.
 Answer = Callable[[socket.socket], None]
 
 
 class FaultServer:
-    """Answers each request with the next of its answers; the last one stays."""
+    """Responds to each request with the next answer; the last one repeats."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -68,13 +68,13 @@ def _read(connection: socket.socket) -> tuple[str, bytes] | None:
 
 
 def status(code: int, text: str = "", *headers: str) -> Answer:
-    """A whole answer."""
+    """A complete response."""
     lines = [f"HTTP/1.1 {code} X", f"Content-Length: {len(text)}", *headers, "", text]
     return lambda connection: connection.sendall("\r\n".join(lines).encode())
 
 
 def garbage(connection: socket.socket) -> None:
-    connection.sendall(b"\x00\xff no HTTP at all\r\n\r\n")
+    connection.sendall(b"\x00\xff not HTTP\r\n\r\n")
     connection.close()
 
 
@@ -83,14 +83,14 @@ def hang(connection: socket.socket) -> None:
 
 
 def drip(connection: socket.socket) -> None:
-    """A byte now and then: no single wait is ever long."""
+    """Sends a byte every 50 ms, so that no single read times out."""
     for byte in b"HTTP/1.1 201 Created\r\n" + b"X: y\r\n" * 1000:
         connection.sendall(bytes([byte]))
         time.sleep(0.05)
 
 
 class Endless:
-    """A gigabyte, if somebody takes it; counts what was taken."""
+    """Sends a gigabyte, and counts the megabytes that the client received."""
 
     megabytes = 0
 

@@ -1,4 +1,4 @@
-"""An Iceberg REST catalog for tests, in a process of its own."""
+"""An Iceberg REST catalog for tests, in a separate process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _SECONDS = 60
 
 @contextmanager
 def iceberg_rest_service(settings: Settings, folder: Path) -> Iterator[str]:
-    """Its address, while the body runs; tables lie in the folder. Its token is `for-tests`."""
+    """Run the service; yields its address. Tables are in `folder`; the token is `for-tests`."""
     java = str(find_java(settings).binary)
     (compiler,) = ensure_jars(["compiler"], settings)
     class_path = os.pathsep.join(map(str, [*ensure_jars(["iceberg"], settings), *spark_jars()]))
     classes = folder / "classes"
-    compile_it = [java, "-jar", str(compiler), "-17", "-nowarn", "-cp", class_path]
-    subprocess.run([*compile_it, "-d", str(classes), str(_SOURCE)], check=True, timeout=_SECONDS)
+    compile_command = [java, "-jar", str(compiler), "-17", "-nowarn", "-cp", class_path]
+    subprocess.run(
+        [*compile_command, "-d", str(classes), str(_SOURCE)], check=True, timeout=_SECONDS
+    )
     command = [java, "-cp", f"{classes}{os.pathsep}{class_path}", _SOURCE.stem]
     with subprocess.Popen(
         [*command, f"file://{folder}/tables"],

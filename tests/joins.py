@@ -1,4 +1,4 @@
-"""A join that runs beside a test, fed step by step."""
+"""A join that runs during a test, which sends it records step by step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headwater.testing.fixtures import TopicMaker
 
 
 class RunningJoin:
-    """Topics of a test's own, and the job between them."""
+    """Topics of one test, and the job between them."""
 
     def __init__(
         self, settings: Settings, spark: SparkSession, make_topic: TopicMaker, checkpoint: Path
@@ -34,23 +34,23 @@ class RunningJoin:
         self._error: list[BaseException] = []
         self._seen = 0
 
-    def options(self, *further: str) -> list[str]:
+    def options(self, *more: str) -> list[str]:
         topics = ["--visits-topic", self.visits, "--ads-topic", self.ads]
         topics += ["--output-topic", self.output, "--checkpoint", str(self.checkpoint)]
-        return [*topics, "--job-name", self.output, *further]
+        return [*topics, "--job-name", self.output, *more]
 
-    def run(self, *further: str) -> None:
-        """In this thread, until it ends."""
+    def run(self, *more: str) -> None:
+        """Run in this thread until it ends."""
         command = visits_ads_enrichment_job.main
-        command.main(self.options(*further), standalone_mode=False, obj=self.settings)
+        command.main(self.options(*more), standalone_mode=False, obj=self.settings)
 
     @contextmanager
-    def running(self, *further: str) -> Iterator[StreamingQuery]:
-        """In a thread beside the body; gives the query."""
+    def running(self, *more: str) -> Iterator[StreamingQuery]:
+        """Run in a thread while the body runs; yields the query."""
 
         def work() -> None:
             try:
-                self.run(*further)
+                self.run(*more)
             except BaseException as error:
                 self._error.append(error)
 
@@ -83,19 +83,19 @@ class RunningJoin:
                 data = value.encode() if isinstance(value, str) else value
                 producer.send(topic, data, b"raw key")
 
-    def visit(self, *named: tuple[str, str, str]) -> None:
+    def visit(self, *visits: tuple[str, str, str]) -> None:
         """Visits as (id, time of 2024-01-01, page)."""
-        self.send(self.visits, *(visit(*each) for each in named))
+        self.send(self.visits, *(visit(*each) for each in visits))
 
-    def ad(self, *named: tuple[str, str, str]) -> None:
+    def ad(self, *ads: tuple[str, str, str]) -> None:
         """Ads as (page, time of 2024-01-01, campaign)."""
-        self.send(self.ads, *(ad(*each) for each in named))
+        self.send(self.ads, *(ad(*each) for each in ads))
 
     def records(self, suffix: str = "") -> list[Record]:
         return list(read_topic(self.output + suffix, self.settings.kafka))
 
     def new_values(self) -> list[str]:
-        """What has come out since the last call, sorted."""
+        """The output since the last call, sorted."""
         values = [(record.value or b"").decode() for record in self.records()]
         new, self._seen = values[self._seen :], len(values)
         return sorted(new)
@@ -104,7 +104,7 @@ class RunningJoin:
         deadline = time.monotonic() + 90
         while len(self.records()) < count:
             assert not self._error, self._error
-            assert time.monotonic() < deadline, f"less than {count} records came out"
+            assert time.monotonic() < deadline, f"fewer than {count} records were written"
             time.sleep(0.2)
 
     def visit_at(self, offset: int) -> Address:
@@ -121,13 +121,13 @@ def watermark(query: StreamingQuery) -> str:
 
 
 def state_rows(query: StreamingQuery) -> int:
-    """Rows that wait in the join's state."""
+    """Rows in the state of the join."""
     progress: Any = query.lastProgress
     return int(progress["stateOperators"][0]["numRowsTotal"])
 
 
 def dropped(query: StreamingQuery) -> int:
-    """Rows that Spark dropped by itself, over all batches that it remembers."""
+    """Rows that Spark dropped itself, in all batches that it keeps."""
     progresses: Sequence[Any] = query.recentProgress
     return sum(
         each["numRowsDroppedByWatermark"]

@@ -1,4 +1,4 @@
-"""Jobs in processes of their own, killed while they write."""
+"""Jobs in separate processes, killed while they write."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def wait_for_growth(
     wait_until(grown, 150, log.read_text)
 
 
-def kill(job: subprocess.Popen[bytes], whole: bool) -> None:
-    """SIGKILL to the driver's Python, or to its JVM as well."""
+def kill(job: subprocess.Popen[bytes], *, with_jvm: bool = True) -> None:
+    """SIGKILL to the driver's Python and, unless excluded, to its JVM."""
     victims = [psutil.Process(job.pid)]
-    if whole:
+    if with_jvm:
         victims += psutil.Process(job.pid).children(recursive=True)
     for victim in victims:
         victim.kill()

@@ -1,5 +1,4 @@
-"""Events as a test finds them: in the catalog, or in the spool of a home without one; and what
-Spark tells of the batches that they are made from."""
+"""Reads events from the catalog or from the spool, and builds Spark progress for tests."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from headwater.settings import Settings
 Event = dict[str, Any]
 
 
-def telling(settings: Settings, catalog: Catalog, **lineage: Any) -> Settings:
-    """The same settings for jobs that tell this catalog."""
+def reporting_to(catalog: Catalog, settings: Settings, **lineage: Any) -> Settings:
+    """The settings with this catalog for the events of jobs."""
     changed = {
         "catalog": settings.catalog.model_copy(update={"url": catalog.url}),
         "lineage": settings.lineage.model_copy(update=lineage),
@@ -24,19 +23,19 @@ def telling(settings: Settings, catalog: Catalog, **lineage: Any) -> Settings:
     return settings.model_copy(update=changed)
 
 
-def told(catalog: Catalog, job: str) -> list[Event]:
-    """What the catalog has heard of a job, in the order of time."""
-    found = catalog.get("/events/lineage?limit=1000&sortDirection=asc")["events"]
-    return [event for event in found if event["job"]["name"] == job]
+def emitted(catalog: Catalog, job: str) -> list[Event]:
+    """The events of a job in the catalog, in the order of time."""
+    events = catalog.get("/events/lineage?limit=1000&sortDirection=asc")["events"]
+    return [event for event in events if event["job"]["name"] == job]
 
 
 def spooled(settings: Settings, job: str) -> list[Event]:
-    """What waits of a job, in the order of time."""
+    """The events of a job in the spool, in the order of time."""
     files = [path.read_bytes() for path in segments_of(settings.spool_dir)]
     lines = [line for content in files for line in content.splitlines(keepends=True)]
     events = [json.loads(text) for line in lines if (text := decode_line(line))]
-    mine = [event for event in events if event["job"]["name"] == job]
-    return sorted(mine, key=lambda event: str(event["eventTime"]))
+    of_job = [event for event in events if event["job"]["name"] == job]
+    return sorted(of_job, key=lambda event: str(event["eventTime"]))
 
 
 def states(events: list[Event], run_id: str | None = None) -> list[str]:
@@ -48,21 +47,21 @@ def names(event: Event, side: str) -> list[str]:
 
 
 def columns(event: Event) -> dict[str, dict[str, set[str]]]:
-    """Of the first output: output field -> input field -> kinds of dependency."""
+    """Column lineage of the first output: output field -> input field -> transformations."""
     fields = event["outputs"][0]["facets"]["columnLineage"]["fields"]
     return {
         output: {
-            f"{one['name']}:{one['field']}": {way["subtype"] for way in one["transformations"]}
-            for one in each["inputFields"]
+            f"{one['name']}:{one['field']}": {each["subtype"] for each in one["transformations"]}
+            for one in lineage["inputFields"]
         }
-        for output, each in fields.items()
+        for output, lineage in fields.items()
     }
 
 
 def batch(
     number: int, read: Mapping[str, tuple[int, int]], written: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What Spark tells: of each topic the first offset, and the one behind the last."""
+    """Progress of a micro-batch: for each topic the first offset, and the one after the last."""
     begin = {topic: {"0": first} for topic, (first, _) in read.items()}
     end = {topic: {"0": after} for topic, (_, after) in read.items()}
     latest = {topic: {"0": after + 5} for topic, (_, after) in read.items()}

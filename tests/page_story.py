@@ -1,6 +1,6 @@
-"""What the page is shown with: the demo's pipeline as it tells of itself, with real records.
+"""Test data for the page: the events and records of the demo's pipeline.
 
-Records lie in Kafka as the jobs write them; events are those that the jobs send.
+Records in Kafka and events are the same that the jobs would write.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from tests.catalog_support import run_event, run_id
 
 from headwater.kafka import RecordProducer, create_topic
 from headwater.model import Address, Lineage
-from headwater.model.header_codec import encode
-from headwater.model.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.settings import Settings
 
 KAFKA = "kafka://localhost:9092"
@@ -38,20 +37,20 @@ Json = dict[str, Any]
 
 
 def write_records(settings: Settings, prefix: str) -> None:
-    """`visits`, and from each one decorated and one reduced visit, in one partition."""
+    """Write visits, and a decorated and a reduced visit derived from each, to one partition."""
     topics = [f"{prefix}{name}" for name in ("visits", "visits-decorated", "visits-reduced")]
     for topic in topics:
         create_topic(topic, 1, settings.kafka)
-    makers = [None, "visits_decorator", "visits_reducer"]
+    jobs = [None, "visits_decorator", "visits_reducer"]
     with RecordProducer(settings.kafka) as producer:
-        for topic, above, maker in zip(topics, [None, *topics], makers, strict=False):
+        for topic, source, job in zip(topics, [None, *topics], jobs, strict=False):
             for offset in range(RECORDS):
                 headers = []
-                if maker and above:
-                    parents = (Address(above, 0, offset),)
-                    stamp = JobStamp(maker, "v1.0.0", offset // 4).headers(STAMP_HEADERS)
-                    made = Lineage(run_id(maker), parents, 0, 0)
-                    headers = [*stamp, ("lineage", encode(made))]
+                if job and source:
+                    parents = (Address(source, 0, offset),)
+                    stamp = JobStamp(job, "v1.0.0", offset // 4).headers(STAMP_HEADERS)
+                    lineage = Lineage(run_id(job), parents, 0, 0)
+                    headers = [*stamp, ("lineage", encode(lineage))]
                 value = {
                     "visit_id": f"visit-{offset}",
                     "event_time": f"2026-11-16T06:00:{offset:02d}+00:00",
@@ -61,8 +60,8 @@ def write_records(settings: Settings, prefix: str) -> None:
                 producer.send(topic, json.dumps(value).encode(), b"k", headers=headers, partition=0)
 
 
-def tell_story(send: Send, now: datetime, prefix: str = "") -> None:
-    """The pipeline over the last day, with a job that has failed."""
+def send_story(send: Send, now: datetime, prefix: str = "") -> None:
+    """Send the events of the pipeline over the last day, with a failed job."""
     visits, decorated, reduced = (
         f"{prefix}{name}" for name in ("visits", "visits-decorated", "visits-reduced")
     )
@@ -77,7 +76,7 @@ def tell_story(send: Send, now: datetime, prefix: str = "") -> None:
 
 
 def failed_run(send: Send, at: datetime, prefix: str = "", name: str = "enrichment") -> None:
-    """The join fails."""
+    """Send the events of a failed join."""
     error = {
         "message": "Cannot write to visits-enriched: the record is 1048899 bytes, more than fits",
         "programmingLanguage": "PYTHON",
@@ -107,7 +106,7 @@ def failed_run(send: Send, at: datetime, prefix: str = "", name: str = "enrichme
 
 
 def odd_names(send: Send, now: datetime) -> None:
-    """Names as somebody could send them."""
+    """Send events with markup, long and right-to-left names."""
     names = [MARKUP, LONG, RIGHT_TO_LEFT]
     for name in names:
         send(
@@ -122,7 +121,7 @@ def odd_names(send: Send, now: datetime) -> None:
 
 
 def many_events(now: datetime, jobs: int) -> list[Json]:
-    """A tree of jobs that are all connected, each with a table of its own, and one root."""
+    """Events of a tree of connected jobs, each with its own table, and one root."""
     return [
         run_event(
             "FAIL" if number % 17 == 5 else "COMPLETE",
@@ -231,14 +230,15 @@ def _schema(name: str, extra: list[str] | None = None) -> Json:
 
 
 def _columns(*inputs: str, names: list[str] | None = None) -> Json:
-    """Every column comes from the one of the same name in the first input, if it has it."""
+    """Each column is derived from the column of the same name in the first input, if it exists."""
     known = next((key for key in FIELDS if inputs[0].endswith(key)), "visits")
     fields = {}
     for name in names or ["visit_id", "event_time", "user_id", "page"]:
         source = name if name in FIELDS[known] else "event_time"
-        how = {"type": "DIRECT", "subtype": "IDENTITY" if source == name else "TRANSFORMATION"}
-        place = {"namespace": KAFKA, "name": inputs[0], "field": source}
-        fields[name] = {"inputFields": [{**place, "transformations": [how]}]}
+        subtype = "IDENTITY" if source == name else "TRANSFORMATION"
+        transformations = [{"type": "DIRECT", "subtype": subtype}]
+        column = {"namespace": KAFKA, "name": inputs[0], "field": source}
+        fields[name] = {"inputFields": [{**column, "transformations": transformations}]}
     return {**_facet(), "fields": fields}
 
 

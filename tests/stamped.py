@@ -1,4 +1,4 @@
-"""Records as Headwater's jobs write them, made by hand."""
+"""Creates records with the headers of Headwater's jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.model import Address, Header, Lineage
-from headwater.model.header_codec import encode
-from headwater.model.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.settings import Settings
 
 RUN = "0190c5f2-1111-7222-8333-444455556666"
@@ -23,7 +22,7 @@ def stamped(*parents: str, job: str = "job", ordinal: int = 0, unlisted: int = 0
     return [*JobStamp(job, "v1.0.0", 4).headers(STAMP_HEADERS), ("lineage", encode(lineage))]
 
 
-def set_aside(
+def dead_letter_headers(
     origin: str,
     *,
     job: str = "job",
@@ -53,7 +52,7 @@ def write(
     key: bytes | None = b"k",
     partition: int = 0,
 ) -> None:
-    """A record for each list of headers."""
+    """Write a record for each list of headers."""
     with RecordProducer(settings.kafka) as producer:
         for headers in records:
             producer.send(topic, b"{}", key, headers=headers, partition=partition)
@@ -62,7 +61,7 @@ def write(
 def write_transaction(
     topic: str, values: Iterable[bytes], settings: Settings, *, abort: bool = False
 ) -> None:
-    """Records of partition 0 in a transaction, which leaves a marker behind them."""
+    """Records of partition 0 in a transaction, followed by its marker."""
     producer = open_transaction(topic, values, settings)
     end_transaction(producer, topic, settings, abort=abort)
 
@@ -70,7 +69,7 @@ def write_transaction(
 def end_transaction(
     producer: Producer, topic: str, settings: Settings, *, abort: bool = False
 ) -> None:
-    """Returns when the marker is there: the coordinator answers before it writes it."""
+    """Returns when the marker is written: the coordinator responds before that."""
     end = end_offsets(topic, settings.kafka)[0] + 1
     if abort:
         producer.abort_transaction(30)
@@ -83,7 +82,7 @@ def end_transaction(
 
 
 def open_transaction(topic: str, values: Iterable[bytes], settings: Settings) -> Producer:
-    """Records of a transaction that is not ended."""
+    """Records of an open transaction."""
     config = {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"tx-{topic}"}
     producer = Producer(config)
     producer.init_transactions(30)
@@ -95,8 +94,8 @@ def open_transaction(topic: str, values: Iterable[bytes], settings: Settings) ->
 
 
 def delete_before(topic: str, offset: int, settings: Settings, *, partition: int = 0) -> None:
-    """What retention does: the partition begins at `offset` afterwards."""
+    """Like retention: the partition starts at `offset` afterwards."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    where = TopicPartition(topic, partition, offset)
-    for future in admin.delete_records([where]).values():
+    start = TopicPartition(topic, partition, offset)
+    for future in admin.delete_records([start]).values():
         future.result(30)

@@ -1,4 +1,4 @@
-"""What test modules share besides fixtures."""
+"""Helpers that test modules share, besides fixtures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Headwater = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment(settings: Settings, **changes: str) -> dict[str, str]:
-    """The environment in which a child has the same settings as the test."""
+    """Environment variables that give a child process the settings of the test."""
     return child_environment(
         **{
             "HEADWATER_HOME": str(settings.home_dir),
@@ -30,5 +30,5 @@ def environment(settings: Settings, **changes: str) -> dict[str, str]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether the process still does something; one that nobody waited for does not."""
+    """Whether the process is running; a zombie is not."""
     return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

@@ -1,5 +1,5 @@
-// Prints where the Chromium of the npm package lies, for machines that have none of their own. It
-// is unpacked inside node_modules: a name in a folder that everybody may write to could be another's.
+// Prints the path of the Chromium in the npm package, for machines without one. It is unpacked
+// inside node_modules: in a world-writable folder another user could have created the file.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 

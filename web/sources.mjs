@@ -1,5 +1,5 @@
-// What the bundle is made of, as one hash: the build notes it beside the bundle, and a test
-// compares, so that nobody ships a page that is older than its sources.
+// One hash over all sources. The build writes it next to the bundle, and a test compares it, so that
+// no page is shipped that is older than its sources.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join, posix } from "node:path";

@@ -29,12 +29,12 @@ export default defineConfig({
     outDir,
     emptyOutDir: true,
     target: "es2022",
-    // The policy of the service allows neither inline scripts nor data addresses.
+    // The policy of the service allows neither inline scripts nor data URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
   server: {
-    // For work on the page: `npx vite` beside a running service.
+    // For development: `npx vite` with a running service.
     proxy: { "/api": "http://127.0.0.1:3000" },
   },
   test: { include: ["tests/**/*.test.ts"], environment: "node" },

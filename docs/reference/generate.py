@@ -1,4 +1,4 @@
-"""Writes settings.md, commands.md and openapi.json from the code: `make reference`."""
+"""Generates settings.md, commands.md and openapi.json from the code: `make reference`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.service.app import create_api
 from headwater.settings import Settings
 
 _FOLDER = Path(__file__).parent
-_NOTE = "<!-- Made from the code by `make reference`; changes here are lost. -->\n\n"
+_NOTE = "<!-- Generated from the code by `make reference`; do not edit. -->\n\n"
 
 
 def settings_page() -> str:
@@ -23,10 +23,11 @@ def settings_page() -> str:
     lines = [
         "# Settings\n\n",
         _NOTE,
-        "Later wins: default, `headwater.toml`, the environment, `--set SECTION.KEY=VALUE`.\n\n",
-        "| setting | variable | default | what it is for |\n|---|---|---|---|\n",
+        "Precedence, lowest first: default, `headwater.toml`, the environment, "
+        "`--set SECTION.KEY=VALUE`.\n\n",
+        "| setting | variable | default | description |\n|---|---|---|---|\n",
     ]
-    # Without validation: a page must not depend on the environment in which it is written.
+    # Without validation: the page must not depend on the environment.
     for row in setting_rows(Settings.model_construct()):
         variable = row.variable.replace(" or ", "` or `")
         lines.append(f"| `{row.name}` | `{variable}` | {row.default} | {row.description} |\n")
@@ -49,11 +50,12 @@ def _with_subcommands(command: click.Command, path: str) -> Iterator[tuple[str, 
     yield path, command
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
-            yield from _with_subcommands(each, f"{path} {name}")
+            if not each.hidden:
+                yield from _with_subcommands(each, f"{path} {name}")
 
 
 def _help(command: click.Command, path: str) -> str:
-    # As they are when the command is used: below the root, with the root's names for help.
+    # With the root's settings, such as the names of the help option, as when it is used.
     inherited = headwater.context_settings | command.context_settings
     context = click.Context(
         command, info_name=path, **{"terminal_width": 100, "max_content_width": 100, **inherited}
@@ -62,9 +64,9 @@ def _help(command: click.Command, path: str) -> str:
 
 
 def openapi_page() -> str:
-    """The routes of the lineage service; the page's types are made from it."""
-    # Nothing is connected until the service is opened.
-    api = create_api(Settings.model_construct(), "postgresql://nobody@localhost/nothing")
+    """The routes of the lineage service; the page's types are generated from it."""
+    # The API connects only when it is started.
+    api = create_api(Settings.model_construct(), "postgresql://user@localhost/database")
     return json.dumps(api.openapi(), indent=1, sort_keys=True) + "\n"
 
 

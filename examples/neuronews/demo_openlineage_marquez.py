@@ -1,4 +1,4 @@
-"""Starts the services, runs both jobs and checks what the catalog knows of them.
+"""Starts the services, runs both jobs and checks their lineage in the catalog.
 
 python demo_openlineage_marquez.py
 """

@@ -10,29 +10,29 @@ if TYPE_CHECKING:
     from headwater.job import LineageJob
     from headwater.replay.transform import Transform
     from headwater.replay.transform import Transform as Logic
-    from headwater.spark.lineage_columns import join_lineage, merge_lineage
+    from headwater.spark.source import join_lineage, merge_lineage
 
 __version__ = "0.1.0"
 
 __all__ = ["LineageJob", "Logic", "Transform", "__version__", "join_lineage", "merge_lineage"]
 
-# Imported when first used: most commands need no Spark, and importing it takes a while.
+# Imported on first use: most commands do not need Spark, which is slow to import.
 _LAZY = {
     "LineageJob": "headwater.job",
     "Transform": "headwater.replay.transform",
-    "join_lineage": "headwater.spark.lineage_columns",
-    "merge_lineage": "headwater.spark.lineage_columns",
+    "join_lineage": "headwater.spark.source",
+    "merge_lineage": "headwater.spark.source",
 }
 
 
-# Former names, which keep working.
+# Former names, which still work.
 _RENAMED = {"Logic": "Transform"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         warnings.warn(
-            f"headwater.{name} is called headwater.{_RENAMED[name]} now",
+            f"headwater.{name} is deprecated: use headwater.{_RENAMED[name]}",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -2,50 +2,50 @@
 
     HeadwaterError
     ├── InputError                 fix the input, then call again          exit 2
-    │   ├── SettingError           a setting has a value that can't be used
+    │   ├── SettingError           a setting has an invalid value
     │   ├── BadAddressError        text that is not `topic/partition@offset`
-    │   ├── BadEventError          an event that can't be taken (in `catalog.ingest.bad_event`)
+    │   ├── BadEventError          an invalid event (in `catalog.ingest.checks`)
     │   ├── TopicNotFoundError
     │   ├── UnknownJobError
     │   ├── UnsupportedVersionError  of Spark, Java, PostgreSQL or a data directory
-    │   ├── PortTakenError         somebody else listens there
+    │   ├── PortTakenError         another process listens on the port
     │   ├── CheckpointError        damaged, or of another query
-    │   │   └── CheckpointInUseError  another driver holds it
+    │   │   └── CheckpointInUseError  another driver uses it
     │   ├── LineageIndexError      missing, damaged, or another table
-    │   ├── LineageTableError      a table whose rows can't be followed, or not written
-    │   ├── StateLimitError        a query keeps more than it may
+    │   ├── LineageTableError      a table that can't be traced or written
+    │   ├── StateLimitError        the state of a query exceeds its limit
     │   ├── ArchiveError           missing, damaged, another table, or of another topic
-    │   │   └── ArchiveGapError    records are gone that were not archived yet
-    │   ├── ReplayRefusedError     a replay that would not be what was asked for, or never end
+    │   │   └── ArchiveGapError    records were deleted before they were archived
+    │   ├── ReplayRefusedError     a replay that would be incomplete or would never end
     │   ├── UnknownReplayError     no replay has that id
-    │   ├── AlertRulesError        a rules file that can't be used
-    │   ├── BadConditionError      a condition that is no question, or has unknown names
-    │   ├── EgressRefusedError     a channel leads where messages may not go
-    │   ├── UnsafeDeliveryError    settings under which a delivery mode could not keep its promise
+    │   ├── AlertRulesError        an invalid rules file
+    │   ├── BadConditionError      a condition that is not boolean, or has unknown names
+    │   ├── EgressRefusedError     the target of a channel is not allowed
+    │   ├── UnsafeDeliveryError    settings with which a delivery mode can't keep its guarantee
     │   └── NotInstalledError      an extra, a jar or a runtime is not installed
-    ├── UnavailableError           may work later, as it stands            exit 3
+    ├── UnavailableError           the same call may succeed later          exit 3
     │   ├── BrokerUnavailableError
     │   ├── DatabaseUnavailableError
-    │   ├── CatalogUnavailableError  events that it was to hear of still wait
-    │   ├── QueryTimeoutError      a question took longer than the setting allows
-    │   ├── TooBusyError           too much waits already
-    │   ├── NotificationError      a channel did not take a message
-    │   ├── ServiceAnswerError     the lineage service does not answer
-    │   ├── ServiceStartError      a local service did not answer in time
+    │   ├── CatalogUnavailableError  events are still spooled
+    │   ├── QueryTimeoutError      a query exceeded its time limit
+    │   ├── TooBusyError           too many requests are queued
+    │   ├── NotificationError      a channel did not accept a message
+    │   ├── ServiceAnswerError     the lineage service does not respond
+    │   ├── ServiceStartError      a local service did not start in time
     │   ├── DownloadError
     │   └── DiskFullError
-    ├── OutcomeUnknownError        it may have happened: look before a retry  exit 1
+    ├── OutcomeUnknownError        it may have happened: check before a retry  exit 1
     │   └── DeliveryError          records that were not acknowledged
-    ├── QueryFailedError           a streaming query ended; a new start goes on  exit 1
-    ├── CheckFailedError           a check ran and found something wrong    exit 1
-    │   └── ExpectationFailedError  a row broke what was expected, and ended its write
-    ├── ApiError                   not success (in `catalog.api.problems`)  exit 1
-    ├── FaultInjectedError         a test asked for it (in `settings.fault_points`)   exit 1
-    ├── BarrierTimeoutError        a test's own mistake (in `settings.fault_points`)  exit 1
+    ├── QueryFailedError           a streaming query ended; a restart continues it  exit 1
+    ├── CheckFailedError           a check ran and failed                   exit 1
+    │   └── ExpectationFailedError  a row violated an expectation and ended the write
+    ├── ApiError                   an HTTP error (in `catalog.api.problems`)  exit 1
+    ├── FaultInjectedError         injected by a test (in `settings.fault_points`)   exit 1
+    ├── BarrierTimeoutError        a mistake in a test (in `settings.fault_points`)  exit 1
     └── InternalError              a bug in Headwater                       exit 1
 
-The groups say what a caller can do. The text says what happened and with which value; the
-hint names the setting or the command that changes it. Attributes carry the same facts.
+The groups state what a caller can do. The message states what happened and with which value; the
+hint names the setting or the command that changes it. Attributes carry the same values.
 """
 
 from __future__ import annotations
@@ -54,28 +54,35 @@ from typing import Any, ClassVar
 
 
 class HeadwaterError(Exception):
-    """Base of all. `facts` hold the values of the message, for logs and `--json`."""
+    """Base of all errors. Keyword arguments become attributes: the values of the message."""
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: str | None = None, **facts: Any) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, **attributes: Any) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.facts = facts
+        self._names = tuple(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The values of the message by name, for logs and `--json`."""
+        return {name: getattr(self, name) for name in self._names}
 
     def __str__(self) -> str:
         return self.message
 
 
 class InputError(HeadwaterError):
-    """The caller has to change something first."""
+    """The caller has to change the input first."""
 
     exit_code = 2
 
 
 class SettingError(InputError):
-    """A setting has a value that can't be used."""
+    """A setting has an invalid value."""
 
 
 class BadAddressError(InputError):
@@ -87,15 +94,15 @@ class TopicNotFoundError(InputError):
 
 
 class UnknownJobError(InputError):
-    """No shipped job has that name, and no file is there."""
+    """There is neither a shipped job nor a file of that name."""
 
 
 class UnsupportedVersionError(InputError):
-    """A version that was not run together with the others."""
+    """A version that was not tested together with the others."""
 
 
 class PortTakenError(InputError):
-    """Somebody else listens on a port that a local service needs."""
+    """Another process listens on a port that a local service needs."""
 
 
 class CheckpointError(InputError):
@@ -103,31 +110,31 @@ class CheckpointError(InputError):
 
 
 class CheckpointInUseError(CheckpointError):
-    """Another driver holds the checkpoint."""
+    """Another driver uses the checkpoint."""
 
 
 class LineageIndexError(InputError):
-    """The index of edges is missing, damaged, or not what it should be."""
+    """The lineage index is missing, damaged, or another table."""
 
 
 class LineageTableError(InputError):
-    """A table can't be read, or has other columns than the rows that are to be written."""
+    """A table can't be read, or its columns do not match the rows to write."""
 
 
 class StateLimitError(InputError):
-    """The state of a query has reached the limit that it was given."""
+    """The state of a query has reached its limit."""
 
 
 class ArchiveError(InputError):
-    """An archive is missing, damaged, or not what it should be."""
+    """An archive is missing, damaged, another table, or of another topic."""
 
 
 class ArchiveGapError(ArchiveError):
-    """Records are gone from the topic before they were archived."""
+    """Records were deleted from the topic before they were archived."""
 
 
 class ReplayRefusedError(InputError):
-    """A replay of records that are not all there, or back into where they came from."""
+    """A replay with missing records, or with an output that is also its source."""
 
 
 class UnknownReplayError(InputError):
@@ -135,19 +142,22 @@ class UnknownReplayError(InputError):
 
 
 class UnsafeDeliveryError(InputError):
-    """Settings under which a delivery mode could not keep its promise."""
+    """Settings with which a delivery mode can't keep its guarantee."""
 
 
 class AlertRulesError(InputError):
-    """The rules file of alerts is missing, or has a mistake."""
+    """The alert rules file is missing or invalid."""
 
 
 class BadConditionError(InputError):
-    """A condition that can't be used; `line` and `column` say where."""
+    """An invalid condition; `line` and `column` are the position of the mistake."""
+
+    line: int
+    column: int
 
 
 class EgressRefusedError(InputError):
-    """A channel whose target is not among those that messages may be sent to."""
+    """The target of a channel is neither public nor allowed."""
 
 
 class NotInstalledError(InputError):
@@ -155,69 +165,69 @@ class NotInstalledError(InputError):
 
 
 class UnavailableError(HeadwaterError):
-    """Something outside did not answer; the same call may work later."""
+    """An external system did not respond; the same call may succeed later."""
 
     exit_code = 3
 
 
 class BrokerUnavailableError(UnavailableError):
-    """Kafka did not answer within the bound."""
+    """Kafka did not respond within the timeout."""
 
 
 class DatabaseUnavailableError(UnavailableError):
-    """PostgreSQL did not answer within the bound."""
+    """PostgreSQL did not respond within the timeout."""
 
 
 class CatalogUnavailableError(UnavailableError):
-    """The lineage service did not take what waits for it."""
+    """The lineage service did not accept the spooled events."""
 
 
 class QueryTimeoutError(UnavailableError):
-    """A question took longer than the setting allows."""
+    """A query took longer than the setting allows."""
 
 
 class TooBusyError(UnavailableError):
-    """Too many requests wait already."""
+    """Too many requests are queued."""
 
 
 class NotificationError(UnavailableError):
-    """A channel did not take a message."""
+    """A channel did not accept a message."""
 
 
 class ServiceAnswerError(UnavailableError):
-    """The lineage service does not answer, or not as it should."""
+    """The lineage service does not respond, or sends an invalid response."""
 
 
 class ServiceStartError(UnavailableError):
-    """A local service ended or stayed silent while it was being started."""
+    """A local service exited or did not respond while it was started."""
 
 
 class DownloadError(UnavailableError):
-    """A pinned file could not be fetched, or was not the one that is pinned."""
+    """A pinned file could not be downloaded, or has another checksum."""
 
 
 class DiskFullError(UnavailableError):
-    """There is less free space than the setting asks for."""
+    """There is less free disk space than the setting requires."""
 
 
 class OutcomeUnknownError(HeadwaterError):
-    """The effect may or may not be there: look before trying again."""
+    """The operation may or may not have succeeded: check before a retry."""
 
 
 class DeliveryError(OutcomeUnknownError):
-    """Records that Kafka refused or did not acknowledge within the bound."""
+    """Records that Kafka rejected or did not acknowledge within the timeout."""
 
 
 class QueryFailedError(HeadwaterError):
-    """A streaming query failed; started again it goes on where it stopped."""
+    """A streaming query failed; a restart continues where it stopped."""
 
 
 class CheckFailedError(HeadwaterError):
-    """A check ran to its end and found something wrong."""
+    """A check ran to its end and failed."""
 
 
 class ExpectationFailedError(CheckFailedError):
-    """A row broke an expectation of the severity `fail`."""
+    """A row violated an expectation of severity `fail`."""
 
 
 class InternalError(HeadwaterError):

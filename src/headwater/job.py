@@ -1,4 +1,4 @@
-"""A streaming job with row lineage, in a few lines.
+"""Streaming jobs with row lineage.
 
     from headwater import LineageJob
 
@@ -6,40 +6,34 @@
     visits = job.read("visits")
     job.write(visits.select("key", F.upper("value").alias("value"), "lineage"), "visits-upper")
 
-`read` adds the column `lineage`; whatever is done to the rows, the column has to come along:
-kept by `select`, combined by `join_lineage` and `merge_lineage`. `write` turns it into headers
-and delivers exactly once.
+`read` adds the column `lineage`, which every transformation has to keep: `select` it, and combine
+it with `join_lineage` and `merge_lineage`. `write` turns it into headers and delivers exactly once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.collector.query import QueryDescription
-from headwater.collector.streaming import (
-    counted,
-    is_finite,
-    query_run,
-    table_output,
-    topic_outputs,
-)
-from headwater.delivery.modes import Delivery, Mode
-from headwater.delivery.registry import DEFAULT_MODE, delivery_mode
-from headwater.delivery.rows import (
+from headwater.collector.streaming import counted, is_finite, query_run, table_output, topic_outputs
+from headwater.delivery.modes import DEFAULT_MODE, Delivery, Mode, delivery_mode
+from headwater.delivery.sink import (
+    SinkTarget,
     check_table_columns,
     check_topic_columns,
     has_shuffle,
+    location_of,
     rows_to_send,
     topics_for_parents,
 )
-from headwater.delivery.sink import Target, location_of
 from headwater.kafka import ensure_topic
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.progress import Progress, no_progress
 from headwater.model.topic_names import dead_letter_topic, late_topic, parents_topic
 from headwater.openlineage.events import Dataset, kafka_topic
@@ -47,8 +41,8 @@ from headwater.openlineage.progress import Roles
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, load
 from headwater.spark import OnBatch, create_session, read_topic_stream, run_until_stopped
-from headwater.spark.lineage_columns import LINEAGE_COLUMN, with_lineage
 from headwater.spark.query_runner import new_run_id
+from headwater.spark.source import LINEAGE_COLUMN, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import check_columns, stored, table_of, writer_of
 from headwater.storage.tables.contract import TableFormat
@@ -60,7 +54,7 @@ _DEFAULT_PARTITIONS = 2
 
 
 class LineageJob:
-    """A job that reads topics and writes a topic; every output record knows its parents."""
+    """A job that reads topics and writes a topic or a table with the parents of every record."""
 
     def __init__(
         self,
@@ -75,14 +69,14 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self._settings = _with_brokers(settings or load(), bootstrap_servers)
+        self._settings = with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self._settings.jobs.version
         self._checkpoint = checkpoint or self._settings.home_dir / "checkpoints" / name
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
         self._order = tuple(header_order)
         self._topics: list[str] = []
-        self._beside: set[str] = set()
+        self._additional_topics: set[str] = set()
         self._partitions: list[int] = []
         self._quality: list[Quality] = []
         self.spark: SparkSession = create_session(
@@ -99,24 +93,25 @@ class LineageJob:
         *,
         starting_offsets: str = "earliest",
         partitions: int = _DEFAULT_PARTITIONS,
-        beside: Sequence[str] = (),
+        additional_topics: Sequence[str] = (),
         max_records_per_batch: int | None = None,
     ) -> DataFrame:
-        """A topic as a stream of rows `key, value, topic, partition, offset, timestamp, headers`
-        and `lineage`; one that is not there is made with so many partitions.
+        """Read a topic as a stream of rows `key, value, topic, partition, offset, timestamp,
+        headers` and `lineage`.
 
         Args:
-            beside: further topics in the same stream, which have to be there.
+            partitions: number of partitions of the topic if it has to be created.
+            additional_topics: further topics in the same stream, which must exist.
         """
         self._topics.append(topic)
-        self._beside.update(beside)
+        self._additional_topics.update(additional_topics)
         if self._settings.jobs.create_topics:
-            found = ensure_topic(topic, partitions, self._settings.kafka)
-            self._partitions.append(found.partitions)
+            existing = ensure_topic(topic, partitions, self._settings.kafka)
+            self._partitions.append(existing.partitions)
         limit = {"maxOffsetsPerTrigger": str(max_records_per_batch)}
         stream = read_topic_stream(
             self.spark,
-            ",".join((topic, *beside)),
+            ",".join((topic, *additional_topics)),
             self._settings,
             starting_offsets=starting_offsets,
             **(limit if max_records_per_batch else {}),
@@ -132,13 +127,13 @@ class LineageJob:
         columns: Sequence[str] | None = None,
         topic: str | None = None,
     ) -> DataFrame:
-        """The same rows, measured as they are written: counts, bounds and expectations, which the
-        catalog shows with the output.
+        """Measure rows while they are written: counts, bounds and expectations, which the catalog
+        shows with the output. Returns the rows to write.
 
         Args:
-            name: of these rows; without it that of the job, with a number from the second on.
-            columns: those to measure. Default: the first ones.
-            topic: the input whose rows they are, with which they are shown instead.
+            name: name of the measurement. Default: the job's name, with a number from the second.
+            columns: columns to measure. Default: the first ones.
+            topic: the input topic of the rows, to show the results there instead.
 
         Raises:
             InputError: a column is missing, or an expectation can't be evaluated.
@@ -165,23 +160,23 @@ class LineageJob:
         one_per_first_parent: bool = False,
         on_batch: OnBatch | None = None,
     ) -> None:
-        """Write rows with `value`, `lineage` and, if there is one, `key`; returns when the query
-        ends or is stopped.
+        """Write rows with `value`, `lineage` and optionally `key`; returns when the query ends or
+        is stopped.
 
         Args:
-            late_output: rows whose error is of the kind `LATE` go to `<topic>-late`.
-            one_per_first_parent: of a join that keeps one match for each record of its first
-                input, and may choose another one when a batch is run again.
-            on_batch: gets what Spark tells of each micro-batch; an error that it raises ends
+            on_failure: for a record that Kafka rejects, such as for its size: `stop` with its
+                address in the error, or send it to the `dead-letter` topic.
+            late_output: send rows whose error has the kind `LATE` to `<topic>-late`.
+            one_per_first_parent: the rows come from a join that keeps one match for each record
+                of its first input, and may choose another one when a batch is rerun.
+            on_batch: receives Spark's progress of each micro-batch; an error that it raises stops
                 the query.
-            on_failure: what to do with a record that Kafka refuses for what it is, such as its
-                size: stop with its address in the error, or set it aside in the dead letter.
 
         Raises:
             InputError: a column is missing.
-            UnsafeDeliveryError: a Spark setting would break the promise of the delivery mode.
-            QueryFailedError: the query failed; the next start goes on where it stopped.
-            ExpectationFailedError: a row broke an expectation of the severity `fail`.
+            UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
+            QueryFailedError: the query failed; the next start continues where it stopped.
+            ExpectationFailedError: a row violated an expectation of severity `fail`.
         """
         check_topic_columns(records, topic)
         late = (late_topic(topic),) if late_output else ()
@@ -190,7 +185,7 @@ class LineageJob:
             partitions = max(self._partitions, default=_DEFAULT_PARTITIONS)
             for name in (*topics, *topics_for_parents(records, topic)):
                 ensure_topic(name, partitions, self._settings.kafka)
-        target = Target(
+        target = SinkTarget(
             self._name,
             self._version,
             self._checkpoint,
@@ -202,7 +197,17 @@ class LineageJob:
             one_per_first_parent=one_per_first_parent,
         )
         rows = rows_to_send(records, topics, self._settings.jobs.max_value_bytes)
-        lineage = self._lineage_of_topics(records, topics, is_finite(trigger))
+        roles = Roles(
+            frozenset(self._additional_topics),
+            dead_letter=topics[1],
+            late=late[0] if late else None,
+            parents=parents_topic(topic),
+            with_lineage=True,
+        )
+        description = self._description(
+            records, topic_outputs(topics, self._settings), roles, trigger
+        )
+        lineage = replace(description, columns=("key", "value"))
         self._mode.refuse_unsafe(self.spark, target)
         with (
             self._enforced(),
@@ -223,7 +228,7 @@ class LineageJob:
         """Append rows to a table, each once; returns when the query ends or is stopped.
 
         The column `lineage` becomes a struct with the addresses of the parents, which `impact`
-        reads; a missing table is made.
+        reads. A missing table is created.
 
         Args:
             table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
@@ -231,27 +236,29 @@ class LineageJob:
         Raises:
             InputError: a column is missing.
             LineageTableError: the table has other columns.
-            QueryFailedError: the query failed; the next start goes on where it stopped.
-            ExpectationFailedError: a row broke an expectation of the severity `fail`.
+            QueryFailedError: the query failed; the next start continues where it stopped.
+            ExpectationFailedError: a row violated an expectation of severity `fail`.
         """
         check_table_columns(rows, table)
         target = table_of(self.spark, table, table_format)
         run_id = new_run_id()
-        maker = JobRun(self._name, self._version, run_id)
-        kept = stored(rows, maker, 0)
-        target.ensure(kept.schema)
-        check_columns(target, kept)
+        job_run = JobRun(self._name, self._version, run_id)
+        written = stored(rows, job_run, 0)
+        target.ensure(written.schema)
+        check_columns(target, written)
         known = target.known()
         register(known, self._settings)
         output = table_output(known.name, known.location, table_format)
-        lineage = self._lineage_of_table(rows, output, is_finite(trigger))
+        roles = Roles(frozenset(self._additional_topics), with_lineage=True)
+        description = self._description(rows, [output], roles, trigger)
+        lineage = replace(description, unnested=(LINEAGE_COLUMN,))
         with (
             self._enforced(),
             query_run(self.spark, self._checkpoint, lineage, self._settings, run_id=run_id) as run,
         ):
             query = (
                 counted(rows, self._settings, self._name)
-                .writeStream.foreachBatch(writer_of(target, maker))
+                .writeStream.foreachBatch(writer_of(target, job_run))
                 .option("checkpointLocation", location_of(self._checkpoint))
                 .queryName(self._name)
                 .trigger(**(trigger or {"processingTime": "0 seconds"}))
@@ -261,57 +268,30 @@ class LineageJob:
 
     @contextmanager
     def _enforced(self) -> Iterator[None]:
-        """What was expected holds for this query, and no longer."""
+        """Enforce the expectations for one query."""
         try:
-            with enforced(*self._quality):
+            with enforced(*self._quality) if self._quality else nullcontext():
                 yield
         finally:
             self._quality.clear()
 
-    def _lineage_of_topics(
-        self, records: DataFrame, topics: tuple[str, ...], finite: bool
+    def _description(
+        self,
+        rows: DataFrame,
+        outputs: Sequence[Dataset],
+        roles: Roles,
+        trigger: Mapping[str, Any] | None,
     ) -> QueryDescription:
-        late = topics[2] if len(topics) > 2 else None
-        roles = Roles(
-            frozenset(self._beside),
-            dead_letter=topics[1],
-            late=late,
-            parents=parents_topic(topics[0]),
-            with_lineage=True,
-        )
-        return QueryDescription(
-            self._name,
-            self._version,
-            self._checkpoint,
-            records,
-            topic_outputs(topics, self._settings),
-            roles,
-            finite,
-            columns=("key", "value"),
-            quality=tuple(self._quality),
-        )
-
-    def _lineage_of_table(self, rows: DataFrame, output: Dataset, finite: bool) -> QueryDescription:
-        roles = Roles(frozenset(self._beside), with_lineage=True)
         return QueryDescription(
             self._name,
             self._version,
             self._checkpoint,
             rows,
-            [output],
+            outputs,
             roles,
-            finite,
-            whole=(LINEAGE_COLUMN,),
+            is_finite(trigger),
             quality=tuple(self._quality),
         )
 
     def _has_one_input_per_task(self, records: DataFrame) -> bool:
         return len(set(self._topics)) == len(self._topics) and not has_shuffle(records)
-
-
-def _with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
-    """Settings in which reading, writing and looking back all mean the same brokers."""
-    if bootstrap_servers is None:
-        return settings
-    kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
-    return settings.model_copy(update={"kafka": kafka})

@@ -15,23 +15,30 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
 
 _LOGGER = logging.getLogger("headwater")
+_WITH_TIMESTAMPS = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class TextFormatter(logging.Formatter):
-    """`job: warning: message`; the level is left out for information."""
+    """`job: warning: message`; the level INFO is omitted.
 
-    def __init__(self, job_name: str | None = None) -> None:
-        super().__init__("%(message)s")
+    With `timestamps`, `time LEVEL logger message`.
+    """
+
+    def __init__(self, job_name: str | None = None, *, timestamps: bool = False) -> None:
+        super().__init__(_WITH_TIMESTAMPS if timestamps else "%(message)s")
         self._job_name = job_name
+        self._timestamps = timestamps
 
     def format(self, record: logging.LogRecord) -> str:
+        if self._timestamps:
+            return super().format(record)
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         job = "" if self._job_name is None else f"{self._job_name}: "
         return job + level + super().format(record)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and the job's name."""
+    """One JSON object per line: time, level, logger, message and job name."""
 
     def __init__(self, job_name: str | None = None) -> None:
         super().__init__()
@@ -52,11 +59,12 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what `sys.stderr` is at that moment, which tests and Click replace."""
+    """Writes to the current `sys.stderr`, which tests and Click replace."""
 
-    def __init__(self, log_format: LogFormat) -> None:
+    def __init__(self, log_format: LogFormat, *, timestamps: bool = False) -> None:
         super().__init__(sys.stderr)
         self._log_format = log_format
+        self._timestamps = timestamps
         self.name_job(None)
 
     @property
@@ -65,34 +73,47 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
     @stream.setter
     def stream(self, value: TextIO) -> None:
-        """The base class assigns it; the current `sys.stderr` is used instead."""
+        """Ignores the assignment of the base class."""
 
     def name_job(self, job_name: str | None) -> None:
-        """Put the job's name on every line, or on none."""
-        formatter = JsonFormatter if self._log_format == "json" else TextFormatter
-        self.setFormatter(formatter(job_name))
+        """Add the job name to every line; None removes it."""
+        if self._log_format == "json":
+            self.setFormatter(JsonFormatter(job_name))
+        else:
+            self.setFormatter(TextFormatter(job_name, timestamps=self._timestamps))
 
 
-def configure_logging(level: str = "info", log_format: LogFormat = "text") -> StderrHandler:
-    """Send Headwater's log messages to standard error, replacing an earlier configuration."""
-    for handler in _own_handlers():
-        _LOGGER.removeHandler(handler)
-    handler = StderrHandler(log_format)
-    _LOGGER.addHandler(handler)
+def configure_logging(
+    level: str = "info", log_format: LogFormat = "text", *, service: bool = False
+) -> StderrHandler:
+    """Send log messages to standard error, replacing an earlier configuration.
+
+    Args:
+        service: log the messages of all libraries, such as those of Uvicorn, with timestamps;
+            otherwise Headwater's own messages, without.
+    """
+    root = logging.getLogger()
+    for logger in (root, _LOGGER):
+        for handler in _own_handlers(logger):
+            logger.removeHandler(handler)
+    handler = StderrHandler(log_format, timestamps=service)
+    (root if service else _LOGGER).addHandler(handler)
+    if service:
+        root.setLevel(level.upper())
     _LOGGER.setLevel(level.upper())
     return handler
 
 
 @contextmanager
 def job_logging(job_name: str, *, quiet: bool = False) -> Iterator[None]:
-    """Log information about one job while the body runs, with its name on every line.
+    """Log to standard error while the body runs, with the job name on every line.
 
     Args:
         quiet: warnings and errors only.
     """
-    found, level = _own_handlers(), _LOGGER.level
-    handler = found[0] if found else StderrHandler("text")
-    if not found:
+    existing, level = _own_handlers(), _LOGGER.level
+    handler = existing[0] if existing else StderrHandler("text")
+    if not existing:
         _LOGGER.addHandler(handler)
     handler.name_job(job_name)
     _LOGGER.setLevel(max(level, logging.WARNING) if quiet else level or logging.INFO)
@@ -101,9 +122,9 @@ def job_logging(job_name: str, *, quiet: bool = False) -> Iterator[None]:
     finally:
         handler.name_job(None)
         _LOGGER.setLevel(level)
-        if not found:
+        if not existing:
             _LOGGER.removeHandler(handler)
 
 
-def _own_handlers() -> list[StderrHandler]:
-    return [each for each in _LOGGER.handlers if isinstance(each, StderrHandler)]
+def _own_handlers(logger: logging.Logger = _LOGGER) -> list[StderrHandler]:
+    return [each for each in logger.handlers if isinstance(each, StderrHandler)]

@@ -1,13 +1,13 @@
-"""Data quality, measured while rows are written: counts and bounds of columns, and expectations.
+"""Data quality, measured while rows are written: column counts and bounds, and expectations.
 
     from headwater.quality import Quality, in_range, not_null
 
     articles = Quality("articles", [not_null("id"), in_range("price", 0, None, severity="fail")])
     articles.measure(rows).write.format("delta").save(folder)
-    articles.tell(run, table)
+    articles.add_facets(run, table)
 
-Nothing is read twice: Spark's `observe` counts in the pass that writes. `Quality` and the two
-context managers need pyspark; the rest are plain values.
+Nothing is read twice: Spark's `observe` measures in the pass that writes. `Quality` and the two
+context managers need pyspark; the other names do not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LAZY = ("Quality", "enforced", "read_once")
 
 
 def __getattr__(name: str) -> Any:
-    # Expectations and reports are read where there is no Spark.
+    # Expectations and reports must be usable without Spark.
     if name not in _LAZY:
         raise AttributeError(f"module 'headwater.quality' has no attribute {name!r}")
     return getattr(importlib.import_module("headwater.spark.measures.quality"), name)

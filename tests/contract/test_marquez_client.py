@@ -19,7 +19,7 @@ def client(catalog: Catalog) -> MarquezClient:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_pipeline_made_by_hand_is_there_afterwards(client: MarquezClient) -> None:
+def test_a_pipeline_can_be_created_through_the_api(client: MarquezClient) -> None:
     assert client.create_namespace("by-hand", "me", "mine")["ownerName"] == "me"
     client.create_source("warehouse", "POSTGRESQL", "jdbc:postgresql://localhost:5432/x")
     table = client.create_dataset(
@@ -51,19 +51,19 @@ def test_a_pipeline_made_by_hand_is_there_afterwards(client: MarquezClient) -> N
     assert client.get_job("by-hand", "copy")["latestRun"]["state"] == "COMPLETED"
 
 
-def test_what_events_told_is_found_by_the_client(catalog: Catalog, client: MarquezClient) -> None:
+def test_the_client_reads_what_events_created(catalog: Catalog, client: MarquezClient) -> None:
     facets = {
         "fields": {"b": {"inputFields": [{"namespace": "data", "name": "raw", "field": "a"}]}}
     }
     catalog.send(
         run_event(
-            job="told",
+            job="from events",
             inputs=[dataset("raw", fields=["a"])],
             outputs=[dataset("made", fields=["b"], columnLineage=facets)],
         )
     )
     assert "tests" in [each["name"] for each in client.list_namespaces()["namespaces"]]
-    assert [each["name"] for each in client.list_jobs("tests")["jobs"]] == ["told"]
+    assert [each["name"] for each in client.list_jobs("tests")["jobs"]] == ["from events"]
     assert client.get_dataset("data", "made")["fields"][0]["name"] == "b"
     versions = client.list_dataset_versions("data", "made")["versions"]
     assert client.get_dataset_version("data", "made", versions[0]["version"]) == versions[0]

@@ -1,4 +1,4 @@
-"""What Marquez does beside what was recorded: codes, words in any case, and what is shown."""
+"""Behaviour of Marquez that is not in the recording: status codes, case, and fields shown."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from tests.catalog_support import Catalog, dataset, run_event, run_id
 
 from headwater.catalog.store.stats import Period, intervals
 
-PLACE = "/namespaces/by-hand"
+PREFIX = "/namespaces/by-hand"
 TABLE = {"type": "DB_TABLE", "physicalName": "t", "sourceName": "s"}
 
 
 @pytest.fixture(scope="module")
 def by_hand(catalog: Catalog) -> Catalog:
-    """A service with a namespace, a source, a dataset and a job that were made by hand."""
+    """A service with a namespace, a source, a dataset and a job created through the API."""
     for path, body in (
-        (PLACE, {"ownerName": "me"}),
+        (PREFIX, {"ownerName": "me"}),
         ("/sources/s", {"type": "POSTGRESQL", "connectionUrl": "jdbc:x"}),
-        (f"{PLACE}/datasets/t", {**TABLE, "fields": [{"name": "c", "type": "TEXT"}]}),
-        (f"{PLACE}/jobs/j", {"type": "BATCH"}),
+        (f"{PREFIX}/datasets/t", {**TABLE, "fields": [{"name": "c", "type": "TEXT"}]}),
+        (f"{PREFIX}/jobs/j", {"type": "BATCH"}),
     ):
-        answer = catalog.call("PUT", path, json=body)
-        assert answer.status_code == 200, answer.text
+        response = catalog.call("PUT", path, json=body)
+        assert response.status_code == 200, response.text
     return catalog
 
 
-def test_a_job_made_by_hand_names_datasets_that_are_there(by_hand: Catalog) -> None:
+def test_a_job_created_through_the_api_needs_existing_datasets(by_hand: Catalog) -> None:
     body = {"type": "BATCH", "inputs": [{"namespace": "by-hand", "name": "t"}]}
-    assert by_hand.call("PUT", f"{PLACE}/jobs/reader", json=body).status_code == 200
+    assert by_hand.call("PUT", f"{PREFIX}/jobs/reader", json=body).status_code == 200
     for key in ("inputs", "outputs"):
         body = {"type": "BATCH", key: [{"namespace": "by-hand", "name": "nothing"}]}
-        answer = by_hand.call("PUT", f"{PLACE}/jobs/new", json=body)
-        assert answer.json() == {"code": 404, "message": "Dataset 'nothing' not found."}
-    assert by_hand.call("GET", f"{PLACE}/jobs/new").status_code == 404
+        response = by_hand.call("PUT", f"{PREFIX}/jobs/new", json=body)
+        assert response.json() == {"code": 404, "message": "Dataset 'nothing' not found."}
+    assert by_hand.call("GET", f"{PREFIX}/jobs/new").status_code == 404
 
 
-def test_a_job_made_by_hand_names_a_run_of_its_own(by_hand: Catalog) -> None:
+def test_a_job_created_through_the_api_needs_a_run_of_the_same_job(by_hand: Catalog) -> None:
     by_hand.send(run_event(job="another"))
-    for run in (run_id("another"), run_id("nobody's")):
+    for run in (run_id("another"), run_id("unknown")):
         body = {"type": "BATCH", "runId": run}
-        answer = by_hand.call("PUT", f"{PLACE}/jobs/j", json=body)
-        assert answer.json() == {"code": 404, "message": f"Run '{run}' not found."}
+        response = by_hand.call("PUT", f"{PREFIX}/jobs/j", json=body)
+        assert response.json() == {"code": 404, "message": f"Run '{run}' not found."}
 
 
-def test_a_run_made_by_hand_is_where_the_answer_says(by_hand: Catalog) -> None:
-    made = by_hand.call("POST", f"{PLACE}/jobs/j/runs", json={})
-    assert made.status_code == 201
-    assert by_hand.call("GET", by_hand.url + made.headers["Location"]).json() == made.json()
+def test_a_created_run_is_found_at_its_location_header(by_hand: Catalog) -> None:
+    created = by_hand.call("POST", f"{PREFIX}/jobs/j/runs", json={})
+    assert created.status_code == 201
+    assert by_hand.call("GET", by_hand.url + created.headers["Location"]).json() == created.json()
 
 
 def test_a_tag_that_is_put_again_keeps_its_description(by_hand: Catalog) -> None:
@@ -58,16 +58,16 @@ def test_a_tag_that_is_put_again_keeps_its_description(by_hand: Catalog) -> None
     assert again.json() == {"name": "MONEY", "description": "all of it"}
 
 
-def test_tags_of_columns_are_written_in_capitals(by_hand: Catalog) -> None:
-    tagged = by_hand.call("POST", f"{PLACE}/datasets/t/fields/c/tags/low").json()
+def test_tags_of_columns_are_stored_in_upper_case(by_hand: Catalog) -> None:
+    tagged = by_hand.call("POST", f"{PREFIX}/datasets/t/fields/c/tags/low").json()
     assert tagged["fields"][0]["tags"] == ["LOW"]
-    untagged = by_hand.call("DELETE", f"{PLACE}/datasets/t/fields/c/tags/low").json()
+    untagged = by_hand.call("DELETE", f"{PREFIX}/datasets/t/fields/c/tags/low").json()
     assert untagged["fields"][0]["tags"] == []
-    tagged = by_hand.call("POST", f"{PLACE}/datasets/t/tags/low").json()
+    tagged = by_hand.call("POST", f"{PREFIX}/datasets/t/tags/low").json()
     assert tagged["tags"] == ["low"]
 
 
-def test_a_namespace_may_have_every_mark_that_marquez_takes(by_hand: Catalog) -> None:
+def test_a_namespace_may_have_every_character_that_marquez_allows(by_hand: Catalog) -> None:
     name = "Az:;=/0_-.@+"
     path = "/namespaces/Az%3A%3B%3D%2F0_-.%40%2B"
     assert by_hand.call("PUT", path, json={}).json()["name"] == name
@@ -84,18 +84,18 @@ def test_a_namespace_may_have_every_mark_that_marquez_takes(by_hand: Catalog) ->
         "/jobs/runs/{run}/facets?type=RUN",
     ],
 )
-def test_words_of_a_choice_are_taken_in_any_case(by_hand: Catalog, path: str) -> None:
+def test_enumerated_parameters_ignore_case(by_hand: Catalog, path: str) -> None:
     by_hand.send(run_event(job="cased"))
-    answer = by_hand.call("GET", path.format(run=run_id("cased")))
-    assert answer.status_code == 200, answer.text
+    response = by_hand.call("GET", path.format(run=run_id("cased")))
+    assert response.status_code == 200, response.text
 
 
-def test_jobs_of_a_namespace_that_is_not_there_are_none(by_hand: Catalog) -> None:
+def test_an_unknown_namespace_has_no_jobs(by_hand: Catalog) -> None:
     assert by_hand.get("/namespaces/nowhere/jobs") == {"totalCount": 0, "jobs": []}
     assert by_hand.call("GET", "/namespaces/nowhere/datasets").status_code == 404
 
 
-def test_a_job_that_never_ran_is_in_every_state_and_all_jobs_are_counted(by_hand: Catalog) -> None:
+def test_a_job_without_runs_is_in_every_state_and_all_jobs_are_counted(by_hand: Catalog) -> None:
     by_hand.call("PUT", "/namespaces/states", json={})
     by_hand.call("PUT", "/namespaces/states/jobs/never", json={"type": "BATCH"})
     by_hand.send(
@@ -107,15 +107,15 @@ def test_a_job_that_never_ran_is_in_every_state_and_all_jobs_are_counted(by_hand
     assert found["totalCount"] == 3
 
 
-def test_a_job_that_was_tagged_or_deleted_is_shown_without_its_runs(by_hand: Catalog) -> None:
+def test_tagging_or_deleting_a_job_returns_it_without_its_runs(by_hand: Catalog) -> None:
     by_hand.send(run_event(job="changed", inputs=["c_in"], outputs=["c_out"]))
-    place = "/namespaces/tests/jobs/changed"
+    prefix = "/namespaces/tests/jobs/changed"
     for method, path, tags in (
         ("POST", "/tags/PII", ["PII"]),
         ("DELETE", "/tags/PII", []),
         ("DELETE", "", []),
     ):
-        shown = by_hand.call(method, place + path).json()
+        shown = by_hand.call(method, prefix + path).json()
         assert (shown["latestRun"], shown["latestRuns"], shown["outputs"]) == (None, None, [])
         assert (shown["tags"], shown["inputs"][0]["name"]) == (tags, "c_in")
 
@@ -132,21 +132,21 @@ def test_a_job_that_was_tagged_or_deleted_is_shown_without_its_runs(by_hand: Cat
         ("/search?q=%20", 400, "query param q must not be blank"),
     ],
 )
-def test_what_is_no_node_and_no_question_gets_the_code_of_marquez(
+def test_an_invalid_node_or_search_gets_the_status_of_marquez(
     by_hand: Catalog, path: str, status: int, message: str
 ) -> None:
-    answer = by_hand.call("GET", path)
-    assert (answer.status_code, answer.json()["message"]) == (status, message)
+    response = by_hand.call("GET", path)
+    assert (response.status_code, response.json()["message"]) == (status, message)
 
 
-def test_a_week_needs_a_zone_where_marquez_needs_it(by_hand: Catalog) -> None:
-    answer = by_hand.call("GET", "/stats/lineage-events?period=WEEK")
-    assert answer.status_code == 400
-    assert answer.json()["message"] == "Timezone must be specified for period 'WEEK'"
+def test_a_week_requires_a_time_zone_as_in_marquez(by_hand: Catalog) -> None:
+    response = by_hand.call("GET", "/stats/lineage-events?period=WEEK")
+    assert response.status_code == 400
+    assert response.json()["message"] == "Timezone must be specified for period 'WEEK'"
     assert by_hand.get("/stats/datasets?period=WEEK") == []
 
 
-def test_days_are_counted_in_the_askers_zone_and_hours_are_hours() -> None:
+def test_days_are_in_the_requested_time_zone_and_hours_are_equal() -> None:
     # On 25 October 2026 clocks in Berlin were set back.
     now = datetime(2026, 10, 27, 12, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     week = [span[0].astimezone(UTC) for span in intervals(Period.WEEK, now)]
@@ -156,7 +156,7 @@ def test_days_are_counted_in_the_askers_zone_and_hours_are_hours() -> None:
     assert {(end - start).total_seconds() for start, end in day} == {3600.0}
 
 
-def test_column_lineage_of_a_version_has_its_columns_and_a_mark_in_a_name_is_no_version(
+def test_column_lineage_of_a_version_works_with_a_hash_sign_in_the_name(
     by_hand: Catalog,
 ) -> None:
     lineage = {"fields": {"x": {"inputFields": [{"namespace": "data", "name": "a", "field": "y"}]}}}

@@ -1,8 +1,8 @@
-"""Exchanges recorded with Marquez 0.51, held against the service, in their order.
+"""Replays exchanges recorded with Marquez 0.51 and compares the responses, in order.
 
-Only a part of the recording is kept, so that requests in between are missing: `BEFORE` makes them
-up. What the server makes by itself (times of the recording, ids) is normalised; so is the order of
-lists, which Marquez leaves open. Where the service differs on purpose, `DIFFERENT` says so.
+The recording is an excerpt; `BEFORE` has the requests that are missing from it. Generated times and
+ids are normalised, and so is the order of lists, which Marquez does not define. `DIFFERENT` lists
+intended differences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXAMPLES = [
 POSTGRES = "/namespaces/postgres%3A%2F%2Fdb.example%3A5432/datasets/shop.public.orders"
 RUN_9 = "01900000-0000-7000-8000-000000000009"
 
-# Name of an example -> requests that were made before it and are not in the recording.
+# Number of an example -> requests before it that are not in the recording.
 BEFORE: dict[str, list[tuple[str, str, Any]]] = {
     "160": [("PUT", "/namespaces/rest-ns", {"ownerName": "me", "description": "d"})],
     "166": [("PUT", "/sources/rest-src", {"type": "POSTGRESQL", "connectionUrl": "jdbc:x"})],
@@ -91,19 +91,19 @@ BEFORE: dict[str, list[tuple[str, str, Any]]] = {
     ],
 }
 
-# Where a bad request gets 500, it gets one of these; a good one is answered.
+# Where Marquez responds with 500: an invalid request gets one of these, a valid one succeeds.
 BAD = (400, 404, 422)
 GOOD_DESPITE_500 = {"118"}
 
-# A reason -> examples and paths in which the answer differs.
+# Reasons of intended differences, then examples and paths that differ.
 LATE = "a late or repeated RUNNING changes neither the state nor the start of a run"
-GRAPH = "edges and the latest run of a job are its own, and there from its first event on"
+GRAPH = "a job has its own edges and latest run, from its first event"
 ALIAS = "a dataset is listed once, not under each of its names"
 NO_TYPE = "an event without eventType is refused, and creates nothing"
-CHANGED = "a list shows a job as it is shown alone"
-TYPES = "column lineage tells the kinds of transformation, and the types of inputs"
-WRITTEN = "a dataset also tells when it was last written, beside what Marquez tells"
-UNITS = "intervals end now, and counts are not those of another day"
+CHANGED = "a job has the same fields in a list as alone"
+TYPES = "column lineage has the transformation types and the types of inputs"
+WRITTEN = "a dataset has the time of its last write, which Marquez omits"
+UNITS = "intervals end at the current time, so the counts differ"
 DIFFERENT: list[tuple[str, str, str]] = [
     ("010", r"\.graph.*", GRAPH),
     ("094|097|100|106|274", r".*\.data\.(currentRunUuid|latestRun\..*)", GRAPH),
@@ -117,10 +117,10 @@ DIFFERENT: list[tuple[str, str, str]] = [
     ("055|181|301", r".*\.(inputs|outputs)\b.*", ALIAS),
     ("079|082", "status", "the id of a version follows from its content"),
     ("109", r".*\.(transformation(s|Type)|fieldType)", TYPES),
-    ("121", r"\.totalCount", "neither refused events nor repetitions are kept"),
-    ("133", r"\.(results.*|totalCount)", "% is no wildcard in a search"),
+    ("121", r"\.totalCount", "refused and repeated events are not stored"),
+    ("133", r"\.(results.*|totalCount)", "% is not a wildcard in a search"),
     ("136|142|151", r"\[\d+\]\.\w+", UNITS),
-    (".*", r"\.(code|message|errors)", "one shape of errors; checked on its own"),
+    (".*", r"\.(code|message|errors)", "all errors have one format, which another test checks"),
     ("250|295", r"\.(totalCount|jobs.*)", "events in between are not in the recording"),
     ("316", r"\.jobs\[0\]\.(createdAt|updatedAt|latestRun.*)", "times of the recording"),
     ("172", r"\.(createdAt|updatedAt|endedAt)", "times of the recording"),
@@ -143,23 +143,23 @@ def normalised(value: Any) -> Any:
     return value
 
 
-def differences(wanted: Any, found: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in sorted({*wanted, *found}):
-            if key not in wanted or key not in found:
-                yield f"{path}.{key}", "missing" if key in wanted else "added"
+def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in sorted({*expected, *actual}):
+            if key not in expected or key not in actual:
+                yield f"{path}.{key}", "missing" if key in expected else "added"
             else:
-                yield from differences(wanted[key], found[key], f"{path}.{key}")
-    elif isinstance(wanted, list) and isinstance(found, list):
-        if len(wanted) != len(found):
-            yield path, f"{len(wanted)} entries, not {len(found)}"
-        for i, (one, other) in enumerate(zip(wanted, found, strict=False)):
+                yield from differences(expected[key], actual[key], f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(actual, list):
+        if len(expected) != len(actual):
+            yield path, f"{len(expected)} entries, not {len(actual)}"
+        for i, (one, other) in enumerate(zip(expected, actual, strict=False)):
             yield from differences(one, other, f"{path}[{i}]")
-    elif wanted != found and wanted != "(time)":
-        yield path, f"{wanted!r}, not {found!r}"
+    elif expected != actual and expected != "(time)":
+        yield path, f"{expected!r}, not {actual!r}"
 
 
-def on_purpose(number: str, path: str) -> bool:
+def intended(number: str, path: str) -> bool:
     return any(
         re.fullmatch(examples, number) and re.fullmatch(paths, path)
         for examples, paths, _ in DIFFERENT
@@ -167,35 +167,35 @@ def on_purpose(number: str, path: str) -> bool:
 
 
 def replay(catalog: Catalog, example: dict[str, Any]) -> list[str]:
-    """What differs, and is not meant to."""
-    request, wanted = example["request"], example["answer"]
+    """The unintended differences."""
+    request, expected = example["request"], example["answer"]
     number = example["name"].split()[0]
     for method, path, body in BEFORE.get(number, []):
-        made = catalog.call(method, path, **({"json": body} if body is not None else {}))
-        assert made.status_code < 300, f"before {number}: {path}: {made.text}"
+        response = catalog.call(method, path, **({"json": body} if body is not None else {}))
+        assert response.status_code < 300, f"before {number}: {path}: {response.text}"
     content = (
         request.get("rawBody") or json.dumps(request["body"]) if "contentType" in request else ""
     )
     headers = {"Content-Type": request["contentType"]} if "contentType" in request else {}
-    answer = catalog.call(
+    response = catalog.call(
         request["method"], catalog.url + request["path"], data=content.encode(), headers=headers
     )
-    if wanted["status"] == 500:
-        expected = (200,) if number in GOOD_DESPITE_500 else BAD
-        return [] if answer.status_code in expected else [f"status {answer.status_code}"]
-    if answer.status_code != wanted["status"]:
+    if expected["status"] == 500:
+        allowed = (200,) if number in GOOD_DESPITE_500 else BAD
+        return [] if response.status_code in allowed else [f"status {response.status_code}"]
+    if response.status_code != expected["status"]:
         return (
-            [] if on_purpose(number, "status") else [f"status {answer.status_code} {answer.text}"]
+            [] if intended(number, "status") else [f"status {response.status_code} {response.text}"]
         )
-    if "body" not in wanted:
+    if "body" not in expected:
         return []
-    every = differences(normalised(wanted["body"]), normalised(answer.json()))
-    return [f"{path}: {what}" for path, what in every if not on_purpose(number, path)]
+    every = differences(normalised(expected["body"]), normalised(response.json()))
+    return [f"{path}: {what}" for path, what in every if not intended(number, path)]
 
 
-def test_every_recorded_exchange_is_answered_as_marquez_answers_it(catalog: Catalog) -> None:
-    wrong = {example["name"]: replay(catalog, example) for example in EXAMPLES}
-    assert {name: found for name, found in wrong.items() if found} == {}
+def test_every_recorded_request_gets_the_response_of_marquez(catalog: Catalog) -> None:
+    different = {example["name"]: replay(catalog, example) for example in EXAMPLES}
+    assert {name: listed for name, listed in different.items() if listed} == {}
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def test_every_recorded_exchange_is_answered_as_marquez_answers_it(catalog: Cata
 def test_an_error_names_the_field_as_marquez_does(
     catalog: Catalog, path: str, errors: list[str]
 ) -> None:
-    answer = catalog.call("GET", path)
-    assert answer.json() == {"code": 400, "message": errors[0], "errors": errors}
+    response = catalog.call("GET", path)
+    assert response.json() == {"code": 400, "message": errors[0], "errors": errors}
 
 
-def test_a_number_that_is_none_is_not_found_as_in_marquez(catalog: Catalog) -> None:
+def test_an_invalid_number_gets_404_as_in_marquez(catalog: Catalog) -> None:
     for limit in ("x", "99999999999"):
-        answer = catalog.call("GET", f"/namespaces?limit={limit}")
-        assert answer.status_code == 404
-        assert answer.json() == {"code": 404, "message": "HTTP 404 Not Found"}
+        response = catalog.call("GET", f"/namespaces?limit={limit}")
+        assert response.status_code == 404
+        assert response.json() == {"code": 404, "message": "HTTP 404 Not Found"}

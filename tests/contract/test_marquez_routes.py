@@ -1,4 +1,4 @@
-"""All routes that Marquez 0.51 registers are there, with their paths and parameters."""
+"""The service has all routes of Marquez 0.51, with their parameters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ROUTES = [
     ("GET", "/api/v2beta/search/jobs"),
 ]
 
-# Route -> the parameters of its query.
+# Route -> its query parameters.
 PARAMETERS = {
     "/api/v1/column-lineage": {"nodeId", "depth", "withDownstream"},
     "/api/v1/events/lineage": {"before", "after", "sortDirection", "limit", "offset"},
@@ -77,7 +77,7 @@ PARAMETERS = {
 }
 
 
-def test_there_are_48_of_them() -> None:
+def test_the_list_has_all_48_routes() -> None:
     assert len(set(ROUTES)) == 48
 
 

@@ -1,4 +1,4 @@
-"""The guide to alerts says what the code knows."""
+"""The guides to alerts and metrics match the code."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from pathlib import Path
 
 from headwater.catalog.alerting.channels import KINDS
-from headwater.catalog.alerting.fields import NAMES
+from headwater.catalog.alerting.fields import FIELDS
 from headwater.catalog.alerting.rules import parse_rules
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
-def test_the_guide_lists_every_name_with_its_kind_and_meaning_and_no_other() -> None:
+def test_the_guide_lists_exactly_the_fields_with_their_type_and_meaning() -> None:
     text = (GUIDES / "alerts.md").read_text()
     rows = re.findall(r"^\| `([a-z_.]+)` \| (bool|int|double|string) \| (.+) \|$", text, re.M)
-    assert rows == [(each.name, each.kind, each.meaning) for each in NAMES.values()]
+    assert rows == [(each.name, each.kind, each.meaning) for each in FIELDS.values()]
 
 
-def test_the_rules_of_the_guide_can_be_used() -> None:
+def test_the_rules_of_the_guide_are_valid() -> None:
     text = (GUIDES / "alerts.md").read_text()
     (example,) = re.findall(r"```yaml\n(alerts:.*?)```", text, re.S)
     assert [rule.name for rule in parse_rules(example.encode(), "guide")] == [
@@ -35,11 +35,11 @@ def test_the_guide_names_every_kind_of_channel() -> None:
 
 
 def test_the_guide_to_metrics_names_every_family() -> None:
-    from tests.docs.test_dashboards import told
+    from tests.docs.test_dashboards import exposed_series
 
     text = (GUIDES / "metrics.md").read_text()
     named = set(re.findall(r"\bheadwater_[a-z_]+", text)) - {"headwater_progress"}
-    assert named <= told()
+    assert named <= exposed_series()
     assert {name for name in named if name.endswith("_ratio")} == {
         "headwater_job_success_ratio",
         "headwater_lineage_coverage_ratio",

@@ -1,4 +1,4 @@
-"""The examples run as they stand, and say the truth about parents."""
+"""The examples run unchanged, and their outputs name the correct parents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import environment
 from headwater.generator import generate
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -61,7 +61,7 @@ def test_an_example_runs_and_its_records_name_their_parents(
     } == sources
 
 
-def test_the_example_with_a_table_keeps_the_address_of_every_visit(
+def test_the_example_with_a_table_stores_the_address_of_every_visit(
     filled: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment(filled).items():

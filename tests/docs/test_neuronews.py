@@ -1,4 +1,4 @@
-"""The project of one's own in `examples/neuronews`; its jobs are run by the tests of the jobs."""
+"""The example project `examples/neuronews`; its jobs are run by the tests of the jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from headwater.settings import Settings
 FOLDER = Path(__file__).parents[2] / "examples" / "neuronews"
 
 
-def test_the_demo_script_tells_what_is_wrong_without_a_trace(headwater_settings: Settings) -> None:
-    # The story itself is told by the demo's own test.
+def test_the_demo_script_prints_errors_without_a_stack_trace(
+    headwater_settings: Settings,
+) -> None:
+    # The demo itself is run by tests/e2e/test_demo.py.
     wrong = environment(headwater_settings, HEADWATER_LINEAGE__INTERVAL_SECONDS="soon")
     done = subprocess.run(
         [sys.executable, "demo_openlineage_marquez.py"],

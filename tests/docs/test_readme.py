@@ -1,4 +1,4 @@
-"""The commands of the README and the first guide do what they say, in their order."""
+"""The commands of the README and of the first guide work, in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def commands_of(page: str) -> list[list[str]]:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ["README.md", "docs/guides/first-steps.md"])
-def test_the_commands_of_a_page_work_in_their_order(
+def test_the_commands_of_a_page_work_in_order(
     headwater: Headwater, tmp_path: Path, page: str
 ) -> None:
     settings = local_settings(tmp_path / "home")
@@ -45,7 +45,7 @@ def test_the_commands_of_a_page_work_in_their_order(
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_the_readmes_own_job_runs_and_its_records_know_their_parents(
+def test_the_job_of_the_readme_runs_and_its_records_name_their_parents(
     broker: Settings, headwater: Headwater, tmp_path: Path
 ) -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

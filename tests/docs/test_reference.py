@@ -1,4 +1,4 @@
-"""The generated pages are those that the code gives now; links lead somewhere."""
+"""The generated pages are up to date, and links in the docs are valid."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_reference_page_is_what_the_code_gives(name: str) -> None:
+def test_a_reference_page_is_up_to_date(name: str) -> None:
     assert (REFERENCE / name).read_text() == PAGES[name](), "run `make reference`"
 
 
-def test_every_setting_says_what_it_is_for() -> None:
+def test_every_setting_has_a_description() -> None:
     page = (REFERENCE / "settings.md").read_text()
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) > 20
@@ -30,7 +30,7 @@ def test_every_setting_says_what_it_is_for() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_in_the_docs_lead_to_files(text: Path) -> None:
+def test_links_in_the_docs_refer_to_files(text: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)", text.read_text())
     relative = [link for link in links if "://" not in link]
     assert [link for link in relative if not (text.parent / link).exists()] == []
@@ -38,10 +38,10 @@ def test_links_in_the_docs_lead_to_files(text: Path) -> None:
 
 def test_every_setting_named_in_the_docs_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {name for text in TEXTS for name in re.findall(r"HEADWATER_[A-Z_]+", text.read_text())}
-    # Names that the docs use as a pattern, or to show a mistake.
+    # Patterns, and an example of a mistake.
     names -= {"HEADWATER_SECTION__KEY", "HEADWATER_", "HEADWATER_KAFAK__PORT"}
     assert len(names) > 10
-    # Channels have names of the operator's own.
+    # The names of channels are configured.
     names = {name for name in names if not name.startswith("HEADWATER_ALERTS__CHANNELS__")}
     known = set(_variables(Settings.model_construct(), "HEADWATER_"))
     assert names <= known
@@ -49,12 +49,12 @@ def test_every_setting_named_in_the_docs_exists(monkeypatch: pytest.MonkeyPatch)
 
 def _variables(settings: object, prefix: str) -> list[str]:
     fields = type(settings).model_fields  # type: ignore[attr-defined]
-    found: list[str] = []
+    names: list[str] = []
     for key in fields:
         value = getattr(settings, key)
         name = f"{prefix}{key.upper()}"
-        found += _variables(value, f"{name}__") if hasattr(value, "model_fields_set") else [name]
-    return found
+        names += _variables(value, f"{name}__") if hasattr(value, "model_fields_set") else [name]
+    return names
 
 
 def test_a_setting_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A browser for each file of tests, and a tab for each test."""
+"""A browser for each test module, and a tab for each test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, service: Catalog) -> Iterator[Visit]:
-    """A tab before the file's own `service`, that must not complain: of scripts, of its policy, of
-    anything."""
+    """A tab on the module's `service`; fails the test on script errors and policy violations."""
     found = Visit(browser, service.url)
     yield found
     found.close()
-    assert found.complaints == []
+    assert found.page_errors == []

@@ -1,4 +1,4 @@
-"""The demo as a person runs it."""
+"""The demo as a user runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.cli import demo as demo_command
 from headwater.cli.app import headwater as root
 from headwater.demo import Story
 from headwater.kafka import RecordProducer
-from headwater.service.catalog import CatalogService
+from headwater.service.catalog import CatalogServer
 from headwater.settings import Settings
 
 
@@ -23,7 +23,7 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
     broker: Settings, headwater: Headwater
 ) -> None:
     try:
-        # The second time two of them, the quickest that tell again what they find.
+        # The second time the two fastest of those that print existing records.
         for names in ([], ["reprocessor", "tracker"]):
             done = headwater("demo", *names, timeout=300)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -38,27 +38,27 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
                 r"`visits_converter_reprocessing_job \d+ \d+`: 3 records more", done.stdout
             )
             assert ("visit-2 can have no ad any more" in done.stdout) == (not names)
-            # What was there before belongs to somebody: it must not disturb the next telling.
+            # Records of other producers must not disturb the next run.
             with RecordProducer(broker.kafka) as producer:
-                producer.send("visits", b"a stranger", b"x")
-                producer.send("clicks", b"a stranger", b"x")
+                producer.send("visits", b"another producer", b"x")
+                producer.send("clicks", b"another producer", b"x")
     finally:
-        # Other tests want to see what waits for a catalog that is not there.
-        CatalogService(broker).stop()
+        # Other tests check what is spooled while the catalog can't be reached.
+        CatalogServer(broker).stop()
 
 
 def test_a_failing_check_makes_the_demo_fail(
     headwater_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tell(story: Story) -> None:
-        story.check("true things are true", True)
-        story.check("false things are true", False, "they are not")
+    def run(story: Story) -> None:
+        story.check("one is one", True)
+        story.check("one is two", False, "it is not")
 
-    monkeypatch.setattr(demo_command, "STORIES", {"tracker": tell})
+    monkeypatch.setattr(demo_command, "STORIES", {"tracker": run})
     monkeypatch.setenv("HEADWATER_HOME", str(headwater_settings.home_dir))
-    # Click keeps the option for help on the command: the root's names, as users have them.
+    # Click caches the help option on the command: use the root's names, as users have them.
     names = root.context_settings["help_option_names"]
     result = CliRunner().invoke(demo_command.demo, [], obj={}, help_option_names=names)
     assert result.exit_code == 1
     assert "1 of 2 checks failed" in result.output
-    assert "they are not" in result.output
+    assert "it is not" in result.output

@@ -1,4 +1,4 @@
-"""The page in a real browser, before the real service with the demo's pipeline."""
+"""The page in a real browser, with the real service and the demo's pipeline."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.page_story import (
     MARKUP,
     RECORDS,
     failed_run,
-    tell_story,
+    send_story,
     write_records,
 )
 
 from headwater.catalog.store.keys import create_key
 from headwater.kafka import read_topic, topic_id
-from headwater.service.record_queries import RecordsOfKafka
+from headwater.service.record_queries import KafkaRecordQueries
 from headwater.settings import Settings
 from headwater.storage.archive.contract import TOPIC_ID_PROPERTY, TOPIC_PROPERTY, archive_path
 from headwater.storage.index.contract import index_path
@@ -48,40 +48,40 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(scope="module")
 def settings(broker: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The test broker with a home of its own: an archive and an index that hold the story."""
-    own = broker.model_copy(update={"home": tmp_path_factory.mktemp("page")})
+    """The test broker with a separate home: an archive and an index of the pipeline."""
+    settings = broker.model_copy(update={"home": tmp_path_factory.mktemp("page")})
     rules = "alerts:\n  - name: a_job_failed\n    condition: job_run.state == 'FAILED'\n"
-    (own.home_dir / "headwater-alerts.yml").write_text(rules, encoding="utf-8")
-    write_records(own, PREFIX)
-    _archive(own)
+    (settings.home_dir / "headwater-alerts.yml").write_text(rules, encoding="utf-8")
+    write_records(settings, PREFIX)
+    _archive(settings)
     edges = [
         edge(f"{above}/0@0", f"{below}/0@0", RECORDS)
         for above, below in ((VISITS, DECORATED), (DECORATED, REDUCED))
     ]
-    makers = ((DECORATED, "visits_decorator"), (REDUCED, "visits_reducer"))
-    rows = [made(f"{topic}/0@0", RECORDS, job=job) for topic, job in makers]
+    outputs = ((DECORATED, "visits_decorator"), (REDUCED, "visits_reducer"))
+    rows = [made(f"{topic}/0@0", RECORDS, job=job) for topic, job in outputs]
     read = [scan(f"{topic}/0@0", RECORDS) for topic in (VISITS, DECORATED, REDUCED)]
-    write_index(index_path(own), [*edges, *rows, *read])
-    return own
+    write_index(index_path(settings), [*edges, *rows, *read])
+    return settings
 
 
 def _archive(settings: Settings) -> None:
-    """`visits-decorated` as `data_synchronization_job` keeps it."""
+    """Archive `visits-decorated` like `data_synchronization_job`."""
     path = archive_path(DECORATED, settings)
-    known = {TOPIC_PROPERTY: DECORATED, TOPIC_ID_PROPERTY: topic_id(DECORATED, settings.kafka)}
-    make_archive(path, **known)
+    properties = {TOPIC_PROPERTY: DECORATED, TOPIC_ID_PROPERTY: topic_id(DECORATED, settings.kafka)}
+    make_archive(path, **properties)
     write_batch(path, list(read_topic(DECORATED, settings.kafka, until={0: RECORDS})))
 
 
 @pytest.fixture(scope="module")
 def service(settings: Settings, postgres: str) -> Iterator[Catalog]:
-    questions = RecordsOfKafka(settings, logics={"visits_reducer", "visits_decorator"})
-    with running(settings, fresh_database(postgres), questions=questions, page=True) as found:
-        tell_story(found.send, datetime.now(UTC), PREFIX)
+    queries = KafkaRecordQueries(settings, transforms={"visits_reducer", "visits_decorator"})
+    with running(settings, fresh_database(postgres), queries=queries, page=True) as found:
+        send_story(found.send, datetime.now(UTC), PREFIX)
         yield found
 
 
-def test_a_click_leads_from_a_record_to_its_source_and_to_its_run(visit: Visit) -> None:
+def test_a_record_leads_to_its_source_and_to_its_run(visit: Visit) -> None:
     page = visit.page
     page.goto("/")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
@@ -95,12 +95,12 @@ def test_a_click_leads_from_a_record_to_its_source_and_to_its_run(visit: Visit) 
     details = page.get_by_role("complementary")
     expect(details).to_contain_text("visits_reducer")
     expect(details).to_contain_text('"visit_id": "visit-5"')
-    # By keys two hops to the left, to what no job made.
+    # Two hops to the left by keyboard, to the source record.
     cards.filter(has_text=f"{REDUCED}/0@5").focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     expect(details).to_contain_text("no job: a source record")
-    details.get_by_role("link", name="Go to it").click()
+    details.get_by_role("link", name="Open record").click()
     expect(page).to_have_url(re.compile(f"/record/{VISITS}/0@5$"))
     page.go_back()
     details.get_by_role("link", name=run_id("visits_decorator")).or_(
@@ -125,14 +125,14 @@ def test_impact_is_counted_and_the_replay_is_planned(visit: Visit) -> None:
     expect(page.get_by_role("textbox", name="Command")).to_have_text(
         f"{line} --inputs-of {REDUCED}/0@5 --dry-run"
     )
-    plan = page.get_by_role("region", name="What the dry run says")
+    plan = page.get_by_role("region", name="Dry run")
     expect(plan).to_contain_text(f"{DECORATED}/0: 5")
     expect(plan).to_contain_text("1 result of these records")
     page.goto(f"/record/{VISITS}/0@5?tab=replay")
-    expect(page.get_by_text("no job made this record")).to_be_visible()
+    expect(page.get_by_text("no job wrote this record")).to_be_visible()
 
 
-def test_a_column_lights_up_its_path(visit: Visit) -> None:
+def test_selecting_a_column_highlights_its_path(visit: Visit) -> None:
     page = visit.page
     page.goto(f"/graph?node=dataset:{KAFKA}:{REDUCED}")
     page.get_by_role("button", name="Columns").click()
@@ -156,7 +156,7 @@ def test_the_slider_shows_the_graph_as_it_was(visit: Visit) -> None:
     expect(cards.filter(has_text="daily_report")).to_be_visible()
     expect(cards.filter(has_text="lineage_index")).to_be_visible()
     now = cards.count()
-    slider = page.get_by_role("slider", name="As known")
+    slider = page.get_by_role("slider", name="As of")
     slider.focus()
     page.keyboard.press("Home")
     expect(page).to_have_url(re.compile("at=20"))
@@ -182,7 +182,7 @@ def test_direction_depth_and_namespace_narrow_the_graph(visit: Visit) -> None:
     expect(cards.filter(has_text="kafka")).to_have_count(1)
 
 
-def test_what_happens_appears_without_a_reload(visit: Visit, service: Catalog) -> None:
+def test_a_failed_run_appears_without_a_reload(visit: Visit, service: Catalog) -> None:
     page = visit.page
     page.goto("/")
     failed = page.get_by_role("region", name="Table: Failed runs")
@@ -190,7 +190,7 @@ def test_what_happens_appears_without_a_reload(visit: Visit, service: Catalog) -
     page.evaluate("() => { window.kept = true }")
     run = "live"
     failed_run(service.send, datetime.now(UTC) + timedelta(seconds=1), PREFIX, run)
-    # It asks for these every ten seconds.
+    # The page polls every ten seconds.
     expect(failed).to_contain_text(run_id(run)[:8], timeout=25_000)
     assert page.evaluate("() => window.kept") is True
 
@@ -208,7 +208,7 @@ def test_an_alert_appears_without_a_reload(visit: Visit, service: Catalog) -> No
     expect(page).to_have_title(re.compile(r"^\(2\) Overview"))
 
 
-def test_names_are_text_whatever_they_hold(visit: Visit) -> None:
+def test_names_are_shown_as_text_and_never_as_markup(visit: Visit) -> None:
     page = visit.page
     for address in (
         "/jobs",
@@ -252,7 +252,7 @@ VIEWS = [
 ]
 
 
-# Elements are the same in both; colours and widths are not, and each view has them in another mix.
+# Colours and widths differ between the two; the elements are the same.
 @pytest.mark.parametrize(
     ("scheme", "size"), [("light", None), ("dark", PHONE)], ids=["light", "dark on a phone"]
 )
@@ -272,10 +272,10 @@ def test_axe_finds_nothing_in_any_view(
             found[address] = [*violations, *([f"{wide} pixels too wide"] if wide > 0 else [])]
     visit.close()
     assert found == {}
-    assert visit.complaints == []
+    assert visit.page_errors == []
 
 
-def test_a_service_with_keys_asks_for_one_and_tells_what_it_may_not_see(
+def test_a_service_with_keys_asks_for_one_and_reports_missing_access(
     browser: Browser, settings: Settings, postgres: str
 ) -> None:
     with running(guarded(settings), fresh_database(postgres), page=True) as service:
@@ -285,18 +285,18 @@ def test_a_service_with_keys_asks_for_one_and_tells_what_it_may_not_see(
         page = visit.page
         page.goto("/jobs")
         page.get_by_label(re.compile("API key")).fill(narrow)
-        page.get_by_role("button", name="Use it").click()
-        expect(page.get_by_role("alert")).to_contain_text("This key may not see that")
+        page.get_by_role("button", name="Use key").click()
+        expect(page.get_by_role("alert")).to_contain_text("This key has no access")
         page.get_by_role("button", name="Use another key").click()
         page.get_by_label(re.compile("API key")).fill(key)
-        page.get_by_role("button", name="Use it").click()
-        # A service that knows nothing says what to do.
-        expect(page.get_by_role("heading", name="No job has told of itself yet")).to_be_visible()
+        page.get_by_role("button", name="Use key").click()
+        # An empty service shows what to do.
+        expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
         page.get_by_role("link", name="Overview", exact=True).click()
-        expect(page.get_by_role("heading", name="Nothing has been told yet")).to_be_visible()
+        expect(page.get_by_role("heading", name="No events yet")).to_be_visible()
         assert key not in page.evaluate("() => JSON.stringify(localStorage) + document.cookie")
         assert visit.violations() == []
         visit.context.set_offline(True)
         page.get_by_role("link", name="Datasets", exact=True).click()
-        expect(page.get_by_text("The service does not answer.").first).to_be_visible()
+        expect(page.get_by_text("The service does not respond.").first).to_be_visible()
         visit.close()

@@ -1,4 +1,4 @@
-"""The graph in a real browser: large, in the past, when something has stopped."""
+"""The graph in a real browser: large, as of a past time, and with a stopped stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime.now(UTC)
 JOBS = 500
 STREAM = {"jobType": {"processingType": "STREAMING", "integration": "SPARK"}}
 LONG_NAMES = [f"warehouse.sales.orders_by_country_and_month_of_delivery_{end}" for end in "ab"]
-# How many points of the painted picture have a colour.
+# The number of painted pixels.
 PAINTED = """(canvas) => {
     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     let points = 0;
@@ -33,16 +33,16 @@ def ago(**span: float) -> str:
     return (NOW - timedelta(**span)).isoformat()
 
 
-def tell(service: Catalog, events: list[dict[str, Any]]) -> None:
+def send(service: Catalog, events: list[dict[str, Any]]) -> None:
     assert service.call("POST", "/lineage/batch", json=events).status_code == 201
 
 
 @pytest.fixture(scope="module")
 def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
     with running(headwater_settings, fresh_database(postgres), page=True) as found:
-        tell(found, many_events(NOW, JOBS))
+        send(found, many_events(NOW, JOBS))
         stream: dict[str, Any] = {"job": "stream", "namespace": "stopped", "job_facets": STREAM}
-        tell(
+        send(
             found,
             [
                 run_event("START", **stream, at=ago(hours=9), outputs=["streamed"]),
@@ -57,13 +57,13 @@ def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
 
 
 def _probe() -> dict[str, Any]:
-    """The newest of all runs that failed."""
+    """The latest failed run."""
     now = ago(seconds=0)
     return run_event("FAIL", job="probe", namespace=CHECKS_NAMESPACE, at=now, outputs=["probed"])
 
 
 def _two_runs() -> list[dict[str, Any]]:
-    """One that was good, and one that was not."""
+    """One completed run, and one failed run."""
     first: dict[str, Any] = {"job": "report", "namespace": "past", "run": run_id("past-1")}
     second = {**first, "run": run_id("past-2")}
     return [
@@ -75,15 +75,15 @@ def _two_runs() -> list[dict[str, Any]]:
     ]
 
 
-def test_a_thousand_nodes_are_all_painted_and_move_and_can_be_picked(visit: Visit) -> None:
+def test_a_thousand_nodes_are_painted_and_can_be_moved_and_selected(visit: Visit) -> None:
     page = visit.page
     page.goto("/graph?namespace=many")
     expect(page.get_by_text(f"{JOBS} jobs, {JOBS + 1} datasets")).to_be_visible()
     surface = page.locator("canvas.surface")
     expect(surface).to_be_visible()
-    # All but the one that keys begin with are paint: what is built does not grow with the graph.
+    # Only the first keyboard target is an element: the number of elements does not grow.
     expect(page.locator(".card")).to_have_count(1)
-    # No two cards overlap: what is painted has at least the area of all of them.
+    # No two cards overlap: the painted area is at least that of all cards.
     card = page.locator(".card").bounding_box()
     assert card is not None
     assert surface.evaluate(PAINTED) > 0.9 * card["width"] * card["height"] * (2 * JOBS + 1)
@@ -105,11 +105,11 @@ def test_a_thousand_nodes_are_all_painted_and_move_and_can_be_picked(visit: Visi
     for _ in range(14):
         page.get_by_role("button", name="Zoom in").click()
     expect(surface).to_have_count(0)
-    # Those in sight, and as many around them as fit on three further screens.
+    # The visible cards, and as many around them as fit on three further screens.
     assert page.locator(".card").count() < 4 * 90
 
 
-def test_a_stopped_streams_dataset_tells_when_it_was_written(visit: Visit) -> None:
+def test_the_dataset_of_a_stopped_stream_shows_when_it_was_written(visit: Visit) -> None:
     page = visit.page
     page.goto("/graph?node=job:stopped:stream")
     expect(page.locator(".card[data-kind=job]")).to_have_attribute("data-state", "FAILED")
@@ -124,13 +124,13 @@ def test_a_stopped_streams_dataset_tells_when_it_was_written(visit: Visit) -> No
 
 
 def _stops(page: Page) -> int:
-    slider = page.get_by_role("slider", name="As known")
+    slider = page.get_by_role("slider", name="As of")
     expect(slider).to_be_visible()
     return int(slider.get_attribute("max") or 0)
 
 
 @pytest.mark.parametrize("address", ["/graph?namespace=past", "/graph?node=job:past:report"])
-def test_the_slider_shows_states_and_freshness_of_the_time(visit: Visit, address: str) -> None:
+def test_the_slider_shows_states_and_freshness_as_of_that_time(visit: Visit, address: str) -> None:
     page = visit.page
     page.goto(address)
     report, written = (
@@ -140,7 +140,7 @@ def test_the_slider_shows_states_and_freshness_of_the_time(visit: Visit, address
     expect(report).to_have_attribute("data-state", "FAILED")
     expect(written).to_have_attribute("data-fresh", "stale")
     assert _stops(page) >= 4
-    page.get_by_role("slider", name="As known").focus()
+    page.get_by_role("slider", name="As of").focus()
     page.keyboard.press("Home")
     expect(page).to_have_url(re.compile("at=20"))
     expect(report).to_have_attribute("data-state", "RUNNING")
@@ -155,18 +155,18 @@ def test_the_slider_shows_states_and_freshness_of_the_time(visit: Visit, address
     expect(page.locator(".card").filter(has_text="late")).to_have_count(1)
 
 
-def test_a_node_that_came_later_says_so(visit: Visit) -> None:
+def test_a_node_that_did_not_exist_then_is_reported(visit: Visit) -> None:
     page = visit.page
     page.goto(f"/graph?node=job:past:late&at={(NOW - timedelta(days=9)).strftime('%FT%TZ')}")
-    expect(page.get_by_role("heading", name="It was not known then")).to_be_visible()
+    expect(page.get_by_role("heading", name="It did not exist then")).to_be_visible()
     page.goto(f"/graph?at={(NOW - timedelta(days=9000)).strftime('%FT%TZ')}")
-    expect(page.get_by_role("heading", name="Nothing was known then")).to_be_visible()
+    expect(page.get_by_role("heading", name="No data for that time")).to_be_visible()
 
 
-def test_the_whole_graph_leads_to_depth_direction_and_columns(visit: Visit) -> None:
+def test_the_graph_of_a_namespace_leads_to_depth_direction_and_columns(visit: Visit) -> None:
     page = visit.page
     page.goto("/graph?namespace=past")
-    expect(page.get_by_text("Choose a node, then Around it")).to_be_visible()
+    expect(page.get_by_text("Select a node, then Around it")).to_be_visible()
     page.locator(".card[data-kind=dataset]").filter(has_text="report").click()
     page.get_by_role("complementary").get_by_role("link", name="Around it").click()
     expect(page.get_by_label("Depth")).to_be_visible()
@@ -174,7 +174,7 @@ def test_the_whole_graph_leads_to_depth_direction_and_columns(visit: Visit) -> N
     expect(page.get_by_role("group", name="Level")).to_be_visible()
 
 
-def test_a_long_name_keeps_both_ends_and_is_told_whole_to_who_points_at_it(visit: Visit) -> None:
+def test_a_long_name_is_cut_in_the_middle_and_shown_in_full_on_hover(visit: Visit) -> None:
     page = visit.page
     page.goto("/graph?namespace=long")
     cards = page.locator(".card[data-kind=dataset]")
@@ -184,28 +184,28 @@ def test_a_long_name_keeps_both_ends_and_is_told_whole_to_who_points_at_it(visit
     assert all(text.startswith("warehouse.sales") and "…" in text for text in shown)
     width = (cards.first.bounding_box() or {"width": 0})["width"]
     assert width == pytest.approx(300, abs=1)
-    whole = page.locator(".card[data-kind=dataset] + .whole").first
-    expect(whole).to_be_hidden()
+    full_name = page.locator(".card[data-kind=dataset] + .fullname").first
+    expect(full_name).to_be_hidden()
     cards.first.hover()
-    expect(whole).to_be_visible()
-    assert whole.inner_text() in LONG_NAMES
+    expect(full_name).to_be_visible()
+    assert full_name.inner_text() in LONG_NAMES
     page.mouse.move(1, 1)
-    expect(whole).to_be_hidden()
-    # Short names do not need so much.
+    expect(full_name).to_be_hidden()
+    # Cards with short names are narrower.
     page.goto("/graph?node=job:past:late")
     box = page.locator(".card").first.bounding_box()
     assert box is not None
     assert box["width"] < 210
 
 
-def test_the_doctors_own_job_stands_only_where_it_is_asked_for(visit: Visit) -> None:
+def test_the_job_of_doctor_is_shown_only_in_its_namespace(visit: Visit) -> None:
     page = visit.page
     page.goto("/")
     failed = page.get_by_role("region", name="Table: Failed runs")
     expect(failed).to_contain_text("step_")
     expect(failed).not_to_contain_text("probe")
     page.goto("/graph")
-    # All nodes but the two of it; the namespace can be chosen.
+    # All nodes except its two; its namespace can be selected.
     expect(page.get_by_text(f"{JOBS + 5} jobs")).to_be_visible()
     page.get_by_label("Namespace").select_option(CHECKS_NAMESPACE)
     expect(page.locator(".card").filter(has_text="probe").first).to_be_visible()

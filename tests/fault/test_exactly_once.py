@@ -1,4 +1,4 @@
-"""Kills in the middle of a batch: each input record's output is in the topic once, in order."""
+"""Kills in the middle of a batch: the output of each record is in the topic once, in order."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 RECORDS = 100_000
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["with its JVM", "the Python alone"])
-def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
+@pytest.mark.parametrize("with_jvm", [True, False], ids=["with its JVM", "only Python"])
+def test_a_driver_killed_in_the_middle_of_a_batch_causes_no_loss_and_no_duplicates(
     broker: Settings,
     headwater: Headwater,
     make_topic: TopicMaker,
     tmp_path: Path,
-    whole: bool,
+    with_jvm: bool,
 ) -> None:
     seed = 20240101
     chance = random.Random(seed)  # noqa: S311 - when to kill, not a secret
@@ -39,15 +39,15 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
     checkpoint = tmp_path / "checkpoint"
     options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
     ledger = Ledger(source, broker)
-    cut_off = 0
+    interrupted = 0
     with ledger.watch(target) as watch:
         for _ in range(3):
             ledger.write(RECORDS // 4)
             job = start_job(broker, options, log)
             wait_for_growth(target, broker, job, log)
             time.sleep(chance.uniform(0, 0.1))
-            kill(job, whole)
-            cut_off += read_progress(checkpoint).cut_off is not None
+            kill(job, with_jvm=with_jvm)
+            interrupted += read_progress(checkpoint).cut_off is not None
         ledger.write(RECORDS - ledger.total)
         last = headwater("run", "visits_decorator_job", *options, "--available-now")
         assert last.returncode == 0, last.stderr
@@ -56,22 +56,24 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
         assert report.perfect, report
         during = watch.report()
     assert (during.duplicates, during.out_of_order, during.damaged) == (0, 0, 0)
-    # Each start is a run; those that were killed are ended by the next, though no catalog is there.
+    # Each start is a run; the next one ends killed ones, even without a catalog.
     events = spooled(broker, "visits_decorator")
     starts = [e for e in events if e["eventType"] == "START" and target in names(e, "outputs")]
     runs = [event["run"]["runId"] for event in starts]
     assert [states(events, run)[-1] for run in runs] == ["ABORT"] * 3 + ["COMPLETE"]
     before = [e["run"]["facets"]["headwater_previous_run"]["runId"] for e in starts[1:]]
     assert before == runs[:-1]
-    # The fault is proved: batches were cut off, and had left some of their records.
-    assert cut_off > 0, f"no kill hit a batch (seed {seed})"
-    there = re.findall(r"was cut off; (\d+) of its records are there already", log.read_text())
-    if whole:
-        assert max(map(int, there), default=0) > 0, log.read_text()
+    # Proof of the fault: batches were interrupted after some of their records were written.
+    assert interrupted > 0, f"no kill hit a batch (seed {seed})"
+    written = re.findall(
+        r"was interrupted; (\d+) of its records are already written", log.read_text()
+    )
+    if with_jvm:
+        assert max(map(int, written), default=0) > 0, log.read_text()
 
 
 @pytest.mark.parametrize("point", ["before_recovery", "after_recovery"])
-def test_a_driver_killed_again_while_it_recovers_loses_and_doubles_nothing(
+def test_a_driver_killed_again_during_recovery_causes_no_loss_and_no_duplicates(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path, point: str
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -83,7 +85,7 @@ def test_a_driver_killed_again_while_it_recovers_loses_and_doubles_nothing(
         ledger.write(RECORDS // 5)
         job = start_job(broker, options, log)
         wait_for_growth(target, broker, job, log)
-        kill(job, whole=True)
+        kill(job)
         if read_progress(checkpoint).cut_off is not None:
             break
     assert read_progress(checkpoint).cut_off is not None, "no kill hit a batch"
@@ -97,7 +99,7 @@ def test_a_driver_killed_again_while_it_recovers_loses_and_doubles_nothing(
     assert report.perfect, report
 
 
-def test_a_killed_job_is_restarted_in_a_fresh_process_and_ends_as_if_nothing_had_happened(
+def test_a_killed_job_is_restarted_in_a_new_process_and_completes(
     broker: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -112,12 +114,12 @@ def test_a_killed_job_is_restarted_in_a_fresh_process_and_ends_as_if_nothing_had
     for process in [*driver.children(recursive=True), driver]:
         process.kill()
     assert supervisor.wait(120) == 0, log.read_text()
-    assert "the job ended with -9; 2 restarts left" in log.read_text()
+    assert "the job exited with -9; 2 restarts left" in log.read_text()
     report = ledger.check(target)
     assert report.perfect, report
 
 
-def test_bad_input_is_not_tried_again(headwater: Headwater) -> None:
+def test_invalid_input_is_not_retried(headwater: Headwater) -> None:
     options = ["--starting-offsets", "soon", "--restarts", "5"]
     refused = headwater("run", "visits_decorator_job", *options)
     assert refused.returncode == 2
@@ -140,11 +142,11 @@ def test_a_second_driver_on_the_same_checkpoint_is_refused_with_the_holder(
         assert f"is in use by process {first.pid}" in second.stderr
         assert first.poll() is None
     finally:
-        kill(first, whole=True)
+        kill(first)
 
 
 @pytest.mark.parametrize(("master", "setting"), [("local[2,3]", "spark.task.maxFailures=3")])
-def test_settings_under_which_the_promise_would_not_hold_are_refused(
+def test_settings_that_would_break_the_guarantee_are_refused(
     broker: Settings,
     headwater: Headwater,
     make_topic: TopicMaker,

@@ -1,4 +1,4 @@
-"""One by one: behind a record that failed nothing was sent, however much was prepared."""
+"""The individual mode sends nothing after a failed record, even if more are prepared."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from headwater.testing.fixtures import TopicMaker
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 VALUES = [str(number).encode() for number in range(300)]
-# Above the topic's limit: one that can be prepared, and one that is too large for that.
+# Above the topic's limit: small enough to be prepared, and too large for that.
 TOO_LARGE = {100: 20_000, 101: 70_000, 200: 20_000}
 
 
-def test_many_prepared_records_wait_behind_one_that_kafka_refuses(
+def test_prepared_records_are_not_sent_after_one_that_kafka_rejects(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -33,7 +33,7 @@ def test_many_prepared_records_wait_behind_one_that_kafka_refuses(
     with pytest.raises(QueryFailedError, match=f"{source}/0@100.*RecordTooLarge"):
         copy(source, target, broker, tmp_path / "first", "stop")
     assert [record.value for record in read_topic(target, broker.kafka)] == VALUES[:100]
-    # From the beginning; now what is refused is set aside, and the rest keeps its order.
+    # Again with a dead letter topic for rejected records; the others keep their order.
     copy(source, target, broker, tmp_path / "second", "dead-letter")
     again = [record.value for record in read_topic(target, broker.kafka)][100:]
     assert again == [v for number, v in enumerate(VALUES) if number not in TOO_LARGE]

@@ -1,4 +1,4 @@
-"""Kills around the commits of an archive: no record is lost, none is there twice."""
+"""Kills around the commits of an archive cause no loss and no duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERYTHING = {0: OffsetRanges.of((0, 1000)), 1: OffsetRanges.of((0, 1000))}
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_job_killed_before_and_after_its_commit_has_each_record_once(
+def test_a_job_killed_before_and_after_its_commit_archives_each_record_once(
     broker: Settings,
     spark: SparkSession,
     headwater: Headwater,
@@ -39,7 +39,7 @@ def test_a_job_killed_before_and_after_its_commit_has_each_record_once(
     table, checkpoint = str(tmp_path / "table"), str(tmp_path / "checkpoint")
     options = ["--input-topic", topic, "--table", table, "--checkpoint", checkpoint]
     command = ["--available-now", "--quiet", *options, "--max-records-per-batch", "80"]
-    # In the first batch nothing is there yet; in the second all is, but Spark does not know.
+    # The first batch is killed before its commit; the second after it, before Spark's commit.
     for point in ("before_archive_commit", "after_archive_commit@2"):
         name, _, times = point.partition("@")
         faults = {"HEADWATER_TESTING__FAULT_POINTS": f"{name}=kill@{times or 1}"}
@@ -53,7 +53,7 @@ def test_a_job_killed_before_and_after_its_commit_has_each_record_once(
     in_kafka = sorted(read_topic(topic, broker.kafka), key=lambda each: each.address)
     assert list(archive.read(EVERYTHING)) == in_kafka
     assert sum(file.rows for file in archive.files) == len(in_kafka) == 200
-    # The batch that was there already made no commit.
+    # The batch that was already written made no commit.
     assert archive.version == 3
 
 

@@ -1,4 +1,4 @@
-"""Killing the demo at any moment leaves nothing that `headwater down` does not stop."""
+"""`headwater down` stops all processes of a demo that was killed at any moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.testing.fixtures import local_settings
 
 
 def processes_of(settings: Settings) -> list[psutil.Process]:
-    """Whatever has this home on its command line or in its environment."""
+    """Processes with this home in their command line or environment."""
     home = str(settings.home_dir)
     found = []
     for process in psutil.process_iter():
@@ -31,13 +31,13 @@ def processes_of(settings: Settings) -> list[psutil.Process]:
 
 # Before anything is started, while the broker starts, while Spark runs.
 @pytest.mark.parametrize(
-    ("seconds", "whole_group"), [(0.5, True), (1.5, False), (2.5, True), (9.0, False)]
+    ("seconds", "with_children"), [(0.5, True), (1.5, False), (2.5, True), (9.0, False)]
 )
-def test_down_stops_all_that_a_killed_demo_left(
-    headwater: Headwater, tmp_path: Path, seconds: float, whole_group: bool
+def test_down_stops_all_processes_of_a_killed_demo(
+    headwater: Headwater, tmp_path: Path, seconds: float, with_children: bool
 ) -> None:
     settings = local_settings(tmp_path / "home")
-    # As `make demo` runs it: a shell in between, which may be what is killed.
+    # In a shell, as `make demo` runs it; only the shell may be killed.
     shell = subprocess.Popen(
         ["/bin/sh", "-c", f"{sys.executable} -m headwater demo; true"],
         stdout=subprocess.DEVNULL,
@@ -47,8 +47,8 @@ def test_down_stops_all_that_a_killed_demo_left(
     )
     time.sleep(seconds)
     started = processes_of(settings)
-    assert started, "the demo was not running when it was to be killed"
-    if whole_group:
+    assert started, "the demo was not running before the kill"
+    if with_children:
         for process in [psutil.Process(shell.pid), *psutil.Process(shell.pid).children(True)]:
             process.kill()
     else:
@@ -56,7 +56,7 @@ def test_down_stops_all_that_a_killed_demo_left(
     shell.wait(10)
     done = headwater("down", "--wipe", settings=settings)
     assert done.returncode == 0, done.stderr
-    # A JVM ends by itself when its driver is gone, within a moment.
+    # A JVM exits by itself shortly after its driver.
     deadline = time.monotonic() + 10
     while processes_of(settings) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Kills in the middle of a join's batches: each row once, as if nothing had happened."""
+"""Kills in the middle of batches of a join: each row is written once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kills import kill, start_job, wait_for_growth
 from tests.support import Headwater
 
 from headwater.kafka import RecordProducer, read_topic
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.storage.checkpoint import read_progress
 from headwater.testing.fixtures import TopicMaker
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
 JOB = "visits_ads_enrichment_job"
 VISITS = 24_000
-# Pages come again after 25 minutes, when no ad of the time before can match any more.
+# Pages repeat after 25 minutes, when earlier ads can't match any more.
 PAGES = 3000
 KILLS = 2
 
@@ -34,9 +34,9 @@ def instant(seconds: float) -> str:
 
 
 def fill(visits: str, ads: str, settings: Settings) -> dict[bytes, tuple[int, int | None]]:
-    """Visits, every other one with an ad; returns which belong together, by their offsets.
+    """Write visits, every second one with an ad; returns the offsets of both by visit id.
 
-    A last visit and a last ad, a day later, let all others come out.
+    A last visit and a last ad, a day later, advance the watermark past all others.
     """
     expected: dict[bytes, tuple[int, int | None]] = {}
     with RecordProducer(settings.kafka) as producer:
@@ -65,7 +65,7 @@ def wait_for_commit(batch: int, checkpoint: Path, job: Popen[bytes], log: Path) 
         time.sleep(0.01)
 
 
-def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
+def test_a_killed_join_writes_every_row_once(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     visits, ads = make_topic("visits", partitions=1), make_topic("ads", partitions=1)
@@ -74,14 +74,14 @@ def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
     checkpoint, log = tmp_path / "checkpoint", tmp_path / "job.log"
     options = ["--visits-topic", visits, "--ads-topic", ads, "--output-topic", output]
     options += ["--checkpoint", str(checkpoint), "--max-records-per-batch", str(VISITS // 6)]
-    cut_off = 0
+    interrupted = 0
     for batch in range(KILLS):
         job = start_job(broker, options, log, JOB)
-        # The next one has the state of the batches before it.
+        # The next batch has state from the previous ones.
         wait_for_commit(batch, checkpoint, job, log)
         wait_for_growth(output, broker, job, log)
-        kill(job, whole=True)
-        cut_off += read_progress(checkpoint).cut_off is not None
+        kill(job)
+        interrupted += read_progress(checkpoint).cut_off is not None
     last = headwater("run", JOB, *options, "--available-now")
     assert last.returncode == 0, last.stderr
 
@@ -96,8 +96,10 @@ def test_a_join_that_is_killed_in_the_middle_gives_every_row_once(
         assert (b"campaign_name" in (record.value or b"")) == (ad is not None)
     for side in ("-late", "-dead-letter"):
         assert list(read_topic(output + side, broker.kafka)) == []
-    # The fault is proved: batches were cut off, and had left some of their rows.
-    assert cut_off > 0, "no kill hit a batch"
+    # Proof of the fault: batches were interrupted after some of their rows were written.
+    assert interrupted > 0, "no kill hit a batch"
     log.write_text(log.read_text() + last.stderr)
-    there = re.findall(r"was cut off; (\d+) of its records are there already", log.read_text())
-    assert max(map(int, there), default=0) > 0, log.read_text()
+    written = re.findall(
+        r"was interrupted; (\d+) of its records are already written", log.read_text()
+    )
+    assert max(map(int, written), default=0) > 0, log.read_text()

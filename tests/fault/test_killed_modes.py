@@ -1,5 +1,5 @@
-"""The driver killed with -9 in the middle of a batch, in each mode but exactly once, which has
-tests of its own: what the table in the docs promises, no less."""
+"""The driver killed in the middle of a batch: the guarantees in docs/concepts/delivery.md hold in
+each mode. `test_exactly_once.py` has the tests of exactly-once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import environment
 
 from headwater import LineageJob
 from headwater.kafka import end_offsets, read_topic
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.storage.checkpoint import CheckpointState, read_checkpoint, read_progress
 from headwater.testing import Ledger
@@ -27,7 +27,7 @@ JOB = "fifo_orderer_bulk_send"
 
 
 def finish(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
-    """Run the job in this process until it has caught up."""
+    """Run the job in this process until all records are processed."""
     job = LineageJob(JOB, settings=settings, checkpoint=checkpoint, delivery=mode)
     rows = job.read(source).select("key", "value", "lineage")
     job.write(rows, target, trigger={"availableNow": True})
@@ -36,7 +36,7 @@ def finish(mode: str, source: str, target: str, settings: Settings, checkpoint: 
 def run_and_kill(
     mode: str, source: str, target: str, settings: Settings, checkpoint: Path, log: Path
 ) -> None:
-    """Run the job in a process of its own; as soon as a batch is being written, kill it all."""
+    """Run the job in a separate process, and kill it while a batch is being written."""
     before = sum(end_offsets(target, settings.kafka).values())
     command = [sys.executable, "-m", "headwater", "run", f"{JOB}_job", "--delivery", mode]
     command += ["--input-topic", source, "--output-topic", target]
@@ -58,16 +58,16 @@ def run_and_kill(
 
 
 def copies_outside(
-    reading: CheckpointState, source: str, target: str, settings: Settings
+    checkpoint_state: CheckpointState, source: str, target: str, settings: Settings
 ) -> list[str]:
-    """Records that are there twice, and were not in the batch that was cut off."""
+    """Duplicates that are not from the interrupted batch."""
     seen, wrong = set(), []
     for record in read_topic(target, settings.kafka):
         lineage = origin_of(record).lineage
         assert lineage is not None
         (parent,) = lineage.parents
-        first = reading.committed[source].get(parent.partition, 0)
-        end = reading.begun[source].get(parent.partition, 0)
+        first = checkpoint_state.committed[source].get(parent.partition, 0)
+        end = checkpoint_state.planned[source].get(parent.partition, 0)
         if parent in seen and not first <= parent.offset < end:
             wrong.append(str(record.address))
         seen.add(parent)
@@ -76,7 +76,12 @@ def copies_outside(
 
 @pytest.mark.parametrize(
     ("mode", "records"),
-    [("strict", 40_000), ("idempotent", 40_000), ("batched", 40_000), ("individual", 25_000)],
+    [
+        ("transactional", 40_000),
+        ("idempotent", 40_000),
+        ("batched", 40_000),
+        ("individual", 25_000),
+    ],
 )
 def test_a_driver_killed_in_the_middle_of_a_batch_loses_nothing_and_keeps_the_order(
     broker: Settings,
@@ -93,20 +98,20 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_nothing_and_keeps_the_or
     finish(mode, source, target, broker, checkpoint)
     ledger.write(records - ledger.total)
     run_and_kill(mode, source, target, broker, checkpoint, tmp_path / "job.log")
-    # The fault is proved: a batch was begun, had written something, and was not committed.
+    # Proof of the fault: a batch has written records and was not committed.
     assert read_progress(checkpoint).cut_off == 1
-    cut_off = read_checkpoint(checkpoint)
-    assert cut_off is not None
+    interrupted = read_checkpoint(checkpoint)
+    assert interrupted is not None
     finish(mode, source, target, broker, checkpoint)
     report = ledger.check(target)
-    assert (report.lost, report.out_of_order, report.damaged, report.strangers) == (0, 0, 0, 0)
+    assert (report.lost, report.out_of_order, report.damaged, report.unknown) == (0, 0, 0, 0)
     proof = verify(target, source, broker)
     assert (proof.missing, proof.out_of_order) == (0, 0)
     assert proof.duplicates == report.duplicates
-    if mode == "strict":
+    if mode == "transactional":
         assert report.perfect
         assert proof.passed
     else:
-        # The batch was run again as a whole, and only that batch.
+        # Only the interrupted batch was rerun, completely.
         assert 0 < report.duplicates < records - records // 5
-        assert copies_outside(cut_off, source, target, broker) == []
+        assert copies_outside(interrupted, source, target, broker) == []

@@ -1,4 +1,4 @@
-"""A replay whose driver is killed with -9, at two moments: it ends as if that had not been."""
+"""A replay whose driver is killed at two points completes with the same result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support import environment
 from headwater.jobs import data_synchronization_job
 from headwater.jobs.visits_decorator_job import VISITS_DECORATOR
 from headwater.kafka import end_offsets, read_topic
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import ReplayFolder, all_replays
 from headwater.replay.operation import replay
-from headwater.replay.planning import Request
+from headwater.replay.request import Request
 from headwater.replay.selection import Selection
 from headwater.settings import Settings
 from headwater.testing import Ledger
@@ -30,7 +30,7 @@ from headwater.testing.fixtures import TopicMaker
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]
 
 RECORDS = 100_000
-# Two of them, each long enough to be killed in its middle.
+# Two steps, each long enough to be killed in the middle.
 STEP = 60_000
 
 
@@ -79,7 +79,7 @@ def test_a_replay_that_is_killed_twice_writes_every_record_once_and_in_order(
     )
     log = tmp_path / "replay.log"
 
-    # All of the first step is written, and nothing tells so yet.
+    # The first step is written, but not yet recorded.
     fault = {"HEADWATER_TESTING__FAULT_POINTS": "after_replay_step=kill"}
     job = start(settings, source, target, log, **fault)
     assert job.wait(150) == -signal.SIGKILL, log.read_text()
@@ -88,16 +88,16 @@ def test_a_replay_that_is_killed_twice_writes_every_record_once_and_in_order(
     written = sum(end_offsets(target, settings.kafka).values())
     assert 0 < written < RECORDS
 
-    # The second step is cut off in its middle; the topic grows meanwhile, and the plan does not.
+    # The second step is interrupted; new records of the topic are not part of the plan.
     ledger.write(100)
     kill_in_the_middle(start(settings, source, target, log), target, settings, log)
     assert folder.progress().cut_off == 1
-    there = sum(end_offsets(target, settings.kafka).values())
-    assert written < there < RECORDS
+    partial = sum(end_offsets(target, settings.kafka).values())
+    assert written < partial < RECORDS
 
     request = Request(
         name="visits_decorator",
-        logic=VISITS_DECORATOR,
+        transform=VISITS_DECORATOR,
         selection=Selection(source, {0: ((-2, -1),), 1: ((-2, -1),)}),
         job_version="v1.0.0",
         target=target,
@@ -112,7 +112,7 @@ def check_result(folder: ReplayFolder, target: str, settings: Settings, found: i
     assert manifest is not None
     assert manifest.plan.steps == 2
     assert manifest.result.read.records == manifest.result.outputs.records == RECORDS
-    assert manifest.result.found > found
+    assert manifest.result.already_written > found
     newest: dict[tuple[int, int], int] = {}
     seen = set()
     for record in read_topic(target, settings.kafka):
@@ -121,9 +121,9 @@ def check_result(folder: ReplayFolder, target: str, settings: Settings, found: i
         (parent,) = lineage.parents
         assert parent not in seen
         seen.add(parent)
-        place = (record.address.partition, parent.partition)
-        assert newest.get(place, -1) < parent.offset
-        newest[place] = parent.offset
+        partitions = (record.address.partition, parent.partition)
+        assert newest.get(partitions, -1) < parent.offset
+        newest[partitions] = parent.offset
     assert len(seen) == RECORDS
     check = check_replay(folder, settings, _no_spark)
     assert check.findings == []

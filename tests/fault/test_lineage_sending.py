@@ -1,4 +1,4 @@
-"""Lineage never costs the job, and none of it is lost while the disk lives."""
+"""Lineage never affects the job, and no event is lost while the disk works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import Headwater
 from tests.waiting import wait_until
 
 from headwater.openlineage import Emitter, LineageRun, run_event
-from headwater.openlineage.spool.orphans import refused_path, waiting
+from headwater.openlineage.spool.orphans import pending_events, refused_path
 from headwater.openlineage.validation import validate
 from headwater.settings import Settings, load
 
@@ -69,7 +69,7 @@ def numbers(events: list[dict[str, Any]], run: str = "run") -> list[int]:
     ],
     ids=["500", "503", "429", "redirect", "401-404", "garbage", "hang", "drip"],
 )
-def test_a_catalog_in_trouble_neither_holds_up_nor_loses(
+def test_a_failing_catalog_neither_blocks_the_job_nor_loses_events(
     trouble: list[Answer], tmp_path: Path
 ) -> None:
     with serving(*trouble, OK) as server:
@@ -79,16 +79,15 @@ def test_a_catalog_in_trouble_neither_holds_up_nor_loses(
             emitter.emit(event(number))
         wait_until(lambda: emitter.counts.sender.delivered == 3)
         assert emitter.close()
-        # On a busy machine a good answer may be late, too.
+        # On a busy machine a successful response may be late too.
         assert emitter.counts.sender.failed_tries >= len(trouble)
-    told = numbers(server.events)
-    # What was tried again came more than once; the order is the same.
-    assert list(dict.fromkeys(told)) == [0, 1, 2]
+    # Retried events arrive more than once, in order.
+    assert list(dict.fromkeys(numbers(server.events))) == [0, 1, 2]
     assert all("Authorization: Bearer hw_secretkey" in head for head in server.heads)
     assert not list((tmp_path / "spool").glob("*/*"))
 
 
-def test_of_a_long_answer_only_the_beginning_is_read(tmp_path: Path) -> None:
+def test_only_the_beginning_of_a_long_response_is_read(tmp_path: Path) -> None:
     endless = Endless()
     with serving(endless, OK) as server:
         emitter = emitter_of(settings_for(server.url, tmp_path, request_seconds=20))
@@ -100,7 +99,7 @@ def test_of_a_long_answer_only_the_beginning_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [400, 413, 422])
-def test_an_event_that_is_refused_is_set_aside_with_the_answer(code: int, tmp_path: Path) -> None:
+def test_a_refused_event_is_stored_with_the_response(code: int, tmp_path: Path) -> None:
     with serving(OK, status(code, "eventType must be known"), OK) as server:
         emitter = emitter_of(settings_for(server.url, tmp_path))
         for number in range(3):
@@ -125,7 +124,9 @@ def test_a_job_without_a_catalog_logs_one_warning_and_does_not_wait(
     assert time.monotonic() - began < 10
     (warning,) = caplog.messages
     assert warning.startswith(f"lineage events are queued in {tmp_path / 'spool'}: ")
-    assert [(each.alive, each.events) for each in waiting(tmp_path / "spool")] == [(False, 5)]
+    assert [(each.alive, each.events) for each in pending_events(tmp_path / "spool")] == [
+        (False, 5)
+    ]
 
 
 def test_a_job_does_not_wait_for_a_catalog_that_hangs(tmp_path: Path) -> None:
@@ -136,18 +137,18 @@ def test_a_job_does_not_wait_for_a_catalog_that_hangs(tmp_path: Path) -> None:
         wait_until(lambda: server.requests == 1)
         emitter.emit(event(1))
         assert not emitter.close(0.3)
-        # The server would have held it up for 30 s.
+        # The server would have blocked it for 30 s.
         assert time.monotonic() - began < 10
-        assert sum(each.events for each in waiting(tmp_path / "spool")) == 2
+        assert sum(each.events for each in pending_events(tmp_path / "spool")) == 2
 
 
-def test_an_outage_is_told_once_and_its_events_arrive_in_order(
+def test_an_outage_is_logged_once_and_its_events_arrive_in_order(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An hour of outage, compressed: 400 events of two runs while nobody listens."""
+    """A long outage in short: 400 events of two runs while the catalog is down."""
     database = fresh_database(postgres)
     with running(headwater_settings, database) as catalog:
         settings = settings_for(catalog.url, tmp_path)
@@ -157,8 +158,8 @@ def test_an_outage_is_told_once_and_its_events_arrive_in_order(
     for number in range(1, 200):
         emitter.emit(event(number, "a"))
         emitter.emit(event(number - 1, "b"))
-    assert emitter.counts.sender.failed_tries > 0, "the catalog was there all the time"
-    assert sum(each.events for each in waiting(tmp_path / "spool")) == 398
+    assert emitter.counts.sender.failed_tries > 0, "the catalog was not down"
+    assert sum(each.events for each in pending_events(tmp_path / "spool")) == 398
     port = int(catalog.url.rpartition(":")[2])
     with running(headwater_settings, database, port) as again:
         wait_until(lambda: emitter.counts.sender.delivered == 399)
@@ -169,7 +170,7 @@ def test_an_outage_is_told_once_and_its_events_arrive_in_order(
         mine = [(numbers([body], run)[0], at) for body, at in arrived if numbers([body], run)]
         assert [number for number, _ in sorted(mine)] == list(range(count))
         times = [at for _, at in sorted(mine)]
-        assert times == sorted(times), "an event has overtaken another one of its run"
+        assert times == sorted(times), "events of a run arrived out of order"
     assert emitter.counts.dropped == 0
     assert [line.partition(":")[0] for line in caplog.messages] == [
         f"lineage events are queued in {tmp_path / 'spool'}",
@@ -177,11 +178,11 @@ def test_an_outage_is_told_once_and_its_events_arrive_in_order(
     ]
 
 
-def test_people_see_what_waits_and_send_it(
+def test_queued_events_are_shown_and_flushed(
     catalog: Catalog, headwater: Headwater, tmp_path: Path
 ) -> None:
     away = settings_for("http://127.0.0.1:1", tmp_path)
-    # Started first: it would take over what the other leaves.
+    # Started first: otherwise it would deliver the events of the other.
     running_job = emitter_of(away)
     running_job.emit(event(0, "cli-running"))
     wait_until(lambda: running_job.counts.sender.failed_tries > 0)
@@ -190,32 +191,32 @@ def test_people_see_what_waits_and_send_it(
         emitter.emit(event(number, "cli"))
     emitter.close()
 
-    there: dict[str, str] = {"HEADWATER_LINEAGE__SPOOL": str(tmp_path / "spool")}
-    shown = headwater("lineage", "spool", "status", "--json", **there)
-    found = json.loads(shown.stdout)
-    assert (found["events"], found["refused"]) == (4, 0)
-    assert sorted(each["alive"] for each in found["processes"]) == [False, True]
-    nowhere = headwater(
-        "lineage", "spool", "flush", "--timeout", "0", MARQUEZ_URL="http://127.0.0.1:1", **there
+    spool: dict[str, str] = {"HEADWATER_LINEAGE__SPOOL": str(tmp_path / "spool")}
+    shown = headwater("spool", "status", "--json", **spool)
+    queued = json.loads(shown.stdout)
+    assert (queued["events"], queued["refused"]) == (4, 0)
+    assert sorted(each["alive"] for each in queued["processes"]) == [False, True]
+    unreachable = headwater(
+        "spool", "flush", "--timeout", "0", MARQUEZ_URL="http://127.0.0.1:1", **spool
     )
-    assert nowhere.returncode == 3
-    assert "3 events still wait: http://127.0.0.1:1 can't be reached" in nowhere.stderr
-    sent = headwater("lineage", "spool", "flush", MARQUEZ_URL=catalog.url, **there)
-    assert (sent.returncode, sent.stdout) == (0, "3 events delivered, 0 refused\n")
-    assert "1 more are of jobs that run" in sent.stderr
+    assert unreachable.returncode == 3
+    assert "3 events are not delivered: http://127.0.0.1:1 can't be reached" in unreachable.stderr
+    flushed = headwater("spool", "flush", MARQUEZ_URL=catalog.url, **spool)
+    assert (flushed.returncode, flushed.stdout) == (0, "3 events delivered, 0 refused\n")
+    assert "1 more events are of running jobs" in flushed.stderr
     assert catalog.get("/namespaces/tests/jobs/cli")["latestRun"]["state"] == "RUNNING"
-    bad = headwater("lineage", "spool", "flush", MARQUEZ_URL="ftp://me:pw@host", **there)
+    bad = headwater("spool", "flush", MARQUEZ_URL="ftp://me:pw@host", **spool)
     assert (bad.returncode, "pw@" in bad.stderr) == (2, False)
     running_job.close()
 
 
-def test_a_check_tells_what_keeps_lineage_from_arriving(
+def test_checks_report_why_lineage_does_not_arrive(
     headwater_settings: Settings, catalog: Catalog, postgres: str, tmp_path: Path
 ) -> None:
     checks = {each.name: each for each in validate(settings_for(catalog.url, tmp_path))}
     assert [each.ok for each in checks.values()] == [True] * 4
-    assert "is not there yet" in checks["namespace"].text
-    # Asked twice, it leaves one job with one run.
+    assert "does not exist yet" in checks["namespace"].text
+    # Two checks leave one job with one run.
     assert all(each.ok for each in validate(settings_for(catalog.url, tmp_path)))
     assert catalog.get("/namespaces/headwater-checks/jobs")["totalCount"] == 1
     assert catalog.get("/namespaces/headwater-checks/jobs/lineage_arrives/runs")["totalCount"] == 1
@@ -225,7 +226,7 @@ def test_a_check_tells_what_keeps_lineage_from_arriving(
     with running(guarded(headwater_settings), fresh_database(postgres)) as closed:
         closed.headers = bearer("nothing")
         (refused, _) = validate(settings_for(closed.url, tmp_path))
-        assert (refused.ok, refused.hint) == (False, "look at MARQUEZ_API_KEY")
+        assert (refused.ok, refused.hint) == (False, "check MARQUEZ_API_KEY")
     (off,) = validate(settings_for(catalog.url, tmp_path, enabled=False))
     assert (off.ok, off.text) == (True, "switched off (lineage.enabled)")
     (unusable,) = validate(settings_for("host:5000", tmp_path))
@@ -237,7 +238,7 @@ import atexit, sys, threading, uuid
 from headwater.openlineage import Emitter, LineageRun
 from headwater.settings import load
 
-url, home, begun = sys.argv[1:]
+url, home, started = sys.argv[1:]
 emitter = Emitter.from_settings(load(home=home, catalog={"url": url}))
 run = LineageRun(emitter.emit, "tests", "job", str(uuid.uuid4()))
 
@@ -245,24 +246,24 @@ def refuse(thread):
     raise RuntimeError("can't create new thread at interpreter shutdown")
 
 def end():
-    # What Python 3.12 does while the interpreter ends.
+    # As Python 3.12 does during interpreter shutdown.
     threading.Thread.start = refuse
     run.complete()
     print(emitter.close(20))
 
 atexit.register(end)
-if begun == "begun":
+if started == "started":
     run.start()
 """
 
 
-@pytest.mark.parametrize("begun", ["begun", "not begun"])
+@pytest.mark.parametrize("started", ["started", "not started"])
 def test_the_end_of_a_run_is_delivered_while_no_thread_can_be_started(
-    begun: str, tmp_path: Path
+    started: str, tmp_path: Path
 ) -> None:
     with serving(OK) as server:
         done = subprocess.run(
-            [sys.executable, "-c", _ENDING, server.url, str(tmp_path), begun],
+            [sys.executable, "-c", _ENDING, server.url, str(tmp_path), started],
             capture_output=True,
             text=True,
             check=False,
@@ -270,16 +271,16 @@ def test_the_end_of_a_run_is_delivered_while_no_thread_can_be_started(
         )
     assert (done.stdout, done.stderr) == ("True\n", "")
     assert server.events[-1]["eventType"] == "COMPLETE"
-    assert [each["eventType"] for each in server.events].count("START") == (begun == "begun")
+    assert [each["eventType"] for each in server.events].count("START") == (started == "started")
 
 
-def test_without_threads_a_catalog_that_hangs_is_not_waited_for(
+def test_without_threads_a_hanging_catalog_does_not_block_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    # Takes connections, and nobody answers.
+    # Accepts connections and never responds.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         emitter = emitter_of(settings_for(url, tmp_path, request_seconds=120))
@@ -288,11 +289,11 @@ def test_without_threads_a_catalog_that_hangs_is_not_waited_for(
         emitter.emit(event(0))
         assert not emitter.close(0.3)
         assert time.monotonic() - began < 60
-    assert sum(each.events for each in waiting(tmp_path / "spool")) == 1
+    assert sum(each.events for each in pending_events(tmp_path / "spool")) == 1
 
 
-def test_an_arrival_is_of_the_event_that_was_sent(tmp_path: Path) -> None:
-    """A run that is there since the last check proves nothing."""
+def test_the_arrival_check_needs_the_event_that_was_sent(tmp_path: Path) -> None:
+    """The run of an earlier check is not enough."""
     old = json.dumps({"state": "COMPLETED", "endedAt": "2026-01-01T00:00:00Z"})
     with serving(status(200, "{}"), status(404), OK, status(200, old)) as server:
         checks = {each.name: each for each in validate(settings_for(server.url, tmp_path))}
@@ -301,19 +302,18 @@ def test_an_arrival_is_of_the_event_that_was_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [(status(500), "answers 500 to"), (status(401), "answers 401"), (hang, "")]
+    ("answer", "text"),
+    [(status(500), "responds with 500 to"), (status(401), "responds with 401"), (hang, "")],
 )
-def test_only_a_namespace_that_is_not_there_is_no_fault(
-    answer: Answer, told: str, tmp_path: Path
-) -> None:
+def test_only_a_missing_namespace_is_accepted(answer: Answer, text: str, tmp_path: Path) -> None:
     with serving(status(200, "{}"), answer) as server:
         settings = settings_for(server.url, tmp_path, request_seconds=0.3)
         checks = {each.name: each for each in validate(settings, send=False)}
     assert not checks["namespace"].ok
-    assert told in checks["namespace"].text
+    assert text in checks["namespace"].text
 
 
-def test_a_run_goes_on_when_its_facets_can_not_be_written(
+def test_a_run_continues_when_its_facets_can_not_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(OK) as server:

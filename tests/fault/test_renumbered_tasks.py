@@ -1,7 +1,7 @@
-"""The strict mode when Spark gives the tasks of a batch other numbers as it runs it again.
+"""The transactional mode when Spark numbers the tasks of a batch differently in a rerun.
 
-Kafka's source keeps its order; files are taken by size, so that one which was rewritten smaller
-changes places. What the rows are is the same.
+Kafka's source has a fixed order; files are ordered by size, so that rewriting one with less
+padding changes the order. The rows are the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.delivery.dead_letter.columns import ERROR_COLUMN
-from headwater.delivery.modes import Delivery, Strict
-from headwater.delivery.sink import Target, sink_rows
+from headwater.delivery.modes import Delivery, Transactional
+from headwater.delivery.sink import ERROR_COLUMN, SinkTarget, sink_rows
 from headwater.errors import QueryFailedError
 from headwater.kafka import read_topic
 from headwater.settings import Settings
 from headwater.spark import StopSignal
-from headwater.spark.lineage_columns import HEADERS_TYPE, with_lineage
 from headwater.spark.query_runner import QueryRun
+from headwater.spark.source import HEADERS_TYPE, with_lineage
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(120)]
@@ -34,7 +33,7 @@ COLUMNS = "topic string, partition int, offset bigint"
 
 
 def write_rows(folder: Path, partition: int, padding: int) -> None:
-    """Rows of one partition of an input, in one file, in which spaces take more or less room."""
+    """Write rows of one input partition to a file, padded with spaces."""
     lines = [
         json.dumps({"topic": "in", "partition": partition, "offset": n}) + " " * padding
         for n in range(ROWS)
@@ -46,7 +45,7 @@ def rows_of(spark: SparkSession, folder: Path, gate: Path, tasks: int | None = N
     """Rows for the sink. Those of one task wait for the gate, and fail the first time.
 
     Args:
-        tasks: as many behind a shuffle; None: one for each file.
+        tasks: number of tasks after a shuffle; None: one for each file, without a shuffle.
     """
 
     def pass_gate(waits: bool, text: str) -> str:
@@ -74,7 +73,7 @@ def rows_of(spark: SparkSession, folder: Path, gate: Path, tasks: int | None = N
 
 
 class Batch:
-    """One batch of two files, run again and again."""
+    """One batch of two files, which tests run several times."""
 
     def __init__(self, spark: SparkSession, settings: Settings, topic: str, home: Path) -> None:
         self.folder = home / topic
@@ -86,7 +85,7 @@ class Batch:
         self._checkpoint = home / "checkpoint"
 
     def run(self, tasks: int | None = None) -> None:
-        target = Target(
+        target = SinkTarget(
             "renumbered",
             "v1",
             self._checkpoint,
@@ -96,15 +95,15 @@ class Batch:
         )
         rows = rows_of(self._spark, self.folder, self._gate, tasks)
         run = QueryRun("-", StopSignal())
-        Strict().deliver(Delivery(self._spark, rows, target, self._settings, run))
+        Transactional().deliver(Delivery(self._spark, rows, target, self._settings, run))
 
     def run_until_one_task_is_committed(self, tasks: int | None = None) -> None:
-        """The others fail as soon as its records can be read."""
-        watching = threading.Thread(target=self._open_gate)
-        watching.start()
+        """The other task fails as soon as the records of the first can be read."""
+        watcher = threading.Thread(target=self._open_gate)
+        watcher.start()
         with pytest.raises(QueryFailedError, match="the gate was reached"):
             self.run(tasks)
-        watching.join()
+        watcher.join()
 
     def values(self) -> Counter[str]:
         records = read_topic(self._topic, self._settings.kafka)
@@ -122,22 +121,22 @@ def batch(spark: SparkSession, broker: Settings, make_topic: TopicMaker, tmp_pat
     return Batch(spark, broker, make_topic("out", partitions=1), tmp_path)
 
 
-def test_a_batch_whose_tasks_change_numbers_is_neither_lost_nor_doubled(batch: Batch) -> None:
+def test_a_batch_with_renumbered_tasks_has_no_loss_and_no_duplicates(batch: Batch) -> None:
     batch.run_until_one_task_is_committed()
     assert batch.values() == {"0 by task 0": ROWS}
     write_rows(batch.folder, 0, padding=0)
     batch.run()
-    # The second partition was written by a task of the same number.
+    # Both partitions were written by tasks with the same number.
     assert batch.values() == {"0 by task 0": ROWS, "1 by task 0": ROWS}
 
 
-def test_a_batch_behind_a_shuffle_is_not_run_again_with_another_number_of_tasks(
+def test_a_batch_after_a_shuffle_is_not_rerun_with_another_number_of_tasks(
     batch: Batch,
 ) -> None:
     batch.run_until_one_task_is_committed(tasks=2)
     committed = batch.values()
     assert 0 < len(committed) < 2 * ROWS
-    with pytest.raises(QueryFailedError, match="was begun with 2 tasks and is run again with 1"):
+    with pytest.raises(QueryFailedError, match="was started with 2 tasks and is rerun with 1"):
         batch.run(tasks=1)
     assert batch.values() == committed
     batch.run(tasks=2)

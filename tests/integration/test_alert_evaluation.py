@@ -1,4 +1,4 @@
-"""What alerts look at, in which order, and what is shown of those that are not simply ok."""
+"""The evaluation of alerts: order, restarts, and the states that are shown."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from tests.catalog_support import Catalog, fresh_database, run_event, run_id, ru
 from tests.support import Headwater
 from tests.waiting import wait_until
 
-from headwater.catalog.alerting import scheduler as watching
+from headwater.catalog.alerting import scheduler
 from headwater.catalog.store import facts
 from headwater.settings import Settings
 
 FAILED = "job_run.state == 'FAILED'"
 
 
-def test_a_failed_run_does_not_wait_for_the_end_of_a_walk(
+def test_a_failed_run_does_not_wait_for_the_end_of_a_scan(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """This walk has no end before the message is there, and the next one comes in an hour."""
-    told = threading.Event()
-    steps: list[int] = []
-    page_of = facts.page_of
+    """The scan does not end before the message arrives, and the next one is in an hour."""
+    received = threading.Event()
+    pages: list[int] = []
+    ids_after = facts.ids_after
 
-    async def endless(connection: Any, table: str, after: Any, most: int) -> list[Any]:
-        found = await page_of(connection, table, facts.FIRST, 1)
-        steps.append(most)
-        return [] if told.is_set() else found * most
+    async def endless(connection: Any, table: str, after: Any, limit: int) -> list[Any]:
+        ids = await ids_after(connection, table, facts.FIRST, 1)
+        pages.append(limit)
+        return [] if received.is_set() else ids * limit
 
-    monkeypatch.setattr(facts, "page_of", endless)
-    monkeypatch.setattr(watching, "_ROUND", 10**9)
+    monkeypatch.setattr(facts, "ids_after", endless)
+    monkeypatch.setattr(scheduler, "_ROUND_SIZE", 10**9)
     rules = write_rules(tmp_path / "rules.yml", rule("job failed", FAILED))
     with hook() as web:
         settings = alerting(
@@ -45,19 +45,19 @@ def test_a_failed_run_does_not_wait_for_the_end_of_a_walk(
         )
         database = fresh_database(postgres)
         with running(headwater_settings, database) as catalog:
-            catalog.send(run_event(job="walked over"))
+            catalog.send(run_event(job="scanned"))
         with running(settings, database) as catalog:
-            wait_until(lambda: len(steps) > 3, what="the walk")
+            wait_until(lambda: len(pages) > 3, what="the scan")
             catalog.send(run_event("FAIL"))
             try:
                 wait_until(lambda: web.got, what="a message")
-                assert not told.is_set(), "the walk still goes on"
+                assert not received.is_set(), "the scan has not ended"
             finally:
-                told.set()
+                received.set()
     assert [(each["alert"], each["state"]) for each in web.got] == [("job failed", "fired")]
 
 
-def test_a_run_that_fails_after_many_later_ones_began_is_the_latest_news(
+def test_the_run_with_the_latest_event_counts_even_if_later_runs_started(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", rule("job failed", FAILED))
@@ -70,7 +70,7 @@ def test_a_run_that_fails_after_many_later_ones_began_is_the_latest_news(
         catalog.send(run_event("FAIL", run=run_id("long"), at="2026-01-01T01:00:00Z"))
         firing = {"job failed job:tests:job": "firing"}
         wait_until(lambda: states(catalog) == firing)
-        # Also by the timer, which does not know what an event was about.
+        # Also by the timer, which does not know the events.
         for _ in range(2):
             wait_for_a_round(catalog)
         assert states(catalog) == firing
@@ -83,12 +83,12 @@ def wait_for_a_round(catalog: Catalog) -> None:
     wait_until(lambda: evaluated(catalog) > before, what="a round")
 
 
-def test_time_that_a_condition_has_held_counts_over_a_restart(
+def test_the_hold_time_continues_after_a_restart(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(
         tmp_path / "rules.yml",
-        rule("whole", "jobs > 0", **{"for": "1h"}),
+        rule("service", "jobs > 0", **{"for": "1h"}),
         rule("each", FAILED, **{"for": "1h"}),
         rule("changed", "jobs > 0", **{"for": "1h"}),
     )
@@ -105,17 +105,17 @@ def test_time_that_a_condition_has_held_counts_over_a_restart(
     with running(settings, database) as catalog:
         wait_until(lambda: list(states(catalog).values()).count("firing") == 2)
         assert states(catalog) == {
-            "whole": "firing",
+            "service": "firing",
             "each job:tests:job": "firing",
             "changed": "pending",
         }
 
 
-# What another condition has held for says nothing of this one.
+# The hold time of another condition does not count.
 OTHER = "changed\n    condition: jobs > 0 && true"
 
 
-def test_the_worst_come_first_and_all_are_counted(
+def test_alerts_are_sorted_by_severity_of_state_and_counted(
     headwater_settings: Settings, postgres: str, tmp_path: Path, headwater: Headwater
 ) -> None:
     rules = write_rules(
@@ -156,13 +156,13 @@ def test_the_worst_come_first_and_all_are_counted(
         assert "divide by zero" in printed
 
 
-def test_a_text_of_an_event_that_no_database_takes_stops_no_alert(
+def test_a_string_that_postgresql_rejects_does_not_stop_alerts(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
-    rules = write_rules(tmp_path / "rules.yml", rule("said", "job_run.error != ''"))
+    rules = write_rules(tmp_path / "rules.yml", rule("error", "job_run.error != ''"))
     error = {"errorMessage": {"message": "a\x00b\x1b[31m", "programmingLanguage": "x"}}
     with running(alerting(headwater_settings, rules), fresh_database(postgres)) as catalog:
         catalog.send(run_event("FAIL", run_facets=error))
-        wait_until(lambda: states(catalog).get("said job:tests:job") == "firing")
+        wait_until(lambda: states(catalog).get("error job:tests:job") == "firing")
         (shown,) = catalog.get("/alerts")["alerts"]
         assert shown["value"] == "job_run.error = a b [31m"

@@ -1,4 +1,4 @@
-"""Alerts when something is wrong with what they rest on: the database, the rules, a receiver."""
+"""Alerts while the database, the rules file or a receiver fails."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.alert_support import alerting, evaluated, hook, rule, states, write_r
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.waiting import wait_until
 
-from headwater.catalog.alerting import service_metrics as figures
-from headwater.catalog.alerting.sending import Sender
+from headwater.catalog.alerting import service_metrics
+from headwater.catalog.alerting.sending import ChannelSender
 from headwater.catalog.store import leader, migrate, outbox
 from headwater.catalog.store.leader import Leadership
 from headwater.catalog.store.pool import Pool
@@ -32,7 +32,7 @@ DOWN = rule("service down", "marquez_health_check_failed")
 
 @contextmanager
 def proxied(database: str) -> Iterator[tuple[TcpProxy, str]]:
-    """A way to the database that can be broken, and the address of that way."""
+    """A proxy in front of the database, and the connection string that uses it."""
     known = psycopg.conninfo.conninfo_to_dict(database)
     with TcpProxy(str(known["host"]), int(str(known["port"]))) as proxy:
         yield proxy, psycopg.conninfo.make_conninfo(database, host="127.0.0.1", port=proxy.port)
@@ -52,17 +52,17 @@ def kinds(got: list[dict[str, Any]]) -> list[str]:
     return [each["state"] for each in got]
 
 
-def test_a_database_that_hangs_is_told_like_one_that_is_gone(
+def test_a_database_that_hangs_is_reported_like_one_that_is_unreachable(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nobody refuses anything, and no answer comes: only a bound of one's own ends the wait."""
+    """Connections stay open without a response: only the client's timeout ends the wait."""
     rules = write_rules(tmp_path / "rules.yml", DOWN)
     database = fresh_database(postgres)
-    monkeypatch.setattr(figures, "_SECONDS", 1.0)
+    monkeypatch.setattr(service_metrics, "_INTERVAL_SECONDS", 1.0)
     with hook() as web, proxied(database) as (proxy, through):
         settings = alerting(headwater_settings, rules, channels={"hook": web.url()})
         with running(with_query_seconds(settings, 2.0), through) as catalog:
@@ -70,22 +70,22 @@ def test_a_database_that_hangs_is_told_like_one_that_is_gone(
             proxy.half_open()
             wait_until(lambda: kinds(web.got) == ["fired"], what="a message")
             assert proxy.bytes_swallowed > 0
-            # Figures of before are not shown as if they were of now.
+            # Old metrics are not served.
             wait_until(
                 lambda: catalog.call("GET", f"{catalog.url}/metrics").status_code == 503,
-                what="an end of old figures",
+                what="an error instead of old metrics",
             )
             proxy.restore()
             wait_until(lambda: kinds(web.got) == ["fired", "ended"], what="the end")
             wait_until(
                 lambda: catalog.call("GET", f"{catalog.url}/metrics").status_code == 200,
-                what="new figures",
+                what="new metrics",
             )
             assert incidents(catalog) == [("service down", "ended")]
     assert "never retrieved" not in caplog.text
 
 
-def test_a_message_that_nobody_took_while_the_database_was_gone_is_written_and_tried_on(
+def test_a_message_that_failed_without_the_database_is_written_and_retried(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", DOWN)
@@ -97,7 +97,7 @@ def test_a_message_that_nobody_took_while_the_database_was_gone_is_written_and_t
             wait_until(lambda: states(catalog) == {"service down": "ok"})
             web.answer = 500
             proxy.cut()
-            wait_until(lambda: web.paths, what="a try")
+            wait_until(lambda: web.paths, what="an attempt")
             proxy.restore()
             waiting = "SELECT kind FROM alert_messages WHERE sent_at IS NULL ORDER BY kind DESC"
             wait_until(
@@ -112,13 +112,13 @@ def test_a_message_that_nobody_took_while_the_database_was_gone_is_written_and_t
     assert len({each["incident"] for each in web.got}) == 1
 
 
-def test_a_message_without_a_database_is_tried_again_until_it_is_taken(
+def test_a_message_without_the_database_is_retried_until_it_is_accepted(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox, "pause", lambda tries: 0.5)
+    monkeypatch.setattr(outbox, "retry_delay", lambda tries: 0.5)
     rules = write_rules(tmp_path / "rules.yml", DOWN)
     with hook() as web, proxied(fresh_database(postgres)) as (proxy, through):
         settings = alerting(headwater_settings, rules, channels={"hook": web.url()})
@@ -126,16 +126,16 @@ def test_a_message_without_a_database_is_tried_again_until_it_is_taken(
             wait_until(lambda: states(catalog) == {"service down": "ok"})
             web.answer = 500
             proxy.cut()
-            wait_until(lambda: len(web.paths) >= 2, what="a second try")
+            wait_until(lambda: len(web.paths) >= 2, what="a second attempt")
             web.answer = 200
-            wait_until(lambda: web.got, what="a message, at last")
+            wait_until(lambda: web.got, what="a message")
             proxy.restore()
             wait_until(lambda: len(web.got) > 1, what="the end")
     assert kinds(web.got) == ["fired", "ended"]
-    assert len(web.paths) >= 4, "two tries that failed, and one for each message"
+    assert len(web.paths) >= 4, "two failed attempts, and one for each message"
 
 
-def test_what_a_service_told_before_another_took_over_is_told_to_be_over(
+def test_an_incident_of_a_former_leader_is_ended(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", DOWN)
@@ -155,7 +155,7 @@ def test_what_a_service_told_before_another_took_over_is_told_to_be_over(
     assert len({each["incident"] for each in web.got}) == 1
 
 
-def test_a_restart_with_a_bad_rules_file_leaves_every_incident_as_it_is(
+def test_a_restart_with_an_invalid_rules_file_keeps_all_incidents(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", rule("job failed", FAILED))
@@ -180,7 +180,7 @@ def test_a_restart_with_a_bad_rules_file_leaves_every_incident_as_it_is(
     assert kinds(web.got) == ["fired"]
 
 
-def test_who_was_told_of_an_incident_is_told_when_its_rule_is_taken_away(
+def test_channels_are_notified_when_the_rule_of_an_incident_is_removed(
     headwater_settings: Settings, postgres: str, tmp_path: Path
 ) -> None:
     rules = write_rules(tmp_path / "rules.yml", rule("one", "jobs > 0"), rule("two", "jobs > 0"))
@@ -194,8 +194,8 @@ def test_who_was_told_of_an_incident_is_told_when_its_rule_is_taken_away(
             wait_until(lambda: len(web.got) == 3, what="the end of the first")
             assert web.got[2]["alert"] == "one"
             assert web.got[2]["state"] == "ended"
-            assert web.got[2]["value"] == "its rule was taken out of the rules file"
-        # Neither does a service without any rules leave anybody waiting.
+            assert web.got[2]["value"] == "its rule was removed from the rules file"
+        # A service without any rules notifies them as well.
         without = headwater_settings.model_copy(
             update={"alerts": settings.alerts.model_copy(update={"file": None})}
         )
@@ -205,7 +205,7 @@ def test_who_was_told_of_an_incident_is_told_when_its_rule_is_taken_away(
     assert {each["incident"] for each in web.got[:2]} == {each["incident"] for each in web.got[2:]}
 
 
-def test_rules_that_appear_while_the_service_runs_are_found(
+def test_a_rules_file_that_is_created_later_is_loaded(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
@@ -219,18 +219,18 @@ def test_rules_that_appear_while_the_service_runs_are_found(
         wait_until(lambda: states(catalog) == {"late": "firing"})
 
 
-def test_a_channel_whose_process_did_not_start_at_once_still_sends(
+def test_a_channel_sends_even_if_its_process_could_not_be_started_in_advance(
     headwater_settings: Settings,
     postgres: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails(self: Sender) -> None:
+    def fails(self: ChannelSender) -> None:
         warmed.append(self.channel.name)
         raise OSError(11, "Resource temporarily unavailable")
 
     warmed: list[str] = []
-    monkeypatch.setattr(Sender, "warm", fails)
+    monkeypatch.setattr(ChannelSender, "warm", fails)
     rules = write_rules(tmp_path / "rules.yml", rule("job failed", FAILED))
     with hook() as web:
         settings = alerting(headwater_settings, rules, channels={"hook": web.url()})
@@ -238,11 +238,11 @@ def test_a_channel_whose_process_did_not_start_at_once_still_sends(
             wait_until(lambda: warmed == ["hook"])
             catalog.send(run_event("FAIL"))
             wait_until(lambda: web.got, what="a message")
-    assert warmed == ["hook"], "its process was not to be had at once"
+    assert warmed == ["hook"], "the process was not started in advance"
     assert kinds(web.got) == ["fired"]
 
 
-def test_a_message_is_given_to_one_of_those_who_ask_at_once(postgres: str) -> None:
+def test_concurrent_claims_get_different_messages(postgres: str) -> None:
     database = fresh_database(postgres)
     migrate(database)
     with psycopg.connect(database) as connection:
@@ -253,14 +253,14 @@ def test_a_message_is_given_to_one_of_those_who_ask_at_once(postgres: str) -> No
                 (run_id(f"message {n}"), Jsonb({})),
             )
 
-    async def ask() -> list[Any]:
+    async def claim_all() -> list[Any]:
         pool = Pool(database, size=4, wait_seconds=5, query_seconds=10)
         await pool.open()
 
         async def claim() -> Any:
             async with pool.connection() as connection:
                 row = await outbox.claim(connection, "hook", 60)
-                # The others ask before this one has committed.
+                # The other claims run before this one has committed.
                 await asyncio.sleep(0.2)
             return row and row["incident_id"]
 
@@ -270,96 +270,95 @@ def test_a_message_is_given_to_one_of_those_who_ask_at_once(postgres: str) -> No
         finally:
             await pool.close()
 
-    got = asyncio.run(ask())
-    assert sorted(str(each) for each in got if each) == sorted(
+    claimed = asyncio.run(claim_all())
+    assert sorted(str(each) for each in claimed if each) == sorted(
         run_id(f"message {n}") for n in range(3)
     )
 
 
-def test_a_lock_of_a_service_that_stands_still_goes_to_the_next(
+def test_the_lock_of_a_stalled_service_is_released(
     postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shorter = [each.replace("'30s'", "'1s'") for each in leader._LOOKED_AFTER]
-    assert shorter != list(leader._LOOKED_AFTER)
-    monkeypatch.setattr(leader, "_LOOKED_AFTER", shorter)
+    shorter = [each.replace("'30s'", "'1s'") for each in leader._SESSION_SETTINGS]
+    assert shorter != list(leader._SESSION_SETTINGS)
+    monkeypatch.setattr(leader, "_SESSION_SETTINGS", shorter)
     database = fresh_database(postgres)
 
-    async def pass_on() -> None:
-        still, following = Leadership(database), Leadership(database)
+    async def take_over() -> None:
+        stalled, following = Leadership(database), Leadership(database)
         try:
-            assert await still.take()
-            assert not await following.take()
-            # It does not listen: as if it had been stopped, or its machine were gone.
+            assert await stalled.acquire()
+            assert not await following.acquire()
+            # It does not listen, like a process that was stopped or whose machine failed.
             async with asyncio.timeout(20):
-                while not await following.take():
+                while not await following.acquire():
                     await asyncio.sleep(0.1)
-            # And notices that as soon as it goes on.
+            # It detects the loss as soon as it continues.
             async with asyncio.timeout(20):
-                await still.listen(lambda runs: None)
-            assert not still.held
+                await stalled.listen(lambda runs: None)
+            assert not stalled.held
         finally:
-            await still.leave()
-            await following.leave()
+            await stalled.release()
+            await following.release()
 
-    asyncio.run(pass_on())
+    asyncio.run(take_over())
 
 
-def test_a_service_that_is_closed_while_it_takes_the_lock_leaves_it_free(postgres: str) -> None:
+def test_a_service_that_is_closed_while_it_acquires_the_lock_releases_it(postgres: str) -> None:
     database = fresh_database(postgres)
 
     async def stop_after(seconds: float) -> None:
-        taking = asyncio.create_task((closed := Leadership(database)).take())
+        taking = asyncio.create_task((closed := Leadership(database)).acquire())
         await asyncio.sleep(seconds)
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
-        await closed.leave()
+        await closed.release()
         following = Leadership(database)
         try:
-            # The database gives it back when it sees the connection end.
+            # The database releases it when the connection ends.
             async with asyncio.timeout(5):
-                while not await following.take():
+                while not await following.acquire():
                     await asyncio.sleep(0.02)
         finally:
-            await following.leave()
+            await following.release()
 
-    async def stop_at_every_moment() -> None:
-        whole = Leadership(database)
+    async def stop_at_every_step() -> None:
+        measured = Leadership(database)
         began = time.monotonic()
-        assert await whole.take()
+        assert await measured.acquire()
         seconds = time.monotonic() - began
-        await whole.leave()
+        await measured.release()
         for part in range(40):
             await stop_after(seconds * part / 40)
 
-    # What nobody holds any more is collected, and its connection ends: not so in a service, where
-    # something may hold it for long.
+    # Garbage collection would close a leaked connection; in a service, references may keep it open.
     gc.disable()
     try:
-        asyncio.run(stop_at_every_moment())
+        asyncio.run(stop_at_every_step())
     finally:
         gc.enable()
 
 
-def test_who_is_stopped_while_the_database_hangs_stops(postgres: str) -> None:
+def test_a_task_can_be_cancelled_while_the_database_hangs(postgres: str) -> None:
     database = fresh_database(postgres)
 
     async def stop(proxy: TcpProxy, through: str) -> bool:
         pool = Pool(through, size=2, wait_seconds=5, query_seconds=1)
         await pool.open()
 
-        async def ask() -> None:
+        async def query() -> None:
             async with pool.connection() as connection:
                 proxy.half_open()
                 await connection.execute("SELECT 1")
 
-        asking = asyncio.create_task(ask())
+        task = asyncio.create_task(query())
         while not proxy.bytes_swallowed:
             await asyncio.sleep(0.01)
-        asking.cancel()
-        await asyncio.wait([asking])
+        task.cancel()
+        await asyncio.wait([task])
         proxy.restore()
         await pool.close()
-        return asking.cancelled()
+        return task.cancelled()
 
     with proxied(database) as (proxy, through):
         assert asyncio.run(stop(proxy, through))

@@ -1,4 +1,4 @@
-"""A real topic in its archive, and what is told when the two do not belong together."""
+"""The archive of a real topic, and errors if the two do not belong together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.storage.archive.contract import COLUMNS, archive_path
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 from headwater.testing.fixtures import TopicMaker
-from headwater.tracing import State, trace
+from headwater.tracing import RecordState, trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -33,7 +33,7 @@ ANYTHING: Sequence[tuple[bytes | None, Sequence[Header]]] = (
     (b'{"event_time": "1969-12-31"}', ()),
     (b'{"page": {"event_time": "2001-01-01T00:00:00"}, "event_time": "2025-02-28 23:59:59Z"}', ()),
     (b' {"a": 1, "b" : "\\"", "event_time":"2024-02-29T00:30:00.1-01:30"}', ()),
-    # None of these has a time that can be read.
+    # Without a readable event time.
     (b'{"event_time": "12:30"}', ()),
     (BROKEN, ()),
     (b"\xff\xfe no text", ()),
@@ -71,7 +71,7 @@ def send(topic: str, number: int, settings: Settings, partition: int = 0) -> Non
             producer.send(topic, value, b"key", partition=partition)
 
 
-def test_every_record_is_archived_as_it_was_under_its_hour(
+def test_every_record_is_archived_unchanged_under_its_hour(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     topic = make_topic()
@@ -101,7 +101,7 @@ def test_every_record_is_archived_as_it_was_under_its_hour(
     assert [row["value_bytes"] for row in rows[6:]] == [None, b"\xff\xfe no text", None, None]
 
 
-def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
+def test_each_batch_is_a_version_and_small_files_are_compacted(
     spark: SparkSession,
     settings: Settings,
     headwater: Headwater,
@@ -118,10 +118,10 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
         versions = sorted(log.name for log in (path / "_delta_log").glob("*.json"))
         assert versions == [f"{version:020}.json" for version in range(batch + 2)]
     send(topic, 2, settings)
-    # Markers of transactions take offsets; what was aborted is void.
+    # Transaction markers and aborted records have offsets.
     write_transaction(topic, [b"{}"] * 2, settings)
     write_transaction(topic, [b"{}"] * 3, settings, abort=True)
-    # A batch for each few records: compaction comes in between, and Spark goes on behind it.
+    # Small batches, so that there is a compaction between them.
     run_job(settings, topic, tmp_path, "--max-records-per-batch", "3")
     assert archived(topic, settings) == in_kafka(topic, settings)
     assert len(list(path.rglob("joined-*.parquet"))) >= 1
@@ -130,13 +130,13 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     coverage = Archive.open(topic, settings).coverage()[0]
     assert (coverage.gaps, coverage.holes.ranges()) == ([], [(16, 20)])
 
-    # The checkpoint is gone: the job goes on where the archive ends.
+    # Without the checkpoint the job continues at the end of the archive.
     shutil.rmtree(tmp_path / "checkpoint")
     send(topic, 2, settings, partition=1)
     send(topic, 1, settings)
     run_job(settings, topic, tmp_path)
     assert archived(topic, settings) == in_kafka(topic, settings)
-    # An older copy of it is in its place: its batch begins within what is archived.
+    # A restored older checkpoint: its batch starts at offsets that are archived.
     shutil.rmtree(tmp_path / "checkpoint")
     shutil.move(tmp_path / "older", tmp_path / "checkpoint")
     send(topic, 1, settings)
@@ -151,25 +151,25 @@ def test_each_batch_is_a_version_and_small_files_are_joined_on_the_way(
     ] == [[0, 0, 22, 18, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
 
 
-def test_a_record_that_the_topic_has_dropped_is_traced_from_the_archive(
+def test_an_expired_record_is_traced_from_the_archive(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, output = make_topic("in"), make_topic("out")
     send(source, 3, settings)
     write(output, [stamped(f"{source}/0@1"), stamped(f"{source}/0@7")], settings)
-    for topic, place in ((source, tmp_path / "a"), (output, tmp_path / "b")):
-        run_job(settings, topic, place)
+    for topic, folder in ((source, tmp_path / "a"), (output, tmp_path / "b")):
+        run_job(settings, topic, folder)
         delete_before(topic, 2, settings)
     node = trace(Address(output, 0, 0), settings, values=True)
     (parent,) = node.parents
-    assert (node.state, node.job_name) == (State.ARCHIVED, "job")
-    assert (parent.state, parent.job_name) == (State.ARCHIVED, None)
+    assert (node.state, node.job_name) == (RecordState.ARCHIVED, "job")
+    assert (parent.state, parent.job_name) == (RecordState.ARCHIVED, None)
     assert parent.value == b'{"event_time": "2025-09-04T07:01:00"}'
     (never,) = trace(Address(output, 0, 1), settings).parents
-    assert never.state is State.UNVERIFIED
+    assert never.state is RecordState.UNVERIFIED
 
 
-def test_records_that_are_gone_before_they_were_archived_are_told(
+def test_records_that_were_deleted_before_they_were_archived_are_reported(
     spark: SparkSession,
     settings: Settings,
     headwater: Headwater,
@@ -194,13 +194,13 @@ def test_records_that_are_gone_before_they_were_archived_are_told(
     assert read.returncode == 1
     assert len(read.stdout.splitlines()) == 2
     assert f"not archived: {topic}/0 @3..4" in read.stderr
-    # From now on the gap is known, and nothing to stop at.
+    # A known gap does not stop the job.
     send(topic, 1, settings)
     run_job(settings, topic, tmp_path)
     assert Archive.open(topic, settings).coverage()[0].last == 7
 
 
-def test_what_does_not_belong_together_is_refused(
+def test_a_topic_archive_or_checkpoint_of_another_job_is_refused(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     topic, other = make_topic(), make_topic("other")
@@ -214,15 +214,15 @@ def test_what_does_not_belong_together_is_refused(
         run_job(settings, topic, tmp_path)
     shutil.rmtree(path)
     shutil.move(tmp_path / "kept", path)
-    # As long as the one before it: offsets alone would not tell.
+    # Longer than before, so that offsets do not show it.
     delete_topics([topic], settings.kafka)
     create_topic(topic, 2, settings.kafka)
     send(topic, 5, settings)
-    with pytest.raises(ArchiveError, match="it was made anew"):
+    with pytest.raises(ArchiveError, match="the topic was recreated"):
         run_job(settings, topic, tmp_path)
     foreign = tmp_path / "foreign"
     spark.range(3).write.format("delta").save(str(foreign))
-    with pytest.raises(ArchiveError, match="is a Delta table, but no archive of form 1"):
+    with pytest.raises(ArchiveError, match="is a Delta table, but not an archive of format 1"):
         run_job(settings, other, tmp_path / "elsewhere", "--table", str(foreign))
-    with pytest.raises(InputError, match="not the name of a field"):
+    with pytest.raises(InputError, match="not a field name"):
         run_job(settings, other, tmp_path, "--event-time-field", "a') or ('")

@@ -1,4 +1,4 @@
-"""Batch jobs and the catalog: the shipped job, and a user's own."""
+"""Lineage of batch jobs in the catalog: the shipped job and user jobs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog
-from tests.lineage_events import states, telling, told
+from tests.lineage_events import emitted, reporting_to, states
 from tests.support import environment
 from tests.waiting import wait_until
 
-from headwater.collector.configuration import LISTENER, lineage_configuration
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
+from headwater.collector.streaming import LISTENER, lineage_configuration
 from headwater.errors import InputError
 from headwater.generator import generate
 from headwater.jobs import batch_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.settings import Settings
-from headwater.spark.connectors import session_configuration
+from headwater.spark.session import session_configuration
 
 pytestmark = pytest.mark.spark
 
@@ -39,8 +39,8 @@ NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
 
 @pytest.fixture
 def settings(headwater_settings: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
-    who = {"team": "data-engineering", "project": "neuronews"}
-    return telling(headwater_settings, catalog, spool=tmp_path / "spool", **who)
+    owner = {"team": "data-engineering", "project": "neuronews"}
+    return reporting_to(catalog, headwater_settings, spool=tmp_path / "spool", **owner)
 
 
 @pytest.fixture(autouse=True)
@@ -71,22 +71,8 @@ def latest_run(catalog: Catalog, job: str = JOB) -> dict[str, Any]:
     return dict(catalog.get(f"/namespaces/neuronews/jobs/{job}")["latestRun"])
 
 
-def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
-    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
-) -> None:
-    rows = articles()
-    # Several lines, quotes and commas are no trouble; three rows are.
-    rows[3][3] = 'He said: "one,\ntwo"'
-    bad = [["no-time", "yesterday", "t", "b", "s", "u"], ["", *rows[0][1:]], ["two", "columns"]]
-    write_csv(tmp_path / "in" / "a.csv", rows[:25])
-    write_csv(tmp_path / "in" / "b.csv", [*rows[25:], *bad, rows[0]])
-    table = "demo.news.articles_raw"
-    # Other tests have written there, too.
-    for name in (table, f"{table}_rejected"):
-        spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
-    options = ("--files", f"{tmp_path}/in/*.csv", "--table", table)
-    run(settings, *options)
-
+def check_rows(spark: SparkSession, table: str, rows: list[list[str]], folder: Path) -> None:
+    """The tables have the valid rows and the rejected ones."""
     written = spark.table(table)
     assert written.count() == ARTICLES
     one = written.where(F.col("id") == rows[3][0]).head()
@@ -94,14 +80,17 @@ def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
     assert one["body"] == rows[3][3]
     assert one["processing_job"] == JOB
     assert one["lineage_enabled"]
-    assert one["lineage"]["parents"] == [f"file://{tmp_path}/in/a.csv"]
+    assert one["lineage"]["parents"] == [f"file://{folder}/a.csv"]
     reasons = {row["reason"] for row in spark.table(f"{table}_rejected").collect()}
     assert reasons == {
-        "field 'published_at' is no timestamp: yesterday",
+        "field 'published_at' is not a timestamp: yesterday",
         "field 'id' is missing or empty",
-        "the row has not the 6 columns of the header",
+        "the row does not have the 6 columns of the header",
     }
 
+
+def check_job(catalog: Catalog, table: str, folder: Path) -> dict[str, Any]:
+    """The catalog has the job with its metadata, inputs and outputs; returns its latest run."""
     job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
     assert (job["name"], job["type"]) == (JOB, "BATCH")
     assert job["description"] == "News articles from CSV files, merged by id"
@@ -114,7 +103,7 @@ def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
         "source_system": "files",
         "target_system": "iceberg",
     }
-    assert [each["name"] for each in job["inputs"]] == [f"{tmp_path}/in/{n}.csv" for n in "ab"]
+    assert [each["name"] for each in job["inputs"]] == [f"{folder}/{n}.csv" for n in "ab"]
     assert {each["name"] for each in job["outputs"]} == {table, f"{table}_rejected"}
     done = job["latestRun"]
     assert done["state"] == "COMPLETED"
@@ -122,18 +111,24 @@ def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
     assert nominal["nominalStartTime"] <= done["startedAt"] <= done["endedAt"]
     assert nominal["nominalEndTime"] <= done["endedAt"]
     assert set(done["args"]) == {"nominal_start_time", "nominal_end_time"}
+    return dict(done)
 
-    found = catalog.get(f"/namespaces/neuronews/datasets/{table}")
-    assert (found["name"], found["physicalName"]) == (table, table)
-    assert (found["sourceName"], found["type"]) == ("iceberg", "DB_TABLE")
-    fields = {field["name"]: field["type"] for field in found["fields"]}
+
+def check_dataset(catalog: Catalog, table: str, folder: Path) -> None:
+    """The catalog has the output table with its schema and column lineage."""
+    dataset = catalog.get(f"/namespaces/neuronews/datasets/{table}")
+    assert (dataset["name"], dataset["physicalName"]) == (table, table)
+    assert (dataset["sourceName"], dataset["type"]) == ("iceberg", "DB_TABLE")
+    fields = {field["name"]: field["type"] for field in dataset["fields"]}
     assert list(fields)[:6] == list(FIELDS)
     assert fields["published_at"] == "timestamp"
-    columns = {each["name"]: each["inputFields"] for each in found["columnLineage"]}
+    columns = {each["name"]: each["inputFields"] for each in dataset["columnLineage"]}
     assert {each["field"] for each in columns["title"]} == {"title"}
-    assert {each["dataset"] for each in columns["title"]} == {
-        f"{tmp_path}/in/{n}.csv" for n in "ab"
-    }
+    assert {each["dataset"] for each in columns["title"]} == {f"{folder}/{n}.csv" for n in "ab"}
+
+
+def check_statistics(done: dict[str, Any], table: str) -> None:
+    """The run has the statistics of its output, and its cost."""
     (output,) = [
         each for each in done["outputDatasetVersions"] if each["datasetVersionId"]["name"] == table
     ]
@@ -142,12 +137,35 @@ def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
     assert statistics["size"] > 0
     assert done["facets"]["headwater_cost"]["coreSeconds"] > 0
 
-    # Nobody asked for a job that counts.
+
+def test_the_batch_job_is_in_the_catalog_with_all_its_metadata(
+    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+) -> None:
+    rows = articles()
+    # Line breaks, quotes and commas are valid; three rows are not.
+    rows[3][3] = 'A quote: "one,\ntwo"'
+    bad = [["no-time", "yesterday", "t", "b", "s", "u"], ["", *rows[0][1:]], ["two", "columns"]]
+    write_csv(tmp_path / "in" / "a.csv", rows[:25])
+    write_csv(tmp_path / "in" / "b.csv", [*rows[25:], *bad, rows[0]])
+    table = "demo.news.articles_raw"
+    # Other tests write to the same tables.
+    for name in (table, f"{table}_rejected"):
+        spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
+    options = ("--files", f"{tmp_path}/in/*.csv", "--table", table)
+    run(settings, *options)
+
+    folder = tmp_path / "in"
+    check_rows(spark, table, rows, folder)
+    done = check_job(catalog, table, folder)
+    check_dataset(catalog, table, folder)
+    check_statistics(done, table)
+
+    # Queries that only read are not jobs.
     names = [each["name"] for each in catalog.get("/namespaces/neuronews/jobs")["jobs"]]
     assert names == [JOB]
 
-    # The same once more changes nothing, and is another run.
-    before = written.orderBy("id").collect()
+    # A second run changes nothing.
+    before = spark.table(table).orderBy("id").collect()
     run(settings, *options)
     assert spark.table(table).orderBy("id").collect() == before
     assert spark.table(f"{table}_rejected").count() == len(bad)
@@ -158,11 +176,11 @@ def test_the_batch_job_is_in_the_catalog_with_all_its_facts(
 def test_a_job_that_fails_is_a_failed_run_with_its_error(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="no file is there"):
+    with pytest.raises(InputError, match="no such file"):
         run(settings, "--files", f"{tmp_path}/nothing/*.csv", "--table", "demo.other.a")
     failed = latest_run(catalog)
     assert failed["state"] == "FAILED"
-    assert "no file is there" in failed["facets"]["errorMessage"]["message"]
+    assert "no such file" in failed["facets"]["errorMessage"]["message"]
     swapped = ["published_at", "id", *list(FIELDS)[2:]]
     write_csv(tmp_path / "in" / "a.csv", articles(3), swapped)
     with pytest.raises(InputError, match="other columns than an article"):
@@ -170,7 +188,7 @@ def test_a_job_that_fails_is_a_failed_run_with_its_error(
     assert latest_run(catalog)["state"] == "FAILED"
 
 
-def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_once(
+def test_named_queries_have_the_metadata_of_their_application_and_are_reported_once(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
     lines = tmp_path / "lines"
@@ -182,24 +200,24 @@ def test_named_queries_carry_what_is_said_of_their_application_and_are_told_of_o
         return writer.trigger(**trigger).format("parquet").start(str(tmp_path / name))
 
     create_spark_session_with_lineage("Streams", settings=settings)
-    running = start("runs_on", processingTime="1 hour")
-    # A query is active: its session keeps the tracker that it has.
+    running = start("long_running", processingTime="1 hour")
+    # While a query is active its session keeps its tracker.
     create_spark_session_with_lineage("MoreStreams", settings=settings)
     add_lineage_metadata(spark, job_type="streaming", team="numbers", description="Copies lines")
     start("copies_lines", availableNow=True).awaitTermination(60)
     running.stop()
     finish_lineage("the program broke")
-    wait_until(lambda: "COMPLETE" in states(told(catalog, "copies_lines")))
-    events = told(catalog, "copies_lines")
+    wait_until(lambda: "COMPLETE" in states(emitted(catalog, "copies_lines")))
+    events = emitted(catalog, "copies_lines")
     assert (states(events).count("START"), states(events).count("COMPLETE")) == (1, 1)
     job = catalog.get("/namespaces/neuronews/jobs/copies_lines")
     assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
     assert (job["description"], job["type"]) == ("Copies lines", "STREAM")
-    # What the application does is done by its queries: they tell how it went.
+    # The runs of the queries report how the application ended.
     assert catalog.call("GET", "/namespaces/neuronews/jobs/MoreStreams").status_code == 404
 
 
-def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
+def test_a_disabled_job_costs_nothing_and_another_transport_is_unchanged(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
     off = settings.lineage.model_copy(
@@ -208,15 +226,15 @@ def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
     quiet = settings.model_copy(update={"lineage": off})
     threads = {thread.name for thread in threading.enumerate()}
     create_spark_session_with_lineage("NightlyCopy", settings=quiet)
-    add_lineage_metadata(spark, team="nobody")
+    add_lineage_metadata(spark, team="other")
     spark.range(3).write.parquet(str(tmp_path / "rows"))
     finish_lineage()
     assert {thread.name for thread in threading.enumerate()} <= threads
     assert not (tmp_path / "none").exists()
     assert catalog.call("GET", "/namespaces/neuronews/jobs/NightlyCopy").status_code == 404
 
-    given = {"spark.openlineage.transport.type": "console"}
-    found = lineage_configuration("Own", settings, given)
+    console = {"spark.openlineage.transport.type": "console"}
+    found = lineage_configuration("Own", settings, console)
     assert not found.through_spool
     assert found.spark["spark.openlineage.transport.type"] == "console"
     assert found.spark["spark.extraListeners"] == LISTENER
@@ -226,12 +244,12 @@ def test_what_is_switched_off_costs_nothing_and_another_transport_is_left_alone(
         assert key not in dict(session_configuration(("openlineage",), quiet))
 
 
-def test_the_examples_own_job_file_tells_where_its_code_lies(
+def test_the_job_file_of_the_example_has_its_source_code_location(
     spark: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = "demo.example.articles_raw"
-    given = environment(settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table)
-    for name, value in given.items():
+    variables = environment(settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table)
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(NEURONEWS)
     monkeypatch.setattr(sys, "path", [*sys.path])

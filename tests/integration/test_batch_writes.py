@@ -1,4 +1,4 @@
-"""Each kind of batch write is told with what it read and wrote, also if the listener is silent."""
+"""Each kind of batch write is reported, also those that the listener does not support."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.catalog_support import Catalog
-from tests.lineage_events import telling, told
+from tests.lineage_events import emitted, reporting_to
 
 from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.settings import Settings
@@ -21,11 +21,11 @@ Job = Callable[[str, Callable[[], object]], dict[str, Any]]
 
 
 @pytest.fixture
-def tell(
+def report(
     spark: SparkSession, headwater_settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> Iterator[Job]:
-    """Runs a job, and gives the last event that the catalog has of it."""
-    settings = telling(headwater_settings, catalog, spool=tmp_path / "spool")
+    """Runs a job and returns its last event in the catalog."""
+    settings = reporting_to(catalog, headwater_settings, spool=tmp_path / "spool")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.writes")
     spark.range(20).selectExpr("id", "id % 3 AS part").write.parquet(str(tmp_path / "in"))
 
@@ -33,7 +33,7 @@ def tell(
         create_spark_session_with_lineage(name, settings=settings)
         write()
         finish_lineage()
-        return told(catalog, name)[-1]
+        return emitted(catalog, name)[-1]
 
     yield run
     finish_lineage("the test left it open")
@@ -59,13 +59,13 @@ def columns_of(dataset: dict[str, Any]) -> dict[str, set[str]]:
     return {name: {each["field"] for each in one["inputFields"]} for name, one in fields.items()}
 
 
-def test_files_behind_a_shuffle_are_told_with_columns_and_rows(
-    spark: SparkSession, tell: Job, tmp_path: Path
+def test_files_written_after_a_shuffle_have_columns_and_rows(
+    spark: SparkSession, report: Job, tmp_path: Path
 ) -> None:
     source, files = str(tmp_path / "in"), str(tmp_path / "files")
     rows = spark.read.parquet(source)
     grouped = rows.groupBy("part").agg(F.sum("id").alias("total"))
-    event = tell("Grouped", lambda: grouped.write.parquet(files))
+    event = report("Grouped", lambda: grouped.write.parquet(files))
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
     assert (event["eventType"], *sides(event)) == ("COMPLETE", [source], [files])
     written = output(event, files)
@@ -73,18 +73,18 @@ def test_files_behind_a_shuffle_are_told_with_columns_and_rows(
     assert columns_of(written) == {"part": {"part"}, "total": {"id"}}
     assert [each["name"] for each in written["facets"]["schema"]["fields"]] == ["part", "total"]
 
-    # Of a function in Python all else is known.
+    # Also with a Python UDF.
     twice = F.udf(lambda number: number * 2, "long")
     more = str(tmp_path / "more")
     changed = rows.select("part", twice("id").alias("twice"))
-    event = tell("Changed", lambda: changed.write.json(more))
+    event = report("Changed", lambda: changed.write.json(more))
     assert columns_of(output(event, more)) == {"part": {"part"}, "twice": {"id"}}
 
 
-def test_a_table_of_any_catalog_is_an_input_whatever_is_written(
-    spark: SparkSession, tell: Job, tmp_path: Path
+def test_a_table_of_any_catalog_is_an_input(
+    spark: SparkSession, report: Job, tmp_path: Path
 ) -> None:
-    # One that the listener does not know.
+    # A catalog that the listener does not support.
     kind = "org.apache.iceberg.inmemory.InMemoryCatalog"
     spark.conf.set("spark.sql.catalog.mem", "org.apache.iceberg.spark.SparkCatalog")
     spark.conf.set("spark.sql.catalog.mem.catalog-impl", kind)
@@ -92,7 +92,7 @@ def test_a_table_of_any_catalog_is_an_input_whatever_is_written(
     spark.range(5).writeTo("mem.n.t").create()
     files, delta = str(tmp_path / "files"), str(tmp_path / "delta")
     spark.range(3).write.format("delta").save(delta)
-    event = tell("ToFiles", lambda: spark.table("mem.n.t").write.parquet(files))
+    event = report("ToFiles", lambda: spark.table("mem.n.t").write.parquet(files))
     assert sides(event) == (["mem.n.t"], [files])
     assert columns_of(output(event, files)) == {"id": {"id"}}
 
@@ -100,16 +100,16 @@ def test_a_table_of_any_catalog_is_an_input_whatever_is_written(
     merge = (
         f"MERGE INTO delta.`{delta}` t USING seen s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
     )
-    assert sides(tell("IntoDelta", lambda: spark.sql(merge))) == (["mem.n.t"], [delta])
+    assert sides(report("IntoDelta", lambda: spark.sql(merge))) == (["mem.n.t"], [delta])
     again = "INSERT INTO demo.writes.itself SELECT id + 100 AS id FROM demo.writes.itself"
     spark.range(4).writeTo("demo.writes.itself").create()
-    event = tell("Itself", lambda: spark.sql(again))
+    event = report("Itself", lambda: spark.sql(again))
     assert sides(event) == (["demo.writes.itself"], ["demo.writes.itself"])
     assert columns_of(event["outputs"][0]) == {"id": {"id"}}
 
 
-def test_a_write_that_failed_and_was_caught_is_not_told_as_done(
-    spark: SparkSession, tell: Job, tmp_path: Path
+def test_a_failed_write_that_was_caught_is_not_reported_as_complete(
+    spark: SparkSession, report: Job, tmp_path: Path
 ) -> None:
     rows = spark.read.parquet(str(tmp_path / "in"))
     bad = rows.withColumn("part", F.when(F.col("id") > 17, F.raise_error(F.lit("no"))).otherwise(1))
@@ -121,7 +121,7 @@ def test_a_write_that_failed_and_was_caught_is_not_told_as_done(
                 bad.write.format(kind).save(str(tmp_path / kind))
         rows.write.parquet(good)
 
-    event = tell("Caught", run)
+    event = report("Caught", run)
     assert event["eventType"] == "COMPLETE"
     assert rows_of(output(event, good)) == 20
     for each in event["outputs"]:
@@ -130,16 +130,16 @@ def test_a_write_that_failed_and_was_caught_is_not_told_as_done(
             assert not each["facets"].get("columnLineage")
 
 
-def test_changes_and_maintenance_of_tables_are_told_under_their_names(
-    spark: SparkSession, tell: Job, tmp_path: Path
+def test_changes_and_maintenance_of_tables_are_reported_under_their_names(
+    spark: SparkSession, report: Job, tmp_path: Path
 ) -> None:
     delta = str(tmp_path / "delta")
     spark.range(10).coalesce(1).write.format("delta").save(delta)
     table = f"delta.`{delta}`"
-    event = tell("Update", lambda: spark.sql(f"UPDATE {table} SET id = 99 WHERE id = 5"))  # noqa: S608
+    event = report("Update", lambda: spark.sql(f"UPDATE {table} SET id = 99 WHERE id = 5"))  # noqa: S608
     assert sides(event) == ([], [delta])
     assert rows_of(event["outputs"][0]) == 10
-    event = tell("Delete", lambda: spark.sql(f"DELETE FROM {table} WHERE id = 6"))  # noqa: S608
+    event = report("Delete", lambda: spark.sql(f"DELETE FROM {table} WHERE id = 6"))  # noqa: S608
     assert sides(event) == ([], [delta])
 
     spark.range(10).writeTo("demo.writes.compacted").create()
@@ -151,9 +151,9 @@ def test_changes_and_maintenance_of_tables_are_told_under_their_names(
         )
         spark.range(3).write.format("delta").saveAsTable("kept_by_name")
 
-    event = tell("Compact", compact)
+    event = report("Compact", compact)
     found = [each["name"] for each in event["outputs"]]
     assert not [name for name in found if "rewrite" in name]
-    # One table, by where it lies.
+    # Once, by its location.
     assert [name.rpartition("/")[2] for name in found if "kept_by_name" in name] == ["kept_by_name"]
     spark.sql("DROP TABLE kept_by_name")

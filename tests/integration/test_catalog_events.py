@@ -1,4 +1,4 @@
-"""What the service makes of events: right where Marquez is wrong."""
+"""The catalog after events, also where Marquez is wrong."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ STREAMING = {"jobType": {"processingType": "STREAMING", "integration": "SPARK", 
 
 
 def graph(catalog: Catalog, node: str, **params: Any) -> dict[str, dict[str, Any]]:
-    answer = catalog.get("/lineage", params={"nodeId": node, **params})
-    return {each["id"]: each for each in answer["graph"]}
+    response = catalog.get("/lineage", params={"nodeId": node, **params})
+    return {each["id"]: each for each in response["graph"]}
 
 
-def test_an_empty_service_holds_what_an_empty_marquez_holds(
+def test_an_empty_service_has_the_same_content_as_an_empty_marquez(
     headwater_settings: Settings, postgres: str
 ) -> None:
     with running(headwater_settings, fresh_database(postgres)) as empty:
@@ -49,7 +49,7 @@ def test_the_same_event_twice_changes_nothing(catalog: Catalog) -> None:
     assert [catalog.rows(everything.format(table)) for table in tables] == before
 
 
-def test_a_streaming_job_is_connected_from_its_start_on(catalog: Catalog) -> None:
+def test_a_streaming_job_is_in_the_graph_after_its_start_event(catalog: Catalog) -> None:
     catalog.send(
         run_event(
             "START",
@@ -64,7 +64,7 @@ def test_a_streaming_job_is_connected_from_its_start_on(catalog: Catalog) -> Non
     assert catalog.get("/namespaces/data/datasets/enriched")["fields"][0]["name"] == "id"
 
 
-def test_the_graph_is_the_union_over_runs_and_can_be_asked_for_a_time_or_a_run(
+def test_the_graph_is_the_union_of_runs_or_of_a_time_or_of_one_run(
     catalog: Catalog,
 ) -> None:
     first, second = run_id("union 1"), run_id("union 2")
@@ -81,7 +81,7 @@ def test_the_graph_is_the_union_over_runs_and_can_be_asked_for_a_time_or_a_run(
     assert set(of_run) == {"job:tests:union", "dataset:data:union_b", "dataset:data:union_out"}
 
 
-def test_a_parent_job_knows_its_children(catalog: Catalog) -> None:
+def test_a_parent_job_lists_its_children(catalog: Catalog) -> None:
     parent = {
         "run": {"runId": run_id("the dag")},
         "job": {"namespace": "tests", "name": "the_dag"},
@@ -98,31 +98,41 @@ def test_a_parent_job_knows_its_children(catalog: Catalog) -> None:
     assert children == [{"namespace": "tests", "name": "the_dag.task"}]
 
 
-def test_a_run_belongs_to_the_job_that_it_names_itself(catalog: Catalog) -> None:
-    run = run_id("heard of")
-    parent = {"run": {"runId": run}, "job": {"namespace": "tests", "name": "as children say"}}
+def test_a_run_belongs_to_the_job_that_its_own_events_name(catalog: Catalog) -> None:
+    run = run_id("mentioned")
+    parent = {"run": {"runId": run}, "job": {"namespace": "tests", "name": "named by child"}}
     catalog.send(
         run_event(job="a child", at="2026-01-01T00:00:00Z", run_facets={"parent": parent}),
-        run_event("START", job="as it says", run=run, at="2026-01-02T00:00:00Z"),
+        run_event("START", job="named by run", run=run, at="2026-01-02T00:00:00Z"),
     )
-    runs = catalog.get("/namespaces/tests/jobs/as%20it%20says/runs")["runs"]
+    runs = catalog.get("/namespaces/tests/jobs/named%20by%20run/runs")["runs"]
     assert [each["id"] for each in runs] == [run]
-    assert catalog.get("/namespaces/tests/jobs/as%20children%20say/runs")["runs"] == []
+    assert catalog.get("/namespaces/tests/jobs/named%20by%20child/runs")["runs"] == []
 
 
-def test_an_input_was_read_as_it_stood_not_as_a_failed_run_wanted_it(catalog: Catalog) -> None:
+def test_the_version_of_an_input_is_not_from_a_failed_run(catalog: Catalog) -> None:
     for day, kind in ((1, "COMPLETE"), (2, "FAIL")):
-        run, at = run_id(f"stood {day}"), f"2026-01-0{day}T00:00:00Z"
-        catalog.send(run_event(kind, job="writes", run=run, at=at, outputs=["stood"]))
-    catalog.send(run_event(job="reads", at="2026-01-03T00:00:00Z", inputs=["stood"]))
+        run, at = run_id(f"version {day}"), f"2026-01-0{day}T00:00:00Z"
+        catalog.send(run_event(kind, job="writes", run=run, at=at, outputs=["versioned"]))
+    catalog.send(run_event(job="reads", at="2026-01-03T00:00:00Z", inputs=["versioned"]))
     upstream = catalog.get(f"/runlineage/upstream?runId={run_id('reads')}")["runs"]
-    assert [each["run"]["id"] for each in upstream] == [run_id("reads"), run_id("stood 1")]
+    assert [each["run"]["id"] for each in upstream] == [run_id("reads"), run_id("version 1")]
 
 
-def test_column_lineage_goes_both_ways_and_tells_transformations(catalog: Catalog) -> None:
-    way = {"type": "DIRECT", "subtype": "AGGREGATION", "description": "", "masking": False}
+def test_column_lineage_has_both_directions_and_transformations(catalog: Catalog) -> None:
+    direct = {
+        "type": "DIRECT",
+        "subtype": "AGGREGATION",
+        "description": "",
+        "masking": False,
+    }
     for source, target in (("raw", "mid"), ("mid", "end")):
-        field = {"namespace": "data", "name": f"c_{source}", "field": "a", "transformations": [way]}
+        field = {
+            "namespace": "data",
+            "name": f"c_{source}",
+            "field": "a",
+            "transformations": [direct],
+        }
         lineage = {"fields": {"a": {"inputFields": [field]}}}
         catalog.send(
             run_event(
@@ -136,14 +146,14 @@ def test_column_lineage_goes_both_ways_and_tells_transformations(catalog: Catalo
     )["graph"]
     names = [f"datasetField:data:c_{name}:a" for name in ("end", "mid", "raw")]
     assert [node["id"] for node in down] == names
-    (made,) = [node for node in down if node["id"] == names[0]]
-    assert made["data"]["inputFields"][0]["transformations"] == [way]
-    assert made["data"]["transformationType"] == "AGGREGATION"
+    (end,) = [node for node in down if node["id"] == names[0]]
+    assert end["data"]["inputFields"][0]["transformations"] == [direct]
+    assert end["data"]["transformationType"] == "AGGREGATION"
     up = catalog.get("/column-lineage", params={"nodeId": "dataset:data:c_mid"})["graph"]
     assert [node["id"] for node in up] == names[1:]
 
 
-def test_unknown_facets_are_kept_as_they_are(catalog: Catalog) -> None:
+def test_unknown_facets_are_stored_unchanged(catalog: Catalog) -> None:
     odd = {"deep": [{"n": 123456789012345678901, "t": "a\0b", "ü": None}], "f": 1.0}
     catalog.send(run_event(job="odd", run_facets={"odd": odd}, outputs=[dataset("odd", odd=odd)]))
     assert catalog.get(f"/jobs/runs/{run_id('odd')}")["facets"]["odd"] == odd
@@ -156,7 +166,7 @@ def test_unknown_facets_are_kept_as_they_are(catalog: Catalog) -> None:
     assert event["run"]["facets"]["odd"] == odd
 
 
-def test_a_failed_run_does_not_change_what_its_output_holds(catalog: Catalog) -> None:
+def test_a_failed_run_does_not_change_the_schema_of_its_output(catalog: Catalog) -> None:
     catalog.send(run_event(job="w", run=run_id("w1"), outputs=[dataset("kept", fields=["good"])]))
     bad = dataset("kept", fields=["bad"])
     catalog.send(
@@ -166,7 +176,7 @@ def test_a_failed_run_does_not_change_what_its_output_holds(catalog: Catalog) ->
     assert [field["name"] for field in found["fields"]] == ["good"]
 
 
-def test_a_dataset_is_found_under_its_other_name_in_the_jobs_namespace(catalog: Catalog) -> None:
+def test_a_dataset_is_found_by_its_symlink_in_the_namespace_of_the_job(catalog: Catalog) -> None:
     symlinks = {
         "identifiers": [
             {"namespace": "hive://metastore", "name": "demo.news.articles_raw", "type": "TABLE"}
@@ -177,23 +187,23 @@ def test_a_dataset_is_found_under_its_other_name_in_the_jobs_namespace(catalog: 
     for namespace in ("neuronews", "hive%3A%2F%2Fmetastore"):
         found = catalog.get(f"/namespaces/{namespace}/datasets/demo.news.articles_raw")
         assert found["name"] == "/warehouse/news/articles_raw"
-    # A reader that uses the other name is connected, whichever event came first.
+    # A reader that uses the symlink is connected, in any order of events.
     reader = {"namespace": "hive://metastore", "name": "demo.news.articles_raw"}
     catalog.send(run_event(job="reader", namespace="neuronews", inputs=[reader]))
     assert set(graph(catalog, "job:neuronews:reader")) >= {"job:neuronews:BatchWrite"}
 
 
-def test_what_is_written_under_another_name_is_the_datasets(catalog: Catalog) -> None:
+def test_a_write_to_a_symlink_updates_the_dataset(catalog: Catalog) -> None:
     symlinks = {"identifiers": [{"namespace": "hive", "name": "t", "type": "TABLE"}]}
     table = {"namespace": "hive", "name": "t", "facets": dataset("", fields=["new"])["facets"]}
-    table["facets"]["documentation"] = {"description": "told of the table"}
+    table["facets"]["documentation"] = {"description": "documented by name"}
     by_path = run_event(job="by path", outputs=[dataset("/t", fields=["old"], symlinks=symlinks)])
     by_name = run_event(job="by name", at="2026-01-02T00:00:00Z", outputs=[table])
     reader = run_event(job="later", at="2026-01-03T00:00:00Z", inputs=["/t"])
     catalog.send(by_path, by_name, reader)
     found = catalog.get("/namespaces/data/datasets/%2Ft")
     assert [field["name"] for field in found["fields"]] == ["new"]
-    assert found["description"] == "told of the table"
+    assert found["description"] == "documented by name"
     assert found["updatedAt"] == "2026-01-03T00:00:00Z"
     versions = catalog.get("/namespaces/hive/datasets/t/versions")
     assert versions["totalCount"] == 2
@@ -202,7 +212,7 @@ def test_what_is_written_under_another_name_is_the_datasets(catalog: Catalog) ->
     assert newest["createdByRun"]["id"] == run_id("by name")
     (read,) = catalog.get(f"/jobs/runs/{run_id('later')}")["inputDatasetVersions"]
     assert read["datasetVersionId"]["version"] == found["currentVersion"]
-    # An event that uses the other name brings it back.
+    # An event that uses the symlink restores a deleted dataset.
     assert catalog.call("DELETE", "/namespaces/data/datasets/%2Ft").status_code == 200
     assert catalog.call("GET", "/namespaces/hive/datasets/t").status_code == 404
     catalog.send({**by_name, "eventTime": "2026-01-04T00:00:00Z"})
@@ -213,10 +223,10 @@ def test_what_is_written_under_another_name_is_the_datasets(catalog: Catalog) ->
     "name",
     ["a/b", "a:b", "a#b", "a?b=c", "100%", "ü😀", "\u202eabc", "x" * 2000, "A", "a b"],
 )
-def test_any_name_makes_the_round_trip(catalog: Catalog, name: str) -> None:
+def test_any_name_can_be_stored_and_queried(catalog: Catalog, name: str) -> None:
     catalog.send(run_event(job=name, namespace=f"ns {name}"[:2000], outputs=[f"of {name}"[:2000]]))
-    place = f"/namespaces/{quote(f'ns {name}'[:2000], safe='')}/jobs/{quote(name, safe='')}"
-    assert catalog.get(place)["name"] == name
+    path = f"/namespaces/{quote(f'ns {name}'[:2000], safe='')}/jobs/{quote(name, safe='')}"
+    assert catalog.get(path)["name"] == name
     output = quote(f"of {name}"[:2000], safe="")
     assert catalog.get(f"/namespaces/data/datasets/{output}")["name"] == f"of {name}"[:2000]
     node = f"job:{f'ns {name}'[:2000]}:{name}"
@@ -241,14 +251,12 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
-def test_bad_input_gets_an_error_that_names_it_and_poisons_nothing(
-    catalog: Catalog, body: bytes
-) -> None:
-    answer = catalog.call(
+def test_an_invalid_body_is_refused_and_changes_nothing(catalog: Catalog, body: bytes) -> None:
+    response = catalog.call(
         "POST", "/lineage", data=body, headers={"Content-Type": "application/json"}
     )
-    assert answer.status_code in (400, 413, 422)
-    assert answer.json().keys() == {"code", "message", "errors"}
+    assert response.status_code in (400, 413, 422)
+    assert response.json().keys() == {"code", "message", "errors"}
     for path in (
         "/namespaces",
         "/jobs",
@@ -271,7 +279,7 @@ def test_a_cycle_is_stored_and_shown(catalog: Catalog) -> None:
     assert len(nodes["dataset:data:c1"]["outEdges"]) == 2
 
 
-def test_a_walk_does_not_pass_through_what_was_deleted(catalog: Catalog) -> None:
+def test_the_graph_does_not_pass_through_deleted_nodes(catalog: Catalog) -> None:
     for step in range(4):
         catalog.send(run_event(job=f"s{step}", inputs=[f"d{step}"], outputs=[f"d{step + 1}"]))
     jobs = {f"job:tests:s{step}" for step in range(4)}
@@ -284,7 +292,7 @@ def test_a_walk_does_not_pass_through_what_was_deleted(catalog: Catalog) -> None
     assert jobs & set(graph(catalog, "job:tests:s2")) == {"job:tests:s2"}
 
 
-def test_a_deleted_job_comes_back_with_its_next_event(catalog: Catalog) -> None:
+def test_a_deleted_job_is_restored_by_its_next_event(catalog: Catalog) -> None:
     event = run_event(job="gone")
     catalog.send(event)
     assert catalog.call("DELETE", "/namespaces/tests/jobs/gone").status_code == 200
@@ -295,7 +303,7 @@ def test_a_deleted_job_comes_back_with_its_next_event(catalog: Catalog) -> None:
     assert catalog.get("/namespaces/tests/jobs/gone")["name"] == "gone"
 
 
-def test_search_takes_wildcards_as_they_stand(catalog: Catalog) -> None:
+def test_a_search_has_no_wildcards(catalog: Catalog) -> None:
     catalog.send(run_event(job="fifty_percent%"))
     assert [r["name"] for r in catalog.get("/search?q=t%25")["results"]] == ["fifty_percent%"]
     assert catalog.get("/search?q=fiftyxpercent")["results"] == []

@@ -1,4 +1,4 @@
-"""The graph as the page shows it: when data was written, the whole of it, and as it was."""
+"""The graph of the page: last writes, the complete graph, and the graph as of a time."""
 
 from __future__ import annotations
 
@@ -26,19 +26,17 @@ def own(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
         yield service
 
 
-def node(answer: Any, name: str) -> Any:
-    (found,) = [each for each in answer["graph"] if each["id"] == name]
-    return found["data"]
+def node(response: Any, name: str) -> Any:
+    (match,) = [each for each in response["graph"] if each["id"] == name]
+    return match["data"]
 
 
-def names(answer: Any) -> set[str]:
-    return {each["id"] for each in answer["graph"]}
+def names(response: Any) -> set[str]:
+    return {each["id"] for each in response["graph"]}
 
 
 @pytest.mark.parametrize("end", ["FAIL", "ABORT"])
-def test_a_stopped_streams_dataset_was_written_when_the_stream_last_wrote(
-    own: Catalog, end: str
-) -> None:
+def test_the_last_write_of_a_stopped_stream_is_its_last_progress(own: Catalog, end: str) -> None:
     common: dict[str, Any] = {"job": "stream", "outputs": ["out"], "job_facets": STREAM}
     own.send(run_event("START", at=at(1), **common), run_event("RUNNING", at=at(2), **common))
     own.send(run_event(end, at=at(3), job="stream", job_facets=STREAM))
@@ -47,25 +45,25 @@ def test_a_stopped_streams_dataset_was_written_when_the_stream_last_wrote(
     assert own.get("/namespaces/data/datasets/out")["lastWrittenAt"] == at(2)
 
 
-def test_a_failed_run_leaves_the_write_before_it_as_the_last(own: Catalog) -> None:
+def test_a_failed_run_does_not_count_as_a_write(own: Catalog) -> None:
     own.send(run_event(at=at(1), run=run_id("good"), inputs=["in"], outputs=["out"]))
     own.send(run_event("FAIL", at=at(5), run=run_id("bad"), inputs=["in"], outputs=["out"]))
     graph = own.get("/graph")
     assert node(graph, "job:tests:job")["latestRun"]["state"] == "FAILED"
     assert node(graph, "dataset:data:out")["lastWrittenAt"] == at(1)
-    # Nobody told of a write to it.
+    # No run wrote it.
     assert node(graph, "dataset:data:in")["lastWrittenAt"] is None
 
 
-def test_a_write_under_another_name_is_a_write_of_the_dataset(own: Catalog) -> None:
-    other = {"namespace": "data", "name": "alias", "type": "TABLE"}
-    own.send(run_event(at=at(1), outputs=[dataset("path", symlinks={"identifiers": [other]})]))
+def test_a_write_to_a_symlink_is_a_write_to_the_dataset(own: Catalog) -> None:
+    alias = {"namespace": "data", "name": "alias", "type": "TABLE"}
+    own.send(run_event(at=at(1), outputs=[dataset("path", symlinks={"identifiers": [alias]})]))
     own.send(run_event(at=at(4), run=run_id("later"), outputs=["alias"]))
     (found,) = [each for each in own.get("/graph")["graph"] if each["type"] == "DATASET"]
     assert found["data"]["lastWrittenAt"] == at(4)
 
 
-def test_the_whole_graph_is_all_jobs_but_the_doctors_own(own: Catalog) -> None:
+def test_the_complete_graph_has_all_jobs_except_that_of_the_doctor(own: Catalog) -> None:
     own.send(
         run_event(job="one", namespace="a", inputs=["x"], outputs=["y"]),
         run_event(job="two", namespace="b", inputs=["y"]),
@@ -74,14 +72,14 @@ def test_the_whole_graph_is_all_jobs_but_the_doctors_own(own: Catalog) -> None:
     datasets = {"dataset:data:x", "dataset:data:y"}
     assert names(own.get("/graph")) == {"job:a:one", "job:b:two", *datasets}
     assert names(own.get("/graph?namespace=a")) == {"job:a:one", *datasets}
-    # A namespace of datasets alone shows who uses them.
+    # A namespace with datasets only shows the jobs that use them.
     assert "job:b:two" in names(own.get("/graph?namespace=data"))
     chosen = own.get(f"/graph?namespace={CHECKS_NAMESPACE}")
     assert f"job:{CHECKS_NAMESPACE}:probe" in names(chosen)
-    assert own.get("/graph?namespace=nobody") == {"graph": []}
+    assert own.get("/graph?namespace=unknown") == {"graph": []}
 
 
-def test_a_whole_graph_that_is_too_large_has_what_changed_last_and_says_so(
+def test_a_graph_that_is_too_large_has_the_latest_jobs_and_is_marked_as_truncated(
     headwater_settings: Settings, postgres: str
 ) -> None:
     few = headwater_settings.catalog.model_copy(update={"max_nodes": 3})
@@ -89,12 +87,12 @@ def test_a_whole_graph_that_is_too_large_has_what_changed_last_and_says_so(
     with running(settings, fresh_database(postgres)) as service:
         for number in range(5):
             service.send(run_event(job=f"job_{number}", at=at(number)))
-        answer = service.get("/graph")
-    assert names(answer) == {f"job:tests:job_{number}" for number in (2, 3, 4)}
-    assert answer["truncated"] is True
+        response = service.get("/graph")
+    assert names(response) == {f"job:tests:job_{number}" for number in (2, 3, 4)}
+    assert response["truncated"] is True
 
 
-def test_the_graph_of_a_time_has_the_states_of_that_time(own: Catalog) -> None:
+def test_the_graph_as_of_a_time_has_the_states_of_that_time(own: Catalog) -> None:
     error = {"errorMessage": {"message": "no", "programmingLanguage": "PYTHON"}}
     first, second = run_id("first"), run_id("second")
     own.send(
@@ -105,7 +103,7 @@ def test_the_graph_of_a_time_has_the_states_of_that_time(own: Catalog) -> None:
         run_event(job="late", at=at(5), inputs=["out"]),
     )
 
-    def then(path: str, when: str) -> tuple[str, str, str | None, bool]:
+    def as_of(path: str, when: str) -> tuple[str, str, str | None, bool]:
         graph = own.get(f"{path}at={when}")
         run = node(graph, "job:tests:job")["latestRun"]
         written = node(graph, "dataset:data:out")["lastWrittenAt"]
@@ -113,16 +111,16 @@ def test_the_graph_of_a_time_has_the_states_of_that_time(own: Catalog) -> None:
         return run["id"], run["state"], written, "job:tests:late" in names(graph)
 
     for path in ("/graph?", "/lineage?nodeId=job:tests:job&"):
-        assert then(path, at(1, 30)) == (first, "RUNNING", None, False)
-        assert then(path, at(2, 30)) == (first, "COMPLETED", at(2), False)
-        assert then(path, at(3, 30)) == (second, "RUNNING", at(2), False)
-        assert then(path, at(4, 30)) == (second, "FAILED", at(2), False)
-        assert then(path, at(6)) == (second, "FAILED", at(2), True)
+        assert as_of(path, at(1, 30)) == (first, "RUNNING", None, False)
+        assert as_of(path, at(2, 30)) == (first, "COMPLETED", at(2), False)
+        assert as_of(path, at(3, 30)) == (second, "RUNNING", at(2), False)
+        assert as_of(path, at(4, 30)) == (second, "FAILED", at(2), False)
+        assert as_of(path, at(6)) == (second, "FAILED", at(2), True)
     assert names(own.get(f"/graph?at={at(0)}")) == set()
     assert own.call("GET", "/graph?at=yesterday").status_code == 400
 
 
-def test_a_stream_that_ran_then_had_written_up_to_then(own: Catalog) -> None:
+def test_a_running_stream_has_written_until_the_time_of_the_graph(own: Catalog) -> None:
     common: dict[str, Any] = {"job": "stream", "outputs": ["out"], "job_facets": STREAM}
     own.send(run_event("START", at=at(1), **common), run_event("RUNNING", at=at(9), **common))
     graph = own.get(f"/graph?at={at(4)}")
@@ -131,25 +129,25 @@ def test_a_stream_that_ran_then_had_written_up_to_then(own: Catalog) -> None:
 
 
 def raw(service: Catalog, path: str, **headers: str) -> requests.Response:
-    """An answer as it comes over the wire."""
+    """A response without decoding."""
     accept = {"Accept-Encoding": "gzip", **headers}
     return requests.get(service.url + path, headers=accept, timeout=30, stream=True)
 
 
-def test_answers_and_files_are_packed_for_who_takes_them_so(own: Catalog) -> None:
+def test_responses_and_files_are_compressed_if_the_client_accepts_gzip(own: Catalog) -> None:
     for number in range(30):
         own.send(run_event(job=f"job_{number}", outputs=[f"out_{number}"]))
-    packed = raw(own, "/api/v1/graph")
-    assert packed.headers["Content-Encoding"] == "gzip"
-    assert "accept-encoding" in packed.headers["Vary"].lower()
-    body = packed.raw.read(decode_content=False)
+    compressed = raw(own, "/api/v1/graph")
+    assert compressed.headers["Content-Encoding"] == "gzip"
+    assert "accept-encoding" in compressed.headers["Vary"].lower()
+    body = compressed.raw.read(decode_content=False)
     plain = raw(own, "/api/v1/graph", **{"Accept-Encoding": "identity"})
     assert "Content-Encoding" not in plain.headers
     assert gzip.decompress(body) == plain.content
     assert len(body) < len(plain.content) / 4
-    # The same content has the same tag, and who has it gets nothing.
-    assert packed.headers["ETag"] == plain.headers["ETag"]
-    again = raw(own, "/api/v1/graph", **{"If-None-Match": packed.headers["ETag"]})
+    # The same content has the same ETag; a client that has it gets 304.
+    assert compressed.headers["ETag"] == plain.headers["ETag"]
+    again = raw(own, "/api/v1/graph", **{"If-None-Match": compressed.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     index = raw(own, "/").text
     (script,) = {
@@ -158,10 +156,10 @@ def test_answers_and_files_are_packed_for_who_takes_them_so(own: Catalog) -> Non
     assert raw(own, script).headers["Content-Encoding"] == "gzip"
 
 
-def test_small_answers_and_answers_to_events_are_sent_as_they_are(own: Catalog) -> None:
+def test_small_responses_and_responses_to_events_are_not_compressed(own: Catalog) -> None:
     assert "Content-Encoding" not in raw(own, "/api/v1/health").headers
     many = [run_event(job=f"job_{number}") for number in range(50)]
     bad = [{**event, "eventType": "X"} for event in many]
-    answer = own.call("POST", "/lineage/batch", json=bad)
-    assert len(answer.content) > 1024
-    assert "Content-Encoding" not in answer.headers
+    response = own.call("POST", "/lineage/batch", json=bad)
+    assert len(response.content) > 1024
+    assert "Content-Encoding" not in response.headers

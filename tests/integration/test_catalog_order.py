@@ -1,4 +1,4 @@
-"""Where events end does not depend on the order in which they came, nor on which came together."""
+"""The final state does not depend on the order of events, nor on which share a transaction."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TABLES = (
     "column_edges",
     "record_ranges",
 )
-# When something came, and not what it said.
-WHEN = {"received_at", "sent_at", "facets_from", "job_facets_from", "own_facets_from"}
+# Columns that depend on the time of arrival.
+ARRIVAL = {"received_at", "sent_at", "facets_from", "job_facets_from", "own_facets_from"}
 ORDERS = 6
 
 
@@ -53,9 +53,9 @@ def parent(run: str, job: str) -> dict[str, Any]:
 
 
 def offsets(first: int, last: int, version: str | None = None) -> dict[str, Any]:
-    place = {"namespace": "kafka://k", "topic": "t", "partition": 0}
-    said = {"batch": 1, "outputs": [{**place, "first": first, "last": last}]}
-    return {"headwater_offsets": {**said, **({"jobVersion": version} if version else {})}}
+    partition = {"namespace": "kafka://k", "topic": "t", "partition": 0}
+    facet = {"batch": 1, "outputs": [{**partition, "first": first, "last": last}]}
+    return {"headwater_offsets": {**facet, **({"jobVersion": version} if version else {})}}
 
 
 def columns(source: str) -> dict[str, Any]:
@@ -76,23 +76,23 @@ ENDS_AT_ONCE = [
     run_event("COMPLETE", at=at(3), outputs=[dataset("b", fields=["done"])]),
     run_event("OTHER", at=at(4)),
 ]
-# Under which name a dataset stands is told after runs have used its other names.
-OTHER_NAMES = [
+# The symlinks of a dataset arrive after runs have used them.
+SYMLINKS = [
     run_event(job="by path", at=at(0), outputs=[dataset("/b", fields=["x"])]),
     run_event(job="by table", at=at(1), inputs=[{"namespace": "hive", "name": "b"}]),
     run_event(job="by view", at=at(2), outputs=[{"namespace": "hive", "name": "v"}]),
-    run_event(job="tells", at=at(3), outputs=[dataset("/b", symlinks=symlinks("b"))]),
-    run_event(job="tells more", at=at(4), outputs=[dataset("/b", symlinks=symlinks("v", "b"))]),
+    run_event(job="links", at=at(3), outputs=[dataset("/b", symlinks=symlinks("b"))]),
+    run_event(job="links more", at=at(4), outputs=[dataset("/b", symlinks=symlinks("v", "b"))]),
     run_event(job="disagrees", at=at(5), outputs=[dataset("/c", symlinks=symlinks("b"))]),
 ]
 # A child names the run of its parent, with an earlier time and another job than the run itself.
-HEARSAY = [
+PARENT_FACETS = [
     run_event(job="child", at=at(0), run_facets=parent("the parent", "wrong")),
     run_event(job="sister", at=at(1), run_facets=parent("the parent", "also wrong")),
     run_event("START", job="right", run=run_id("the parent"), at=at(2)),
     run_event("COMPLETE", job="late", run=run_id("the parent"), at=at(3)),
 ]
-# At one moment the greater text holds; which one that is must not be the database's opinion.
+# At the same time the greater text is kept, independent of the collation of the database.
 TIES = [
     run_event(outputs=[dataset("d", dataSource={"name": name, "uri": f"{name}://x"})])
     for name in ("a", "B", "ä", "_")
@@ -123,11 +123,11 @@ MENTIONED = [
         "schemaURL": f"{SPEC}JobEvent",
     },
 ]
-STORIES = {
+CASES = {
     "a run": A_RUN,
     "ends at once": ENDS_AT_ONCE,
-    "other names": OTHER_NAMES,
-    "hearsay": HEARSAY,
+    "symlinks": SYMLINKS,
+    "parent facets": PARENT_FACETS,
     "ties": TIES,
     "ranges": RANGES,
     "mentioned": MENTIONED,
@@ -136,9 +136,9 @@ STORIES = {
 
 @pytest.fixture(scope="module")
 def database(postgres: str) -> str:
-    found = fresh_database(postgres)
-    migrate(found)
-    return found
+    url = fresh_database(postgres)
+    migrate(url)
+    return url
 
 
 async def _store(database: str, groups: Sequence[Events]) -> None:
@@ -152,31 +152,33 @@ async def _store(database: str, groups: Sequence[Events]) -> None:
     await pool.close()
 
 
-def everything(database: str, groups: Sequence[Events]) -> dict[str, list[Any]]:
-    """All rows of all tables after the groups were stored, one transaction each."""
+def final_state(database: str, groups: Sequence[Events]) -> dict[str, list[Any]]:
+    """All rows of all tables after each group was stored in one transaction."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("; ".join(f"DELETE FROM {table}" for table in TABLES).encode())  # noqa: S608
         asyncio.run(_store(database, groups))
-        found: dict[str, list[Any]] = {}
+        state: dict[str, list[Any]] = {}
         for table in TABLES:
             rows = connection.execute(f"SELECT to_jsonb(t) FROM {table} t".encode())  # noqa: S608
-            said = [{k: v for k, v in row.items() if k not in WHEN} for (row,) in rows.fetchall()]
-            found[table] = sorted(json.dumps(row, sort_keys=True) for row in said)
-    return found
+            kept = [
+                {k: v for k, v in row.items() if k not in ARRIVAL} for (row,) in rows.fetchall()
+            ]
+            state[table] = sorted(json.dumps(row, sort_keys=True) for row in kept)
+    return state
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_final_state_does_not_depend_on_the_order_of_arrival(database: str, story: str) -> None:
-    events = STORIES[story]
-    wanted = everything(database, [events])
-    # Their own order and its reverse, one by one; then any order, some of them together.
+@pytest.mark.parametrize("case", CASES)
+def test_the_final_state_does_not_depend_on_the_order_of_arrival(database: str, case: str) -> None:
+    events = CASES[case]
+    expected = final_state(database, [events])
+    # In order and in reverse, one by one; then in random order, in two transactions.
     orders: list[Sequence[Events]] = [[[e] for e in events], [[e] for e in reversed(events)]]
     for seed in range(ORDERS):
-        dice = random.Random(seed)  # noqa: S311
-        shuffled = dice.sample(events, len(events))
-        cut = dice.randrange(len(events))
+        rng = random.Random(seed)  # noqa: S311
+        shuffled = rng.sample(events, len(events))
+        cut = rng.randrange(len(events))
         orders.append([shuffled[:cut], shuffled[cut:]])
     for order in orders:
-        found = everything(database, [group for group in order if group])
+        state = final_state(database, [group for group in order if group])
         for table in TABLES:
-            assert found[table] == wanted[table], f"{table}, sent as {json.dumps(order)}"
+            assert state[table] == expected[table], f"{table}, sent as {json.dumps(order)}"

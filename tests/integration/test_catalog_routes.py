@@ -1,4 +1,4 @@
-"""Routes beyond Marquez's, and what operators set."""
+"""Routes in addition to those of Marquez, retention, migrations and settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import requests
 from tests.catalog_support import Catalog, dataset, fresh_database, run_event, run_id, running
 from tests.support import Headwater
 
-from headwater.catalog.ingest.offsets import OffsetRange
+from headwater.catalog.ingest.run_facets import OffsetRange
 from headwater.catalog.store import migrate
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.retention import sweep
@@ -31,7 +31,7 @@ from headwater.testing.fixtures import local_settings
 NDJSON = {"Content-Type": "application/x-ndjson"}
 SCHEMA = "headwater/catalog/facets/OffsetRangesRunFacet.json"
 
-# As users of Marquez write them.
+# As in guides of Marquez.
 LINES = """
 curl http://localhost:5000/api/v1/health
 curl -X PUT http://localhost:5000/api/v1/namespaces/neuronews -H "Content-Type: application/json" \
@@ -46,7 +46,7 @@ curl http://localhost:5000/api/v1/jobs/runs
 
 
 @pytest.mark.parametrize("line", [line for line in LINES.splitlines() if line.startswith("curl")])
-def test_every_curl_line_of_the_guide_works_as_written(catalog: Catalog, line: str) -> None:
+def test_every_curl_line_works_as_written(catalog: Catalog, line: str) -> None:
     identifier = {"namespace": "iceberg", "name": "demo.news.articles_raw", "type": "TABLE"}
     output = dataset("/warehouse/news", symlinks={"identifiers": [identifier]})
     catalog.send(run_event(job="BatchWriteRawWithLineage", namespace="neuronews", outputs=[output]))
@@ -62,16 +62,16 @@ def test_every_curl_line_of_the_guide_works_as_written(catalog: Catalog, line: s
     assert json.loads(done.stdout)
 
 
-def test_a_batch_stores_the_good_and_names_the_bad(catalog: Catalog) -> None:
+def test_a_batch_stores_the_valid_events_and_names_the_invalid_ones(catalog: Catalog) -> None:
     events = [run_event(job="b1"), {**run_event(job="b2"), "eventType": "X"}, run_event(job="b3")]
     for content, headers in (
         (json.dumps(events), {"Content-Type": "application/json"}),
         ("\n".join(map(json.dumps, events)), NDJSON),
     ):
-        answer = catalog.call("POST", "/lineage/batch", data=content, headers=headers)
-        assert answer.status_code == 207
-        assert answer.json()["summary"]["successful"] == 2
-        (failed,) = answer.json()["failed_events"]
+        response = catalog.call("POST", "/lineage/batch", data=content, headers=headers)
+        assert response.status_code == 207
+        assert response.json()["summary"]["successful"] == 2
+        (failed,) = response.json()["failed_events"]
         assert (failed["index"], failed["retriable"]) == (1, False)
         assert "eventType" in failed["reason"]
     assert catalog.get("/namespaces/tests/jobs/b3")["name"] == "b3"
@@ -81,31 +81,31 @@ def test_a_batch_stores_the_good_and_names_the_bad(catalog: Catalog) -> None:
     assert every.status_code == 201
 
 
-def test_a_packed_body_is_unpacked_and_a_bomb_is_not(catalog: Catalog) -> None:
+def test_a_gzip_body_is_accepted_and_a_gzip_bomb_is_refused(catalog: Catalog) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    packed = gzip.compress(json.dumps(run_event(job="packed")).encode())
-    assert catalog.call("POST", "/lineage", data=packed, headers=headers).status_code == 201
+    body = gzip.compress(json.dumps(run_event(job="compressed")).encode())
+    assert catalog.call("POST", "/lineage", data=body, headers=headers).status_code == 201
     bomb = gzip.compress(b" " * 200 * 1024 * 1024)
     assert catalog.call("POST", "/lineage", data=bomb, headers=headers).status_code == 413
-    assert catalog.call("POST", "/lineage", data=packed[:30], headers=headers).status_code == 400
+    assert catalog.call("POST", "/lineage", data=body[:30], headers=headers).status_code == 400
     large = b'{"x": "' + b"a" * 17 * 1024 * 1024 + b'"}'
-    answer = catalog.call(
+    response = catalog.call(
         "POST", "/lineage", data=large, headers={"Content-Type": "application/json"}
     )
-    assert answer.status_code == 413
+    assert response.status_code == 413
 
 
 def batch(job: str, number: int, read: tuple[int, int], written: tuple[int, int]) -> Any:
-    def part(topic: str, span: tuple[int, int]) -> dict[str, Any]:
-        place = {"namespace": "kafka://localhost:9092", "topic": topic, "partition": 0}
-        return {**place, "first": span[0], "last": span[1]}
+    def records(topic: str, span: tuple[int, int]) -> dict[str, Any]:
+        partition = {"namespace": "kafka://localhost:9092", "topic": topic, "partition": 0}
+        return {**partition, "first": span[0], "last": span[1]}
 
     topics = {"first": ("visits", "decorated"), "second": ("decorated", "reduced")}[job]
     facet = {
         "batch": number,
         "jobVersion": "v1.0.0",
-        "inputs": [part(topics[0], read)],
-        "outputs": [part(topics[1], written)],
+        "inputs": [records(topics[0], read)],
+        "outputs": [records(topics[1], written)],
     }
     return run_event(
         "RUNNING",
@@ -117,7 +117,7 @@ def batch(job: str, number: int, read: tuple[int, int], written: tuple[int, int]
     )
 
 
-def test_a_record_leads_to_its_batch_and_to_what_the_batch_read(catalog: Catalog) -> None:
+def test_a_record_is_traced_to_its_batch_and_its_inputs(catalog: Catalog) -> None:
     catalog.send(
         batch("first", 0, (0, 9), (0, 9)),
         batch("first", 1, (10, 19), (10, 19)),
@@ -128,36 +128,40 @@ def test_a_record_leads_to_its_batch_and_to_what_the_batch_read(catalog: Catalog
     assert found["run"]["id"] == run_id("second")
     (read,) = found["trace"]
     assert (read["topic"], read["first"], read["last"]) == ("decorated", 0, 19)
-    assert [made["batch"] for made in read["writtenBy"]] == [0, 1]
+    assert [writer["batch"] for writer in read["writtenBy"]] == [0, 1]
     assert read["writtenBy"][1]["trace"][0]["topic"] == "visits"
     assert catalog.get("/records/decorated/0/12")["batch"] == 1
     for missing in ("reduced/0/20", "reduced/1/0", "nothing/0/0", "reduced/x/0", "reduced/0/-1"):
         assert catalog.call("GET", f"/records/{missing}").status_code == 404
 
 
-def test_a_trace_has_every_batch_that_wrote_what_was_read(catalog: Catalog) -> None:
-    def part(topic: str, first: int, last: int) -> dict[str, Any]:
-        place = {"namespace": "kafka://many", "topic": topic, "partition": 0}
-        return {**place, "first": first, "last": last}
+def test_a_trace_has_every_batch_that_wrote_the_inputs(catalog: Catalog) -> None:
+    def records(topic: str, first: int, last: int) -> dict[str, Any]:
+        partition = {"namespace": "kafka://many", "topic": topic, "partition": 0}
+        return {**partition, "first": first, "last": last}
 
     for number in range(4):
-        # Topics that no input or output of the event names are found as well.
-        wrote = {"batch": number, "outputs": [part("made", 10 * number, 10 * number + 9)]}
+        # The topics need not be inputs or outputs of the event.
+        written = {"batch": number, "outputs": [records("made", 10 * number, 10 * number + 9)]}
         catalog.send(
             run_event(
                 "RUNNING",
                 job="many",
                 at=f"2026-01-01T00:00:{number:02}Z",
-                run_facets={"headwater_offsets": wrote},
+                run_facets={"headwater_offsets": written},
             )
         )
-    read = {"batch": 0, "inputs": [part("made", 5, 35)], "outputs": [part("end", 0, 3)]}
+    read = {
+        "batch": 0,
+        "inputs": [records("made", 5, 35)],
+        "outputs": [records("end", 0, 3)],
+    }
     catalog.send(run_event("RUNNING", job="one", run_facets={"headwater_offsets": read}))
     (trace,) = catalog.get("/records/end/0/2")["trace"]
-    assert [made["batch"] for made in trace["writtenBy"]] == [0, 1, 2, 3]
+    assert [writer["batch"] for writer in trace["writtenBy"]] == [0, 1, 2, 3]
 
 
-def test_the_facets_schema_ships_with_the_package_and_names_every_field() -> None:
+def test_the_schema_of_the_facet_is_packaged_and_complete() -> None:
     from importlib import resources
 
     text = resources.files("headwater").joinpath(*SCHEMA.split("/")[1:]).read_text()
@@ -188,7 +192,7 @@ def test_retention_removes_old_events_and_runs_and_keeps_the_graph(own: Catalog)
         own.send(event)
     own.send(run_event(job="old", at="2020-01-01T00:00:00Z", inputs=["in_old"]))
 
-    async def clean() -> int:
+    async def sweep_all() -> int:
         pool = Pool(own.database, size=2, wait_seconds=5, query_seconds=10)
         await pool.open()
         removed = await sweep(pool, datetime(2025, 1, 1, tzinfo=UTC))
@@ -197,11 +201,11 @@ def test_retention_removes_old_events_and_runs_and_keeps_the_graph(own: Catalog)
 
     with psycopg.connect(own.database) as connection:
         connection.execute("UPDATE documents SET sent_at = '2020-01-01'")
-    assert asyncio.run(clean()) > 0
+    assert asyncio.run(sweep_all()) > 0
     assert own.get("/events/lineage")["totalCount"] == 1
     runs = own.get("/namespaces/tests/jobs/job/runs")["runs"]
     assert [run["id"] for run in runs] == [run_id("2026")]
-    # The only run of a job stays, however old it is; so does every edge.
+    # The only run of a job is kept, and so is every edge.
     assert own.get("/namespaces/tests/jobs/old/runs")["totalCount"] == 1
     graph = own.get("/lineage?nodeId=job:tests:job")["graph"]
     assert {"dataset:data:in_2020", "dataset:data:in_2026"} < {node["id"] for node in graph}
@@ -210,7 +214,7 @@ def test_retention_removes_old_events_and_runs_and_keeps_the_graph(own: Catalog)
     assert [field["name"] for field in found["fields"]] == ["a"]
 
 
-def test_two_migrations_at_once_end_with_one_schema_and_a_newer_one_is_refused(
+def test_concurrent_migrations_are_safe_and_a_newer_schema_is_refused(
     postgres: str,
 ) -> None:
     from concurrent.futures import ThreadPoolExecutor
@@ -225,7 +229,7 @@ def test_two_migrations_at_once_end_with_one_schema_and_a_newer_one_is_refused(
         migrate(database)
 
 
-def test_a_database_of_an_older_schema_is_brought_up_to_date_with_what_it_holds(
+def test_a_database_with_an_older_schema_is_migrated_with_its_rows(
     postgres: str,
 ) -> None:
     database = fresh_database(postgres)
@@ -247,7 +251,7 @@ def test_a_database_of_an_older_schema_is_brought_up_to_date_with_what_it_holds(
         assert connection.execute("SELECT job_told FROM runs").fetchall() == [(True,)]
 
 
-def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
+def test_up_catalog_starts_the_service_with_its_page_and_keys(
     headwater: Headwater, tmp_path: Path
 ) -> None:
     home = local_settings(tmp_path / "home")
@@ -259,27 +263,27 @@ def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
         page = requests.get(f"http://localhost:{home.catalog.page_port}/", timeout=10)
         assert page.status_code == 200
         assert "text/html" in page.headers["content-type"]
-        # The page is guarded like the API: no frames, no scripts of others, no rebound names.
+        # The page is protected like the API: against framing, foreign scripts and DNS rebinding.
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
         rebound = {"Host": "evil.example"}
         assert requests.get(page.url, headers=rebound, timeout=10).status_code == 403
-        below = f"http://localhost:{home.catalog.page_port}/api/v1/namespaces"
-        assert requests.get(below, timeout=10).json()["namespaces"]
+        through_page = f"http://localhost:{home.catalog.page_port}/api/v1/namespaces"
+        assert requests.get(through_page, timeout=10).json()["namespaces"]
         key = headwater("keys", "create", "me", "--role", "write", "--json", settings=home)
-        made = json.loads(key.stdout)
-        assert re.fullmatch(r"hw_[0-9a-f]{8}_\S{43}", made["key"])
+        created = json.loads(key.stdout)
+        assert re.fullmatch(r"hw_[0-9a-f]{8}_\S{43}", created["key"])
         listed = headwater("keys", "list", settings=home).stdout
-        assert made["id"] in listed
-        assert made["key"] not in listed
-        assert headwater("keys", "revoke", made["id"], settings=home).returncode == 0
-        assert headwater("keys", "revoke", made["id"], settings=home).returncode == 2
+        assert created["id"] in listed
+        assert created["key"] not in listed
+        assert headwater("keys", "revoke", created["id"], settings=home).returncode == 0
+        assert headwater("keys", "revoke", created["id"], settings=home).returncode == 2
     finally:
         stopped = headwater("down", "--wipe", "--json", settings=home)
     assert json.loads(stopped.stdout)["stopped"] == ["catalog", "postgres"]
 
 
 @pytest.mark.parametrize(
-    ("url", "error", "said"),
+    ("url", "error", "message"),
     [
         (
             "postgresql://me:secret word@host:x/y z",
@@ -289,22 +293,22 @@ def test_up_catalog_starts_the_service_and_its_page_and_keys_open_it(
         ("postgresql://me:secret@127.0.0.1:1/x", DatabaseUnavailableError, "Connection refused"),
     ],
 )
-def test_what_is_wrong_with_a_database_is_said_without_its_password(
-    url: str, error: type[Exception], said: str
+def test_a_database_error_does_not_contain_the_password(
+    url: str, error: type[Exception], message: str
 ) -> None:
-    # What `serve` and `keys` ask first.
-    with pytest.raises(error, match=said) as raised:
+    # `serve` and `keys` call this first.
+    with pytest.raises(error, match=message) as raised:
         database_url(load(catalog={"database_url": url}))
     assert "secret" not in str(raised.value)
 
 
-def test_serve_without_a_database_says_what_to_do(headwater: Headwater, tmp_path: Path) -> None:
+def test_serve_without_a_database_has_a_hint(headwater: Headwater, tmp_path: Path) -> None:
     refused = headwater("serve", settings=local_settings(tmp_path / "nothing"))
     assert refused.returncode == 2
     assert "headwater up catalog" in refused.stderr
 
 
-def test_runs_in_a_state_are_listed_and_counted_whatever_part_is_asked_for(
+def test_runs_are_listed_and_counted_by_state_on_every_page(
     headwater_settings: Settings, postgres: str
 ) -> None:
     kinds = {"COMPLETE": 4, "FAIL": 3, "ABORT": 1, "START": 2}
@@ -313,8 +317,8 @@ def test_runs_in_a_state_are_listed_and_counted_whatever_part_is_asked_for(
             for n in range(number):
                 at = f"2026-01-01T00:00:{n:02}Z"
                 own.send(run_event(kind, job=kind, run=run_id(f"{kind} {n}"), at=at))
-        made = own.call("POST", "/namespaces/tests/jobs/START/runs", json={})
-        assert made.status_code == 201
+        created = own.call("POST", "/namespaces/tests/jobs/START/runs", json={})
+        assert created.status_code == 201
         expected = {"COMPLETED": 4, "FAILED": 3, "ABORTED": 1, "RUNNING": 2, "NEW": 1}
         expected |= {"FAILED&state=ABORTED": 4, "NEW&state=RUNNING&state=FAILED": 6}
         for state, total in expected.items():

@@ -1,4 +1,4 @@
-"""Records by hand: topics, produce, consume, generate and Kafka's own tools."""
+"""The commands topics, produce, consume, generate and kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.testing.fixtures import TopicMaker
 pytestmark = pytest.mark.kafka
 
 
-def test_what_is_produced_is_consumed_as_it_stands(
+def test_produced_records_are_consumed_unchanged(
     headwater: Headwater, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
@@ -37,7 +37,7 @@ def test_what_is_produced_is_consumed_as_it_stands(
     ]
 
 
-def test_bytes_that_are_no_text_are_escaped_for_people_and_kept_in_json(
+def test_binary_values_are_escaped_as_text_and_base64_in_json(
     headwater: Headwater, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
@@ -49,10 +49,10 @@ def test_bytes_that_are_no_text_are_escaped_for_people_and_kept_in_json(
     assert record["value"] == {"base64": "G1szMW1yZWT/"}
 
 
-def test_consume_ends_after_max_records(headwater: Headwater, make_topic: TopicMaker) -> None:
+def test_consume_stops_after_the_limit(headwater: Headwater, make_topic: TopicMaker) -> None:
     topic = make_topic(partitions=1)
     headwater("generate", "visits", "--rows", "50", "--topic", topic)
-    read = headwater("consume", topic, "--from-beginning", "--max", "7", "--partitions")
+    read = headwater("consume", topic, "--from-beginning", "--limit", "7", "--show-address")
     lines = read.stdout.splitlines()
     assert len(lines) == 7
     assert [line.split("\t")[:2] for line in lines] == [
@@ -60,7 +60,20 @@ def test_consume_ends_after_max_records(headwater: Headwater, make_topic: TopicM
     ]
 
 
-def test_generate_makes_the_topic_and_the_same_seed_gives_the_same_records(
+def test_a_table_shows_records_by_partition_and_offset(
+    headwater: Headwater, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(partitions=1)
+    headwater("produce", topic, stdin="one\ntwo\n")
+    expected = [["value", "partition", "offset"], ["one", "0", "0"], ["two", "0", "1"]]
+    shown = headwater("consume", topic, "--format", "table")
+    assert [line.split() for line in shown.stdout.splitlines()] == expected
+    former = headwater("read-topic", topic)
+    assert former.stdout == shown.stdout
+    assert "use `headwater consume --format table`" in former.stderr
+
+
+def test_generate_creates_the_topic_and_the_same_seed_gives_the_same_records(
     broker: Settings, headwater: Headwater
 ) -> None:
     for topic in ("generated-a", "generated-b"):
@@ -77,9 +90,9 @@ def test_generate_makes_the_topic_and_the_same_seed_gives_the_same_records(
 def test_generate_without_create_refuses_a_missing_topic(
     broker: Settings, headwater: Headwater
 ) -> None:
-    refused = headwater("generate", "ads", "--topic", "never-made", "--no-create")
+    refused = headwater("generate", "ads", "--topic", "never-created", "--no-create")
     assert refused.returncode == 2
-    assert "never-made" in refused.stderr
+    assert "never-created" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -91,7 +104,7 @@ def test_a_rate_is_kept(headwater: Headwater, make_topic: TopicMaker) -> None:
     assert seconds >= 1.8
 
 
-def test_kafkas_own_console_consumer_reads_the_same_records(
+def test_the_console_consumer_of_kafka_reads_the_same_records(
     headwater: Headwater, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
@@ -103,14 +116,14 @@ def test_kafkas_own_console_consumer_reads_the_same_records(
     assert topic in listed.splitlines()
 
 
-def test_kafkas_own_console_producer_takes_the_old_broker_list_option(
+def test_the_console_producer_of_kafka_accepts_the_old_broker_list_option(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
     options = ["--broker-list", broker.bootstrap_servers, "--topic", topic]
-    sent = headwater("kafka", "console-producer", *options, stdin="by hand\n")
+    sent = headwater("kafka", "console-producer", *options, stdin="typed\n")
     assert sent.returncode == 0, sent.stderr
-    assert headwater("consume", topic, "--from-beginning").stdout == "by hand\n"
+    assert headwater("consume", topic, "--from-beginning").stdout == "typed\n"
 
 
 def test_an_unreachable_broker_exits_with_3_and_names_the_setting(headwater: Headwater) -> None:
@@ -125,11 +138,11 @@ def test_an_unreachable_broker_exits_with_3_and_names_the_setting(headwater: Hea
     assert "Traceback" not in done.stderr
 
 
-def test_topics_list_and_describe_speak_json(broker: Settings, headwater: Headwater) -> None:
-    made = headwater("topics", "create", "spoken", "--partitions", "3")
+def test_topics_list_prints_json(broker: Settings, headwater: Headwater) -> None:
+    made = headwater("topics", "create", "listed", "--partitions", "3")
     assert made.returncode == 0, made.stderr
     listed = json.loads(headwater("topics", "list", "--json").stdout)
-    assert {"topic": "spoken", "partitions": 3} in listed
-    again = headwater("topics", "create", "spoken")
+    assert {"topic": "listed", "partitions": 3} in listed
+    again = headwater("topics", "create", "listed")
     assert again.returncode == 2
     assert "already exists" in again.stderr

@@ -1,4 +1,4 @@
-"""Where users outgrow one machine: the same jobs on a Spark cluster, by `spark-submit`."""
+"""The jobs on a Spark cluster, with `spark-submit`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.support import environment
 
 import headwater
 from headwater.jobs import stream_write_raw_with_lineage
+from headwater.jvm.jars import session_jars
 from headwater.jvm.java import find_java, java_home_for_spark
-from headwater.jvm.own_jar import session_jars
 from headwater.model import JobOutput
 from headwater.settings import Settings
 from headwater.storage.tables.reader import LineageTable
@@ -37,7 +37,7 @@ TABLE = "demo.cluster.articles_raw"
 START_SECONDS = 60
 NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
 
-# A job of a user's, with the import line of the examples.
+# A user's job, with the import of the examples.
 OWN_JOB = """
 import json
 from jobs.spark.openlineage_config import add_lineage_metadata, create_spark_session_with_lineage
@@ -57,18 +57,18 @@ write_articles(spark)
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and two workers, each a process of its own."""
+    """A master and two workers in separate processes."""
 
     address: str
     environment: dict[str, str]
 
     def submit(self, job: str | Path, jars: list[Path], *options: str) -> str:
-        """Run a job to its end; returns what it printed."""
+        """Run a job and return its output."""
         command = [str(BIN / "spark-submit"), "--master", self.address]
         command += ["--jars", ",".join(map(str, jars))]
         command += ["--executor-memory", "512m", "--executor-cores", "1"]
         command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
-        # As a scheduler adds it.
+        # As set by a scheduler.
         command += ["--conf", "spark.openlineage.parentJobName=nightly"]
         command += ["--conf", "spark.sql.shuffle.partitions=2", str(job), *options]
         done = subprocess.run(
@@ -98,7 +98,7 @@ def cluster(
         SPARK_DAEMON_MEMORY="256m",
         SPARK_WORKER_DIR=str(folder / "work"),
         HEADWATER_LINEAGE__SPOOL=str(folder / "spool"),
-        # The jobs run the code that is tested, whichever checkout is installed.
+        # The jobs use the tested code, also if another checkout is installed.
         PYTHONPATH=os.pathsep.join((str(NEURONEWS), str(Path(headwater.__file__).parents[1]))),
         SCRAPED_DATA_PATH=f"{folder}/scraped/*.csv",
         ICEBERG_TABLE=TABLE,
@@ -139,8 +139,8 @@ def _wait_for_workers(page: int, number: int, folder: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
-                if json.load(answer)["aliveworkers"] >= number:
+            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as response:
+                if json.load(response)["aliveworkers"] >= number:
                     return
         except OSError:
             pass
@@ -150,7 +150,7 @@ def _wait_for_workers(page: int, number: int, folder: Path) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them(
+def test_both_jobs_run_on_a_cluster_of_two_workers_and_report_to_the_catalog(
     cluster: Cluster, broker: Settings, catalog: Catalog, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     rows = articles(30)
@@ -174,8 +174,8 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them
         *("--checkpoint", str(tmp_path / "checkpoint")),
     )
 
-    place = broker.home_dir / "warehouse" / "cluster" / "articles_raw"
-    table = LineageTable(KnownTable(TABLE, str(place)))
+    location = broker.home_dir / "warehouse" / "cluster" / "articles_raw"
+    table = LineageTable(KnownTable(TABLE, str(location)))
     names = ("BatchWriteRawWithLineage", stream.NAME)
     assert [table.find({}, JobOutput(name)).made for name in names] == [len(rows), 2]
     for name, kind, source in (
@@ -186,5 +186,5 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_the_catalog_hears_of_them
         assert (job["type"], job["latestRun"]["state"]) == (kind, "COMPLETED")
         assert job["parentJobName"] == "nightly"
         assert source in [each["name"] for each in job["inputs"]]
-        aside = [f"{topic}-dead-letter"] if kind == "STREAM" else []
-        assert [each["name"] for each in job["outputs"]] == [TABLE, *aside]
+        dead_letters = [f"{topic}-dead-letter"] if kind == "STREAM" else []
+        assert [each["name"] for each in job["outputs"]] == [TABLE, *dead_letters]

@@ -1,4 +1,4 @@
-"""Which input fields an output column is made from, step by step of Spark's plans."""
+"""Column lineage through the steps of Spark's plans."""
 
 from __future__ import annotations
 
@@ -10,73 +10,81 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from headwater.collector.columns import PlanColumns, plan_columns
-from headwater.collector.plan import parse_plan
-from headwater.collector.values import Value
+from headwater.collector.plan import Value, parse_plan
 
 pytestmark = pytest.mark.spark
 
-# Output -> input -> kinds of dependency; an input is `leaf:path`.
-Found = dict[str, dict[str, set[str]]]
+SAME = {"IDENTITY"}
+# Output -> input -> transformations; an input is `leaf:path`.
+ColumnLineage = dict[str, dict[str, set[str]]]
 
 
-def look(rows: DataFrame) -> PlanColumns:
+def analyze(rows: DataFrame) -> PlanColumns:
     plan: Any = rows._jdf.queryExecution().analyzed()
     return plan_columns(parse_plan(plan.toJSON()))
 
 
-def told(plan: PlanColumns) -> Found:
-    found: Found = {}
+def lineage_of(plan: PlanColumns) -> ColumnLineage:
+    lineage: ColumnLineage = {}
 
     def add(name: str, value: Value) -> None:
         for part, each in (value.parts or {}).items():
             add(f"{name}.{part}", each)
         if value.parts and not value.inputs:
             return
-        found[name] = {
+        lineage[name] = {
             f"{at.leaf}:{'.'.join(at.path)}": {
-                way.subtype + ("+masked" if way.masking else "") for way in ways
+                each.subtype + ("+masked" if each.masking else "") for each in transformations
             }
-            for at, ways in value.inputs.items()
+            for at, transformations in value.inputs.items()
         }
 
     for column in plan.columns:
         add(column.name, column.value)
-    return found
+    return lineage
 
 
 def decisive(plan: PlanColumns) -> dict[str, set[str]]:
     return {
-        f"{at.leaf}:{'.'.join(at.path)}": {way.subtype for way in ways}
-        for at, ways in plan.decisive.items()
+        f"{at.leaf}:{'.'.join(at.path)}": {each.subtype for each in transformations}
+        for at, transformations in plan.decisive.items()
     }
 
 
-def test_columns_are_followed_through_every_step(spark: SparkSession) -> None:
+@pytest.fixture
+def visits(spark: SparkSession) -> DataFrame:
     fields = "id string, page string, n int, at timestamp, who struct<name:string, zip:int>"
-    visits = spark.createDataFrame([], f"{fields}, value string")
-    ads = spark.createDataFrame([], "page string, ad string")
-    same = {"IDENTITY"}
+    return spark.createDataFrame([], f"{fields}, value string")
 
+
+@pytest.fixture
+def ads(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], "page string, ad string")
+
+
+def test_plain_columns_and_struct_fields(visits: DataFrame) -> None:
     plain = visits.select("id", F.col("who.name").alias("name"), (F.col("n") + 1).alias("m"))
-    assert told(look(plain)) == {
-        "id": {"0:id": same},
-        "name": {"0:who.name": same},
+    assert lineage_of(analyze(plain)) == {
+        "id": {"0:id": SAME},
+        "name": {"0:who.name": SAME},
         "m": {"0:n": {"TRANSFORMATION"}},
     }
 
+
+def test_fields_of_json(visits: DataFrame) -> None:
     parsed = F.from_json("value", "page string, user struct<id:bigint>")
     through = visits.select(parsed.alias("p")).select(
         F.to_json(F.struct("p.page", F.col("p.user.id").alias("user"))).alias("value")
     )
-    assert told(look(through)) == {
-        "value.page": {"0:value.page": same},
-        "value.user": {"0:value.user.id": same},
+    assert lineage_of(analyze(through)) == {
+        "value.page": {"0:value.page": SAME},
+        "value.user": {"0:value.user.id": SAME},
     }
-    # A struct that is written as it was read has all of its fields.
-    whole = visits.select(F.to_json(parsed).alias("value"))
-    assert told(look(whole)) == {
-        "value.page": {"0:value.page": same},
-        "value.user.id": {"0:value.user.id": same},
+    # A struct that is written unchanged has all of its fields.
+    unchanged = visits.select(F.to_json(parsed).alias("value"))
+    assert lineage_of(analyze(unchanged)) == {
+        "value.page": {"0:value.page": SAME},
+        "value.user.id": {"0:value.user.id": SAME},
     }
 
     path = visits.select(
@@ -84,74 +92,81 @@ def test_columns_are_followed_through_every_step(spark: SparkSession) -> None:
         F.get_json_object("value", "$.a[*]").alias("many"),
         F.get_json_object(F.lower("value"), "$.a").alias("lowered"),
     )
-    assert told(look(path)) == {
-        "one": {"0:value.a.b": same},
+    assert lineage_of(analyze(path)) == {
+        "one": {"0:value.a.b": SAME},
         "many": {"0:value": {"TRANSFORMATION"}},
         "lowered": {"0:value": {"TRANSFORMATION"}},
     }
 
+
+def test_conditions_and_functions(visits: DataFrame) -> None:
     chosen = visits.select(
         F.when(F.col("n") > 1, F.col("page")).otherwise(F.lit("?")).alias("chosen"),
         F.coalesce("page", "id").alias("first"),
         F.sha2("id", 256).alias("hashed"),
         F.lit(1).alias("one"),
     )
-    assert told(look(chosen)) == {
-        "chosen": {"0:page": same, "0:n": {"CONDITIONAL"}},
-        "first": {"0:page": same, "0:id": same},
+    assert lineage_of(analyze(chosen)) == {
+        "chosen": {"0:page": SAME, "0:n": {"CONDITIONAL"}},
+        "first": {"0:page": SAME, "0:id": SAME},
         "hashed": {"0:id": {"TRANSFORMATION+masked"}},
         "one": {},
     }
 
-    # JSON in one branch and other text in the other: both are told.
+    # JSON in one branch and other text in the other: both are reported.
     mixed = F.when(F.col("n") > 1, F.to_json(F.struct("page"))).otherwise(F.col("value"))
-    assert told(look(visits.select(mixed.alias("value")))) == {
-        "value.page": {"0:page": same, "0:n": {"CONDITIONAL"}},
-        "value": {"0:value": same, "0:n": {"CONDITIONAL"}},
+    assert lineage_of(analyze(visits.select(mixed.alias("value")))) == {
+        "value.page": {"0:page": SAME, "0:n": {"CONDITIONAL"}},
+        "value": {"0:value": SAME, "0:n": {"CONDITIONAL"}},
     }
 
-    joined = visits.join(ads, "page", "left").where("n > 3").select("id", "ad")
-    plan = look(joined)
-    assert told(plan) == {"id": {"0:id": same}, "ad": {"1:ad": same}}
-    assert decisive(plan) == {"0:page": {"JOIN"}, "1:page": {"JOIN"}, "0:n": {"FILTER"}}
-    only = visits.join(ads, "page", "left_semi").select("id")
-    assert told(look(only)) == {"id": {"0:id": same}}
 
+def test_joins_and_unions(visits: DataFrame, ads: DataFrame) -> None:
+    joined = visits.join(ads, "page", "left").where("n > 3").select("id", "ad")
+    plan = analyze(joined)
+    assert lineage_of(plan) == {"id": {"0:id": SAME}, "ad": {"1:ad": SAME}}
+    assert decisive(plan) == {"0:page": {"JOIN"}, "1:page": {"JOIN"}, "0:n": {"FILTER"}}
+    semi = visits.join(ads, "page", "left_semi").select("id")
+    assert lineage_of(analyze(semi)) == {"id": {"0:id": SAME}}
+    united = visits.select("page").union(ads.select("ad"))
+    assert lineage_of(analyze(united)) == {"page": {"0:page": SAME, "1:ad": SAME}}
+
+
+def test_aggregates_windows_and_generators(visits: DataFrame) -> None:
     grouped = visits.groupBy("page").agg(
         F.sum(F.col("n") * 2).alias("total"), F.count("id").alias("ids")
     )
-    plan = look(grouped)
-    assert told(plan) == {
-        "page": {"0:page": same},
+    plan = analyze(grouped)
+    assert lineage_of(plan) == {
+        "page": {"0:page": SAME},
         "total": {"0:n": {"AGGREGATION"}},
         "ids": {"0:id": {"AGGREGATION+masked"}},
     }
     assert decisive(plan) == {"0:page": {"GROUP_BY"}}
 
-    united = visits.select("page").union(ads.select("ad"))
-    assert told(look(united)) == {"page": {"0:page": same, "1:ad": same}}
-
     order = Window.partitionBy("page").orderBy("at")
     windowed = visits.select("id", F.lag("n").over(order).alias("before"))
-    plan = look(windowed)
-    assert told(plan)["before"] == {"0:n": {"TRANSFORMATION"}}
+    plan = analyze(windowed)
+    assert lineage_of(plan)["before"] == {"0:n": {"TRANSFORMATION"}}
     assert decisive(plan) == {"0:page": {"WINDOW"}, "0:at": {"WINDOW"}}
 
     exploded = visits.select("id", F.explode(F.split("value", ",")).alias("word"))
-    assert told(look(exploded))["word"] == {"0:value": {"TRANSFORMATION"}}
-    assert told(look(visits.dropDuplicates(["id"]).select("page"))) == {"page": {"0:page": same}}
-    assert decisive(look(visits.dropDuplicates(["id"]))) == {"0:id": {"GROUP_BY"}}
+    assert lineage_of(analyze(exploded))["word"] == {"0:value": {"TRANSFORMATION"}}
+    distinct = visits.dropDuplicates(["id"])
+    assert lineage_of(analyze(distinct.select("page"))) == {"page": {"0:page": SAME}}
+    assert decisive(analyze(distinct)) == {"0:id": {"GROUP_BY"}}
 
 
-def test_what_spark_can_not_look_into_is_said_to_be_opaque(spark: SparkSession) -> None:
+def test_steps_that_spark_can_not_analyze_are_opaque(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "a string, b string, c string")
-    plan = look(rows.select("a", "b").mapInPandas(lambda frames: frames, "a string"))
+    plan = analyze(rows.select("a", "b").mapInPandas(lambda frames: frames, "a string"))
     assert plan.opaque == ["MapInPandas"]
-    assert told(plan) == {"a": {"0:a": {"TRANSFORMATION"}, "0:b": {"TRANSFORMATION"}}}
+    assert lineage_of(plan) == {"a": {"0:a": {"TRANSFORMATION"}, "0:b": {"TRANSFORMATION"}}}
     (column,) = plan.columns
-    assert all("opaque" in way.description for ways in column.value.inputs.values() for way in ways)
+    inputs = column.value.inputs
+    assert all("opaque" in each.description for listed in inputs.values() for each in listed)
     upper = F.udf(lambda text: text.upper(), "string")
-    (column,) = look(rows.select(upper("c").alias("c"))).columns
-    ((at, ways),) = column.value.inputs.items()
+    (column,) = analyze(rows.select(upper("c").alias("c"))).columns
+    ((at, transformations),) = column.value.inputs.items()
     assert at.path == ("c",)
-    assert {way.description for way in ways} == {"<lambda> is opaque"}
+    assert {each.description for each in transformations} == {"<lambda> is opaque"}

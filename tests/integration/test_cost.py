@@ -1,4 +1,4 @@
-"""What a run costs is counted for it alone, also beside others in one session."""
+"""The cost of a run is separate from that of others in the same session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 from headwater.openlineage.events import Event
 from headwater.openlineage.run import LineageRun
 from headwater.settings import Settings
-from headwater.spark.measures.cost_meter import CostMeter
+from headwater.spark.measures.run_measures import CostMeter
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def copy(spark: SparkSession, source: str, target: Path) -> StreamingQuery:
     )
 
 
-def test_queries_and_batches_side_by_side_each_pay_for_their_own(
+def test_concurrent_queries_and_batches_have_separate_costs(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
     small = files(spark, tmp_path / "small", 400)
@@ -56,7 +56,7 @@ def test_queries_and_batches_side_by_side_each_pay_for_their_own(
     batch = CostMeter(spark, "run-batch", settings)
     with batch.counting():
         spark.read.parquet(large).groupBy("id").count().write.parquet(str(tmp_path / "counted"))
-    # Nobody's, while the queries run.
+    # Belongs to no run.
     spark.read.parquet(small).write.format("noop").mode("overwrite").save()
     for query in queries:
         assert query.awaitTermination(60)
@@ -71,31 +71,31 @@ def test_queries_and_batches_side_by_side_each_pay_for_their_own(
     assert used["large"].bytes_read > 0 < used["small"].bytes_read
     assert used["large"].bytes_written > used["small"].bytes_written > 0
     assert used["small"].shuffle_bytes_written == 0
-    of_batch = batch.usage(settled=True)
-    assert (of_batch.records_read, of_batch.records_written) == (2800, 2800)
-    assert of_batch.shuffle_bytes_written == of_batch.shuffle_bytes_read > 0
-    assert of_batch.peak_task_memory > 0
+    batch_usage = batch.usage(settled=True)
+    assert (batch_usage.records_read, batch_usage.records_written) == (2800, 2800)
+    assert batch_usage.shuffle_bytes_written == batch_usage.shuffle_bytes_read > 0
+    assert batch_usage.peak_task_memory > 0
     assert spark.sparkContext.getLocalProperty("headwater.cost.run") is None
 
 
-def test_a_query_that_starts_again_pays_anew_and_failed_tasks_pay_too(
+def test_each_start_of_a_query_has_its_own_cost_and_failed_tasks_count(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
     source = files(spark, tmp_path / "source", 40, 1)
     events: list[Event] = []
-    told = []
+    facets = []
     for start in ("first", "second"):
         meter = CostMeter(spark, f"restart-{start}", settings)
         run = LineageRun(events.append, "tests", "copy", f"restart-{start}")
         run.start()
         with meter.counting():
             assert copy(spark, source, tmp_path / "copy").awaitTermination(60)
-        meter.tell(run, settled=True)
+        meter.add_facet(run, settled=True)
         run.complete()
-        told.append(events[-1]["run"]["facets"]["headwater_cost"])
+        facets.append(events[-1]["run"]["facets"]["headwater_cost"])
         files(spark, tmp_path / "source", 60, 1)
-    assert [(each["recordsRead"], each["tasks"]) for each in told] == [(40, 1), (60, 1)]
-    for each in told:
+    assert [(each["recordsRead"], each["tasks"]) for each in facets] == [(40, 1), (60, 1)]
+    for each in facets:
         assert each["money"]["currency"] == "EUR"
         assert each["money"]["amount"] == pytest.approx(each["coreSeconds"] / 3600, abs=1e-6)
     failing = CostMeter(spark, "failing", settings)
@@ -104,7 +104,7 @@ def test_a_query_that_starts_again_pays_anew_and_failed_tasks_pay_too(
     assert (failing.usage(settled=True).tasks, failing.usage().failed_tasks) == (1, 1)
 
 
-def test_a_query_that_others_started_is_metered_by_its_run_id(
+def test_a_query_is_measured_by_its_run_id(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
     batches = CostMeter(spark, "all but queries", settings)
@@ -116,32 +116,32 @@ def test_a_query_that_others_started_is_metered_by_its_run_id(
             assert query.awaitTermination(60)
             meter = CostMeter(spark, str(query.runId), settings)
             assert meter.usage(settled=True).records_read == rows
-    # What was made for the queries to read, and nothing that they read.
+    # The writes of the input files, without the queries.
     used = batches.usage(settled=True)
     assert (used.records_written, used.records_read) == (110, 110)
 
 
-def test_a_listener_of_queries_need_not_wait_for_itself(
+def test_a_query_listener_can_wait_for_the_usage(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    found: list[tuple[bool, int]] = []
+    usages: list[tuple[bool, int]] = []
 
-    class Asking(StreamingQueryListener):
+    class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None: ...
         def onQueryProgress(self, event: Any) -> None: ...
         def onQueryIdle(self, event: Any) -> None: ...
 
         def onQueryTerminated(self, event: Any) -> None:
             meter = CostMeter(spark, str(event.runId), settings)
-            found.append((meter.settle(), meter.usage().records_written))
+            usages.append((meter.settle(), meter.usage().records_written))
 
-    source, asking = files(spark, tmp_path / "in", 400), Asking()
+    source, listener = files(spark, tmp_path / "in", 400), Listener()
     CostMeter(spark, "listens-from-now-on", settings)
-    spark.streams.addListener(asking)
+    spark.streams.addListener(listener)
     try:
         copy(spark, source, tmp_path / "copy").awaitTermination(60)
-        wait_until(lambda: bool(found))
+        wait_until(lambda: bool(usages))
     finally:
-        spark.streams.removeListener(asking)
-    # What waits until everybody is told would wait for itself, in vain.
-    assert found == [(True, 400)]
+        spark.streams.removeListener(listener)
+    # Waiting for the complete listener bus would be a deadlock here.
+    assert usages == [(True, 400)]

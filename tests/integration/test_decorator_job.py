@@ -1,4 +1,4 @@
-"""The first shipped job on the real broker: what it writes, how it stops, how it resumes."""
+"""The decorator job on a real broker: output, stop and restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 from headwater.jobs import visits_decorator_job
 from headwater.kafka import RecordProducer, end_offsets, read_topic
 from headwater.model import Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.storage.checkpoint import read_checkpoint
 from headwater.testing import Ledger
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 def running_job(
     settings: Settings, options: Sequence[str], **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """`headwater run` as a process of its own; killed at the end if it is still there."""
+    """`headwater run` in a separate process, which is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "headwater", "run", "visits_decorator_job", *options],
         stderr=subprocess.PIPE,
@@ -72,7 +72,7 @@ def decorate(settings: Settings, source: str, target: str, checkpoint: Path) -> 
     )
 
 
-def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
+def test_each_record_keeps_its_bytes_and_has_the_job_in_its_headers(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -103,12 +103,12 @@ def test_each_record_keeps_its_bytes_and_says_which_job_wrote_it(
         (b"tombstone", None),
     ]
     assert records[0].headers == (*stamp, lineage(1))
-    # Those of others are kept, in order, twice and null alike; a forged own name is not.
+    # Foreign headers are kept in order, also duplicates and nulls; forged ones are not.
     foreign_kept = (("traceparent", b"00-\xff"), ("traceparent", None))
     assert records[2].headers == (*stamp, lineage(0), *foreign_kept)
 
 
-def test_batch_numbers_go_on_after_a_restart_and_nothing_is_repeated(
+def test_batch_ids_continue_after_a_restart_and_nothing_is_repeated(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -120,15 +120,15 @@ def test_batch_numbers_go_on_after_a_restart_and_nothing_is_repeated(
         assert batches == {str(number).encode() for number in range(round_ + 1)}
     report = ledger.check(target)
     assert report.perfect, report
-    reading = read_checkpoint(tmp_path / "checkpoint")
-    assert reading is not None
-    assert reading.committed == {source: end_offsets(source, broker.kafka)}
-    assert reading.started == {source: {0: 0, 1: 0}}
-    assert reading.outputs is not None
-    assert sorted(reading.outputs) == [target, f"{target}-dead-letter"]
+    checkpoint = read_checkpoint(tmp_path / "checkpoint")
+    assert checkpoint is not None
+    assert checkpoint.committed == {source: end_offsets(source, broker.kafka)}
+    assert checkpoint.started == {source: {0: 0, 1: 0}}
+    assert checkpoint.outputs is not None
+    assert sorted(checkpoint.outputs) == [target, f"{target}-dead-letter"]
 
 
-def test_sigterm_to_the_whole_group_ends_the_job_and_the_next_start_goes_on(
+def test_sigterm_to_the_process_group_stops_the_job_and_the_next_start_continues(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -148,7 +148,7 @@ def test_sigterm_to_the_whole_group_ends_the_job_and_the_next_start_goes_on(
     assert report.perfect, report
 
 
-def test_a_waiting_job_stops_at_once_on_sigint(
+def test_an_idle_job_stops_at_once_on_sigint(
     broker: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -163,7 +163,7 @@ def test_a_waiting_job_stops_at_once_on_sigint(
         assert time.monotonic() - began < 20
 
 
-def test_records_that_the_broker_dropped_before_they_were_read_end_the_job_loudly(
+def test_the_job_fails_if_records_were_deleted_before_they_were_read(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -184,7 +184,7 @@ def test_records_that_the_broker_dropped_before_they_were_read_end_the_job_loudl
     assert ledger.check(target).found == 10
 
 
-def test_the_job_says_what_it_does_and_bad_options_end_with_2(headwater: Headwater) -> None:
+def test_the_job_has_a_help_text_and_exits_2_for_invalid_options(headwater: Headwater) -> None:
     help_text = headwater("run", "visits-decorator-job", "--help").stdout
     for option in ("--starting-offsets", "--available-now", "--job-version", "--checkpoint"):
         assert option in help_text
@@ -196,7 +196,7 @@ def test_the_job_says_what_it_does_and_bad_options_end_with_2(headwater: Headwat
     assert "visits_decorator_job" in unknown.stderr
 
 
-def test_a_job_of_the_users_own_is_run_by_its_path(headwater: Headwater, tmp_path: Path) -> None:
+def test_a_users_job_is_run_by_its_path(headwater: Headwater, tmp_path: Path) -> None:
     job = tmp_path / "own_job.py"
     (tmp_path / "neighbour.py").write_text("WORD = 'found'\n")
     job.write_text(

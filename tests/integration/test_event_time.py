@@ -1,4 +1,4 @@
-"""The short way to an event time gives what Spark gives, or leaves the answer to it."""
+"""The fast parser of event times agrees with Spark or leaves the value to it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OTHERS = (
 )
 
 
-def test_the_short_way_agrees_with_spark(spark: SparkSession) -> None:
+def test_the_fast_parser_agrees_with_spark(spark: SparkSession) -> None:
     values = [*(form % time for form in FORMS for time in TIMES), *OTHERS]
     schema = "value binary, partition int, offset bigint, topic string, key binary, "
     schema += "headers array<struct<key:string,value:binary>>, timestamp timestamp"

@@ -1,4 +1,4 @@
-"""One record by its address, on the real broker."""
+"""Reading single records by address from a real broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reader(broker: Settings) -> Iterator[RecordReader]:
         yield each
 
 
-def test_a_record_comes_as_it_is(
+def test_a_record_is_fetched_with_its_bytes_headers_and_timestamp(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topic = make_topic(partitions=2)
@@ -47,7 +47,7 @@ def test_a_record_comes_as_it_is(
     assert (tombstone.key, tombstone.value, tombstone.headers) == (None, None, ())
 
 
-def test_any_order_of_addresses_gives_the_records_asked_for(
+def test_records_are_fetched_in_any_order(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topics = [make_topic(name, partitions=2) for name in "abc"]
@@ -57,9 +57,9 @@ def test_any_order_of_addresses_gives_the_records_asked_for(
             producer.send(topic, str(number).encode(), partition=number // 3 % 2)
     for step in range(300):
         number = step * 2741 % 6000
-        found = reader.fetch(Address(topics[number % 3], number // 3 % 2, number // 6))
-        assert isinstance(found, Record)
-        assert found.value == str(number).encode()
+        fetched = reader.fetch(Address(topics[number % 3], number // 3 % 2, number // 6))
+        assert isinstance(fetched, Record)
+        assert fetched.value == str(number).encode()
 
 
 def test_large_records_are_read_between_small_ones(
@@ -70,11 +70,11 @@ def test_large_records_are_read_between_small_ones(
     with RecordProducer(broker.kafka, **{"batch.size": 1}) as producer:
         for value in values:
             producer.send(topic, value, partition=0)
-    found = [reader.fetch(Address(topic, 0, offset)) for offset in (1, 0, 2, 1)]
-    assert [r.value for r in found if isinstance(r, Record)] == [values[i] for i in (1, 0, 2, 1)]
+    fetched = [reader.fetch(Address(topic, 0, offset)) for offset in (1, 0, 2, 1)]
+    assert [r.value for r in fetched if isinstance(r, Record)] == [values[i] for i in (1, 0, 2, 1)]
 
 
-def test_what_is_not_there_is_told_with_the_reason(
+def test_an_absent_record_has_a_reason(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topic = make_topic(partitions=1)
@@ -92,7 +92,7 @@ def test_what_is_not_there_is_told_with_the_reason(
     assert isinstance(reader.fetch(Address(topic, 0, 4)), Record)
 
 
-def test_a_reader_sees_what_changes_while_it_is_kept(
+def test_a_reader_sees_changes_of_the_topic(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topic = make_topic(partitions=1)
@@ -116,25 +116,25 @@ def test_a_reader_sees_what_changes_while_it_is_kept(
     assert isinstance(reader.fetch(Address(later, 0, 0)), Record)
 
 
-def test_records_of_aborted_and_open_transactions_are_not_seen(
+def test_records_of_aborted_and_open_transactions_are_not_returned(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topic = make_topic(partitions=1)
     write_transaction(topic, [b"kept", b"kept"], broker)
     write_transaction(topic, [b"dropped"], broker, abort=True)
-    # 0 and 1 are records, 2 is their marker, 3 is dropped, 4 is its marker.
+    # 0 and 1 are records, 2 is their marker, 3 is aborted, 4 is its marker.
     assert [type(reader.fetch(Address(topic, 0, offset))) for offset in (0, 1)] == [Record] * 2
     holes = [reader.fetch(Address(topic, 0, offset)) for offset in (2, 3, 4)]
     assert holes == [Absence.HOLE] * 3
     producer = open_transaction(topic, [b"not yet"], broker)
     assert reader.fetch(Address(topic, 0, 5)) is Absence.BEYOND_END
     end_transaction(producer, topic, broker)
-    found = reader.fetch(Address(topic, 0, 5))
-    assert isinstance(found, Record)
-    assert found.value == b"not yet"
+    fetched = reader.fetch(Address(topic, 0, 5))
+    assert isinstance(fetched, Record)
+    assert fetched.value == b"not yet"
 
 
-def test_a_hole_is_not_answered_with_the_record_behind_it(
+def test_a_gap_does_not_return_the_next_record(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
     topic = make_topic(partitions=1)
@@ -144,25 +144,25 @@ def test_a_hole_is_not_answered_with_the_record_behind_it(
     assert isinstance(reader.fetch(Address(topic, 0, 2)), Record)
 
 
-def test_a_kept_reader_answers_in_milliseconds(
+def test_a_warm_reader_fetches_in_milliseconds(
     broker: Settings, make_topic: TopicMaker, reader: RecordReader
 ) -> None:
-    # Client settings left at their defaults cost half a second a fetch; a busy machine does not.
+    # With default client settings a fetch takes half a second, even on an idle machine.
     topics = [make_topic(name, partitions=1) for name in "ab"]
     for topic in topics:
         write(topic, [[]] * 200, broker)
         reader.fetch(Address(topic, 0, 0))
-    began = time.monotonic()
+    started = time.monotonic()
     for offset in range(100):
         reader.fetch(Address(topics[offset % 2], 0, 199 - offset))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
 
 
-def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> None:
+def test_an_unreachable_broker_raises_within_the_timeout(broker: Settings) -> None:
     kafka = {"bootstrap_servers": f"127.0.0.1:{free_port()}", "timeout_seconds": 1.0}
-    nobody = broker.model_copy(update={"kafka": broker.kafka.model_copy(update=kafka)})
-    began = time.monotonic()
-    with RecordReader(nobody.kafka) as reader, pytest.raises(BrokerUnavailableError) as error:
+    unreachable = broker.model_copy(update={"kafka": broker.kafka.model_copy(update=kafka)})
+    started = time.monotonic()
+    with RecordReader(unreachable.kafka) as reader, pytest.raises(BrokerUnavailableError) as error:
         reader.fetch(Address("visits", 0, 0))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
     assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in (error.value.hint or "")

@@ -1,4 +1,4 @@
-"""Topics, producing and reading on the real broker."""
+"""Topics, producers and consumers with a real broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def with_kafka(settings: Settings, **changes: object) -> Settings:
     return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=changes)})
 
 
-def test_a_record_comes_back_with_its_bytes_headers_and_time(
+def test_a_record_is_read_with_its_bytes_headers_and_timestamp(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic()
@@ -79,7 +79,7 @@ def test_each_partition_is_read_in_order_to_its_end(
         assert values == sorted(values)
 
 
-def test_following_sees_what_arrives_later(broker: Settings, make_topic: TopicMaker) -> None:
+def test_following_returns_new_records(broker: Settings, make_topic: TopicMaker) -> None:
     topic = make_topic(partitions=1)
     deadline = time.monotonic() + 30
     records = read_topic(
@@ -96,10 +96,10 @@ def test_following_sees_what_arrives_later(broker: Settings, make_topic: TopicMa
     records.close()
 
 
-def test_keys_go_to_the_partitions_that_java_clients_choose(
+def test_keys_have_the_same_partitions_as_with_java_clients(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
-    # What Kafka's own murmur2 partitioner gives for these keys on 4 partitions.
+    # Compared with Kafka's murmur2 partitioner on 4 partitions.
     topic = make_topic(partitions=4)
     with RecordProducer(broker.kafka) as producer:
         for key in (b"a", b"b", b"visit-1", b"visit-2"):
@@ -124,7 +124,7 @@ def _java_partition(key: bytes, partitions: int) -> int:
     return ((h ^ (h >> 15)) & 0x7FFFFFFF) % partitions
 
 
-def test_topics_are_made_listed_described_and_deleted(broker: Settings) -> None:
+def test_topics_are_created_listed_described_and_deleted(broker: Settings) -> None:
     create_topic("to-be-deleted", 3, broker.kafka)
     assert describe_topic("to-be-deleted", broker.kafka).partitions == 3
     assert [state.end for state in partition_states("to-be-deleted", broker.kafka)] == [0, 0, 0]
@@ -137,7 +137,7 @@ def test_topics_are_made_listed_described_and_deleted(broker: Settings) -> None:
         time.sleep(0.1)
 
 
-def test_ensure_topic_leaves_an_existing_topic_as_it_is(
+def test_ensure_topic_does_not_change_an_existing_topic(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=3)
@@ -145,19 +145,17 @@ def test_ensure_topic_leaves_an_existing_topic_as_it_is(
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "x" * 250, "a\nb"])
-def test_a_name_that_kafka_refuses_is_refused_before_it_is_sent(
-    broker: Settings, name: str
-) -> None:
+def test_an_invalid_topic_name_is_rejected_by_the_client(broker: Settings, name: str) -> None:
     with pytest.raises(InputError, match="not a topic name"):
         create_topic(name, 1, broker.kafka)
 
 
-def test_an_unknown_topic_is_told_as_such(broker: Settings) -> None:
+def test_an_unknown_topic_raises_topic_not_found(broker: Settings) -> None:
     with pytest.raises(TopicNotFoundError):
         next(read_topic("no-such-topic", broker.kafka))
 
 
-def test_a_record_over_the_size_limit_is_refused_with_the_reason(
+def test_the_error_of_a_record_over_the_size_limit_has_the_reason(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic()
@@ -168,23 +166,25 @@ def test_a_record_over_the_size_limit_is_refused_with_the_reason(
     with pytest.raises(DeliveryError, match="1 records were not acknowledged") as error:
         with RecordProducer(broker.kafka, **limits) as producer:
             producer.send(topic, b"x" * 2_000_000)
-    assert error.value.facts["failed"] == 1
+    assert error.value.attributes["failed"] == 1
 
 
-def test_an_unreachable_broker_is_told_within_the_bound(broker: Settings) -> None:
-    nobody = with_kafka(broker, bootstrap_servers=f"127.0.0.1:{free_port()}", timeout_seconds=1.0)
+def test_an_unreachable_broker_raises_within_the_timeout(broker: Settings) -> None:
+    unreachable = with_kafka(
+        broker, bootstrap_servers=f"127.0.0.1:{free_port()}", timeout_seconds=1.0
+    )
     began = time.monotonic()
     with pytest.raises(BrokerUnavailableError) as error:
-        list_topics(nobody.kafka)
+        list_topics(unreachable.kafka)
     assert "KAFKA_BOOTSTRAP_SERVERS" in (error.value.hint or "")
     with pytest.raises(DeliveryError) as lost:
-        with RecordProducer(nobody.kafka) as producer:
+        with RecordProducer(unreachable.kafka) as producer:
             producer.send("visits", b"x")
     assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in (lost.value.hint or "")
     assert time.monotonic() - began < 15
 
 
-def test_a_full_queue_waits_instead_of_failing(broker: Settings, make_topic: TopicMaker) -> None:
+def test_sending_blocks_while_the_queue_is_full(broker: Settings, make_topic: TopicMaker) -> None:
     topic = make_topic()
     limits = {"queue.buffering.max.messages": 10, "linger.ms": 5}
     with RecordProducer(broker.kafka, **limits) as producer:
@@ -193,14 +193,14 @@ def test_a_full_queue_waits_instead_of_failing(broker: Settings, make_topic: Top
     assert producer.delivered == 2000
 
 
-def test_a_broker_that_falls_silent_ends_reading_with_an_error(
+def test_reading_fails_if_the_broker_stops_responding(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic(partitions=1)
     with RecordProducer(broker.kafka) as producer:
         for number in range(50_000):
             producer.send(topic, str(number).encode() * 100)
-    # The broker names itself in its metadata, so the client is led through the proxy by hand.
+    # The metadata of the broker has its own address, so only the bootstrap uses the proxy.
     with TcpProxy("127.0.0.1", broker.kafka.port) as proxy:
         through = with_kafka(
             broker, bootstrap_servers=f"127.0.0.1:{proxy.port}", timeout_seconds=2.0

@@ -1,4 +1,4 @@
-"""Headers read and edges joined by Spark, against the codec and a plain model."""
+"""Parsing headers and joining edges with Spark, compared with the codec and a plain model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from tests.stamped import RUN, stamped
 
 from headwater.model import Address, Header, Lineage, Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.spark.writers.index_parse import parse_lineage
 from headwater.spark.writers.index_ranges import edges_of, join_edges, made_of
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS
@@ -61,7 +61,7 @@ HEADERS: list[list[Header] | None] = [
     lineage(f"1 {RUN.upper()} in/0@5"),
     lineage(f"1 - {'t' * 249}/0@5"),
     lineage(f"1 - {'t' * 250}/0@5"),
-    # As long as a header may be, and a byte longer.
+    # The maximum length of a header, and longer.
     lineage("1 - " + ",".join(["in/0@5"] * 9361) + ",+1234"),
     lineage("1 - " + ",".join(["in/0@5"] * 9361) + ",+12345678"),
     lineage("1 - " + many(MAX_INDEXED_PARENTS + 5) + ",+7"),
@@ -70,7 +70,7 @@ HEADERS: list[list[Header] | None] = [
 ]
 
 
-def test_a_header_is_read_as_the_codec_reads_it(spark: SparkSession) -> None:
+def test_a_header_is_parsed_like_by_the_codec(spark: SparkSession) -> None:
     rows = [("out", 0, offset, headers) for offset, headers in enumerate(HEADERS)]
     frame = spark.createDataFrame(rows, KAFKA)
     found = {row["offset"]: row for row in parse_lineage(frame).collect()}
@@ -96,7 +96,7 @@ def test_a_header_is_read_as_the_codec_reads_it(spark: SparkSession) -> None:
         assert row["run_id"] == expected.run_id
 
 
-def test_a_stamp_that_is_no_text_or_too_long_does_no_harm(spark: SparkSession) -> None:
+def test_an_invalid_or_too_long_stamp_is_ignored(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("out", 0, 0, HEADERS[-1])], KAFKA)
     (row,) = parse_lineage(frame).collect()
     assert (row["job_name"], row["job_version"], row["batch_version"]) == (
@@ -106,7 +106,7 @@ def test_a_stamp_that_is_no_text_or_too_long_does_no_harm(spark: SparkSession) -
     )
 
 
-def test_edges_are_joined_to_ranges_that_hold_each_of_them_once(spark: SparkSession) -> None:
+def test_edges_are_joined_into_ranges_that_contain_each_of_them_once(spark: SparkSession) -> None:
     chance = random.Random(9)  # noqa: S311
     edges: set[tuple[Address, Address]] = set()
     for _ in range(60):
@@ -118,14 +118,14 @@ def test_edges_are_joined_to_ranges_that_hold_each_of_them_once(spark: SparkSess
     rows = joined(spark, edges)
     assert sorted(singles(rows)) == sorted(edges)
     assert len(rows) == number_of_ranges(edges)
-    # Joining what is joined, as compaction does, and edges that come twice, changes nothing.
+    # Joining again, like compaction does, and duplicate edges change nothing.
     halves = [row for part in (1, 0) for row in joined(spark, sorted(edges)[part::2])]
     twice = [row.asDict() for row in halves + rows]
     again = join_edges(spark.createDataFrame(twice, EDGES)).collect()
     assert sorted(map(tuple, again)) == sorted(map(tuple, rows))
 
 
-def test_a_copy_is_one_row_and_a_batch_of_a_job_another(spark: SparkSession) -> None:
+def test_a_copy_is_one_edge_row_and_its_batch_one_made_row(spark: SparkSession) -> None:
     records = [("out", 0, n, stamped(f"in/0@{n + 3}")) for n in range(1000)]
     parsed = parse_lineage(spark.createDataFrame(records, KAFKA))
     (edge,) = edges_of(parsed).collect()
@@ -154,7 +154,7 @@ def singles(rows: list[Row]) -> list[tuple[Address, Address]]:
 
 
 def number_of_ranges(edges: set[tuple[Address, Address]]) -> int:
-    """Edges before which there is none that they follow upon."""
+    """The number of edges that do not continue another one."""
 
     def before(address: Address) -> Address:
         return Address(address.topic, address.partition, address.offset - 1)

@@ -1,4 +1,4 @@
-"""The index of a real chain of topics, and what `impact` answers from it."""
+"""The index of a real chain of topics, and the results of `impact`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from headwater.errors import CheckpointError, InputError, LineageIndexError
 from headwater.jobs.lineage_index_job import main
 from headwater.kafka import RecordReader, create_topic, delete_topics, read_topic
 from headwater.model import Address, Header
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
-from headwater.spark.writers import index_table as table_module
 from headwater.storage.index.contract import index_path
 from headwater.storage.index.reader import LineageIndex
 from headwater.testing.fixtures import TopicMaker
-from headwater.tracing import ImpactNode, JobOutput, State, impact
+from headwater.tracing import ImpactNode, JobOutput, RecordState, impact
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -101,17 +100,17 @@ def chain(settings: Settings, make_topic: TopicMaker) -> list[str]:
     return [source, copied, joined]
 
 
-def test_impact_gives_exactly_the_records_whose_headers_lead_back(
+def test_impact_returns_exactly_the_records_whose_headers_lead_back(
     spark: SparkSession, settings: Settings, chain: list[str], tmp_path: Path
 ) -> None:
     spool = settings.lineage.model_copy(update={"spool": tmp_path / "spool"})
     run_job(settings := settings.model_copy(update={"lineage": spool}), chain, tmp_path)
     source, copied, joined = chain
-    # The catalog hears from the start on what the index is made from.
-    told = spooled(settings, "lineage_index")[0]
-    assert (told["eventType"], names(told, "inputs")) == ("START", chain)
-    assert {f"{topic}:headers" for topic in chain} <= columns(told)["parent_topic"].keys()
-    assert told["job"]["facets"]["documentation"]["description"].startswith("Which records came")
+    # The START event has the inputs of the index.
+    start = spooled(settings, "lineage_index")[0]
+    assert (start["eventType"], names(start, "inputs")) == ("START", chain)
+    assert {f"{topic}:headers" for topic in chain} <= columns(start)["parent_topic"].keys()
+    assert start["job"]["facets"]["documentation"]["description"].startswith("Edges between")
     edges = edges_in(chain, settings)
     index = LineageIndex(index_path(settings))
     with RecordReader(settings.kafka) as reader:
@@ -120,13 +119,13 @@ def test_impact_gives_exactly_the_records_whose_headers_lead_back(
             found = impact(root, settings, index=index, reader=reader)
             assert shown(found.children) == below(root, edges)
             assert found.counts == Counter(address.topic for address in below(root, edges))
-    # Written as the contract says, and the session is as it was.
+    # The file has the format of the contract, and the session is restored.
     (file,) = index_path(settings).glob("kind=edge/*/*.parquet")
     assert parquet.read_metadata(file).row_group(0).column(0).compression == "ZSTD"
     assert spark.conf.get("spark.sql.parquet.compression.codec") == "snappy"
-    # The copies were joined to one row.
+    # The copies were joined into one row.
     assert index.edge_rows() < len(edges) + 20
-    # Nothing forged came in, and all of it is told.
+    # Forged headers are not indexed, but counted.
     scanned = index.coverage()[joined, 0]
     assert (scanned.unreadable, scanned.refused, scanned.unlisted) == (1, 1, 936)
     assert found.unlisted == {joined: 936}
@@ -134,7 +133,7 @@ def test_impact_gives_exactly_the_records_whose_headers_lead_back(
     assert found.indexed == {source: {0: 40}, copied: {0: 40}, joined: {0: 4, 1: 14}}
 
 
-def test_impact_of_a_job_is_what_it_made_and_what_came_of_that(
+def test_impact_of_a_job_is_its_output_and_what_was_derived_from_it(
     spark: SparkSession, settings: Settings, chain: list[str], tmp_path: Path
 ) -> None:
     run_job(settings, chain, tmp_path)
@@ -143,8 +142,8 @@ def test_impact_of_a_job_is_what_it_made_and_what_came_of_that(
 
     def expected(offsets: range) -> dict[str, int]:
         made = {Address(copied, 0, offset) for offset in offsets}
-        all_of_them = made.union(*(below(address, edges) for address in made))
-        return Counter(address.topic for address in all_of_them)
+        affected = made.union(*(below(address, edges) for address in made))
+        return Counter(address.topic for address in affected)
 
     everything = impact(JobOutput("copy"), settings)
     assert everything.counts == expected(range(40))
@@ -159,22 +158,21 @@ def test_impact_of_a_job_is_what_it_made_and_what_came_of_that(
         impact(JobOutput("copy", "v2", (0, 1)), settings)
 
 
-def test_a_later_run_adds_what_is_new_and_a_lost_checkpoint_doubles_nothing(
+def test_a_later_run_adds_new_records_and_a_lost_checkpoint_adds_no_duplicates(
     spark: SparkSession,
     settings: Settings,
     chain: list[str],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_module, "_FANOUT", 2)
     source, copied, joined = chain
-    # Small batches: the table is compacted on the way.
-    run_job(settings, chain, tmp_path, "--max-records-per-batch", "60")
+    # Small batches, so that the table is compacted.
+    compacted = ("--compact-at-commits", "2")
+    run_job(settings, chain, tmp_path, "--max-records-per-batch", "60", *compacted)
     write(joined, [made_by("join", "v1", 1, f"{copied}/0@1", f"{source}/0@1")], settings)
-    run_job(settings, chain, tmp_path)
+    run_job(settings, chain, tmp_path, *compacted)
     shutil.rmtree(tmp_path / "checkpoint")
     write(joined, [made_by("join", "v1", 2, f"{copied}/0@2")], settings)
-    run_job(settings, chain, tmp_path)
+    run_job(settings, chain, tmp_path, *compacted)
 
     edges = edges_in(chain, settings)
     rows = spark.read.format("delta").load(str(index_path(settings)))
@@ -189,33 +187,33 @@ def test_a_later_run_adds_what_is_new_and_a_lost_checkpoint_doubles_nothing(
         assert shown(impact(root, settings).children) == below(root, edges)
 
 
-def test_records_that_are_gone_or_others_by_now_are_told_as_such(
+def test_expired_and_replaced_records_have_their_state(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    source, gone, anew = (make_topic(name) for name in ("in", "gone", "anew"))
+    source, gone, recreated = (make_topic(name) for name in ("in", "gone", "recreated"))
     write(source, [[]] * 2, settings)
     write(gone, [made_by("copy", "v3", 7, f"{source}/0@1")], settings)
-    write(anew, [stamped(f"{gone}/0@0")], settings)
-    # A circle over two topics can only be forged.
-    write(source, [stamped(f"{anew}/0@1")], settings)
-    write(anew, [stamped(f"{source}/0@2")], settings)
-    run_job(settings, [source, gone, anew], tmp_path)
+    write(recreated, [stamped(f"{gone}/0@0")], settings)
+    # A cycle can only be forged.
+    write(source, [stamped(f"{recreated}/0@1")], settings)
+    write(recreated, [stamped(f"{source}/0@2")], settings)
+    run_job(settings, [source, gone, recreated], tmp_path)
     delete_before(gone, 1, settings)
-    delete_topics([anew], settings.kafka)
-    create_topic(anew, 2, settings.kafka)
-    write(anew, [[]] * 2, settings)
+    delete_topics([recreated], settings.kafka)
+    create_topic(recreated, 2, settings.kafka)
+    write(recreated, [[]] * 2, settings)
 
     root = impact(Address(source, 0, 1), settings)
     (child,) = root.children
-    assert (child.state, child.record.job_version) == (State.EXPIRED, "v3")
+    assert (child.state, child.record.job_version) == (RecordState.EXPIRED, "v3")
     assert child.record.batch_version == 7
-    assert child.children[0].state is State.UNVERIFIED
-    assert "does not name" in (child.children[0].record.reason or "")
+    assert child.children[0].state is RecordState.UNVERIFIED
+    assert "no longer names" in (child.children[0].record.reason or "")
     circle = impact(Address(source, 0, 2), settings)
-    assert circle.counts == {anew: 1}
+    assert circle.counts == {recreated: 1}
     (twice,) = circle.children[0].children
-    assert (twice.address, twice.state) == (Address(source, 0, 2), State.UNVERIFIED)
-    assert twice.record.reason == "a circle: the record is among its own ancestors"
+    assert (twice.address, twice.state) == (Address(source, 0, 2), RecordState.UNVERIFIED)
+    assert twice.record.reason == "a cycle: the record is its own ancestor"
 
 
 def test_an_index_and_a_checkpoint_that_do_not_belong_together_are_refused(
@@ -232,18 +230,18 @@ def test_an_index_and_a_checkpoint_that_do_not_belong_together_are_refused(
     run_job(settings, [topic], tmp_path)
     delete_topics([topic], settings.kafka)
     create_topic(topic, 2, settings.kafka)
-    with pytest.raises(LineageIndexError, match="was made anew"):
+    with pytest.raises(LineageIndexError, match="was recreated"):
         run_job(settings, [topic], tmp_path)
     other = tmp_path / "other"
     spark.range(3).write.format("delta").save(str(other))
     elsewhere = settings.model_copy(
         update={"index": settings.index.model_copy(update={"table": other})}
     )
-    with pytest.raises(LineageIndexError, match="is no index of form 1"):
+    with pytest.raises(LineageIndexError, match="is not a lineage index of format 1"):
         run_job(elsewhere, [topic], tmp_path)
 
 
-def test_the_command_prints_a_tree_counts_and_how_far_the_index_is_behind(
+def test_the_command_prints_a_tree_counts_and_the_lag_of_the_index(
     spark: SparkSession,
     settings: Settings,
     chain: list[str],
@@ -262,7 +260,7 @@ def test_the_command_prints_a_tree_counts_and_how_far_the_index_is_behind(
     lines = text.stdout.splitlines()
     assert lines[0] == f"{source}/0@3  found  source record"
     assert lines[1].startswith(f"├── {copied}/0@3  found  copy v1, batch 0")
-    assert f"indexed up to {copied}/0@40, which is 2 behind its end" in lines
+    assert f"indexed up to {copied}/0@40, lag 2" in lines
     assert f"936 edges to {joined} are not listed in headers, and not followed" in lines
     content = json.loads(headwater("impact", f"{source}/0@3", "--json", **table).stdout)
     assert [child["topic"] for child in content["children"]] == [copied, joined]
@@ -276,7 +274,7 @@ def test_the_command_prints_a_tree_counts_and_how_far_the_index_is_behind(
         (f"{source}/0@3", "--job", "copy"),
         (f"{source}/0@3", "--batches", "1..2"),
         ("--job", "copy", "--batches", "2..1"),
-        ("--job", "nobody"),
+        ("--job", "no-such-job"),
         (f"{source}/0@99999",),
     ):
         assert headwater("impact", *wrong, **table).returncode == 2, wrong

@@ -1,4 +1,4 @@
-"""A user's own job: whatever is done to the rows, the outputs know their parents."""
+"""Jobs of users: outputs of any transformation have their parents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater import LineageJob, join_lineage, merge_lineage
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader, read_topic
 from headwater.model import Address, Record
-from headwater.model.headers import Origin, origin_of
+from headwater.model.header import Origin, origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import Fate, trace, verify, why_missing
@@ -27,12 +27,12 @@ RunJob = Callable[..., list[Record]]
 
 @pytest.fixture
 def run_job(broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path) -> RunJob:
-    """Runs `logic(job)` on what there is and gives the records of the output."""
+    """Runs `transform(job)` on the available records and returns the output."""
 
-    def run(logic: Callable[[LineageJob], DataFrame], target: str = "out") -> list[Record]:
+    def run(transform: Callable[[LineageJob], DataFrame], target: str = "out") -> list[Record]:
         topic = make_topic(target, partitions=1)
         job = LineageJob("own_job", settings=broker, checkpoint=tmp_path / "checkpoint")
-        job.write(logic(job), topic, trigger={"availableNow": True})
+        job.write(transform(job), topic, trigger={"availableNow": True})
         return list(read_topic(topic, broker.kafka))
 
     return run
@@ -40,7 +40,7 @@ def run_job(broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: P
 
 @pytest.fixture
 def numbers(broker: Settings, make_topic: TopicMaker) -> str:
-    """A topic of one partition with the records 0 to 5; its key tells odd from even."""
+    """A topic of one partition with the records 0 to 5; odd and even ones have different keys."""
     topic = make_topic("numbers", partitions=1)
     fill(broker, topic, [json.dumps({"n": n, "words": ["a", "a", "b"]}) for n in range(6)])
     return topic
@@ -66,7 +66,7 @@ def origins(records: Sequence[Record]) -> list[Origin]:
     return [origin_of(record) for record in records]
 
 
-def test_a_filter_keeps_the_address_of_what_passed(run_job: RunJob, numbers: str) -> None:
+def test_a_filter_keeps_the_address_of_its_input(run_job: RunJob, numbers: str) -> None:
     def even(job: LineageJob) -> DataFrame:
         rows = job.read(numbers)
         return rows.where(F.get_json_object(rows.value.cast("string"), "$.n") % 2 == 0).select(
@@ -76,7 +76,9 @@ def test_a_filter_keeps_the_address_of_what_passed(run_job: RunJob, numbers: str
     assert [parents(r) for r in run_job(even)] == [[f"{numbers}/0@{n}"] for n in (0, 2, 4)]
 
 
-def test_one_to_many_gives_each_its_place_and_its_own_id(run_job: RunJob, numbers: str) -> None:
+def test_several_outputs_of_a_record_have_ordinals_and_different_ids(
+    run_job: RunJob, numbers: str
+) -> None:
     def words(job: LineageJob) -> DataFrame:
         rows = job.read(numbers).where("offset < 2")
         array = F.from_json(
@@ -90,11 +92,11 @@ def test_one_to_many_gives_each_its_place_and_its_own_id(run_job: RunJob, number
         [f"{numbers}/0@1"]
     ] * 3
     assert [lineage(record).ordinal for record in records] == [0, 1, 2, 0, 1, 2]
-    # Two equal words of one parent are two records.
+    # Equal values of one parent are different records.
     assert len({origin.record_id for origin in origins(records)}) == 6
 
 
-def test_a_union_of_topics_names_the_right_one(
+def test_a_union_of_topics_has_the_right_parents(
     run_job: RunJob, numbers: str, broker: Settings, make_topic: TopicMaker
 ) -> None:
     other = make_topic("other", partitions=1)
@@ -136,17 +138,17 @@ def test_a_stream_stream_join_has_parents_on_both_sides(
     }
 
 
-def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_is(
+def test_an_aggregate_lists_parents_up_to_a_limit_and_has_the_addresses_of_the_others(
     spark: object, broker: Settings, make_topic: TopicMaker, run_job: RunJob
 ) -> None:
     source = make_topic("many", partitions=1)
-    # The start of an hour that is over; a much older record the broker would soon remove.
+    # The start of a past hour; the broker would soon delete much older records.
     hour = 3_600_000
     old = (time.time_ns() // 1_000_000 // hour - 2) * hour
     with RecordProducer(broker.kafka) as producer:
         for number in range(100):
             producer.send(source, b"x", b"k", partition=0, timestamp_ms=old + number)
-        # A later record moves the watermark past the window.
+        # A later record advances the watermark past the window.
         producer.send(source, b"x", b"later", partition=0, timestamp_ms=old + hour + 120_000)
 
     def counted(job: LineageJob) -> DataFrame:
@@ -162,34 +164,32 @@ def test_an_aggregate_lists_its_parents_up_to_a_bound_and_names_where_the_rest_i
     found = lineage(record)
     assert len(found.parents) == 10
     assert (found.unlisted, found.parent_count) == (90, 100)
-    # Parents that are not listed can't be derived from: the id stands in the header.
+    # The id can't be derived from a part of the parents, so it is in the header.
     assert found.record_id is not None
     assert origin_of(record).record_id == found.record_id
     with RecordReader(broker.kafka) as reader:
-        answers = [reader.fetch(address) for address in found.rest]
-    others = [answer for answer in answers if isinstance(answer, Record)]
+        fetched = [reader.fetch(address) for address in found.rest]
+    others = [each for each in fetched if isinstance(each, Record)]
     assert {other.address.topic for other in others} == {f"{record.address.topic}-parents"}
-    everyone = {*found.parents, *(p for other in others for p in lineage(other).parents)}
-    assert everyone == {Address(source, 0, offset) for offset in range(100)}
-    # The questions look there, too.
+    all_parents = {*found.parents, *(p for other in others for p in lineage(other).parents)}
+    assert all_parents == {Address(source, 0, offset) for offset in range(100)}
+    # Queries read the additional parents as well.
     node = trace(record.address, broker)
-    assert {parent.address for parent in node.parents} == everyone
+    assert {parent.address for parent in node.parents} == all_parents
     assert node.unlisted == 0
     proof = verify(record.address.topic, source, broker)
     assert (proof.found, proof.missing, proof.unlisted_parents) == (100, 1, 0)
-    fate = why_missing(max(everyone), record.address.topic, broker).verdict
+    fate = why_missing(max(all_parents), record.address.topic, broker).verdict
     assert (fate.fate, fate.evidence) == (Fate.PRESENT, (record.address,))
 
 
-def test_rows_without_lineage_are_refused_with_the_way_to_keep_it(
-    run_job: RunJob, numbers: str
-) -> None:
+def test_rows_without_lineage_are_refused_with_a_hint(run_job: RunJob, numbers: str) -> None:
     with pytest.raises(InputError) as error:
         run_job(lambda job: job.read(numbers).select("key", "value"))
     assert "keep it in every select" in (error.value.hint or "")
 
 
-def test_the_batch_id_in_the_plan_is_sparks_own(
+def test_the_batch_version_is_the_batch_id_of_spark(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)

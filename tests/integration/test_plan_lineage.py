@@ -1,4 +1,4 @@
-"""What a plan says of the tables and columns of a user's own batch writes."""
+"""Tables and columns of users' batch writes, read from their plans."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.catalog_support import Catalog, fresh_database
 from tests.iceberg_rest import iceberg_rest_service
-from tests.lineage_events import telling, told
+from tests.lineage_events import emitted, reporting_to
 
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import (
@@ -23,14 +23,14 @@ from headwater.collector.session import (
 )
 from headwater.collector.validation import check_listener_loaded
 from headwater.settings import Settings
-from headwater.spark.connectors import session_configuration
+from headwater.spark.session import session_configuration
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def settings(headwater_settings: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
-    return telling(headwater_settings, catalog, spool=tmp_path / "spool")
+    return reporting_to(catalog, headwater_settings, spool=tmp_path / "spool")
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def ended() -> Iterator[None]:
 
 @pytest.fixture
 def jdbc_lake(postgres: str) -> dict[str, Any]:
-    """Settings of a catalog that is kept in PostgreSQL."""
+    """Settings of an Iceberg catalog in PostgreSQL."""
     database = conninfo_to_dict(fresh_database(postgres))
     return {
         "uri": "jdbc:postgresql://{host}:{port}/{dbname}".format(**database),
@@ -51,30 +51,30 @@ def jdbc_lake(postgres: str) -> dict[str, Any]:
 
 @pytest.fixture
 def rest_lake(headwater_settings: Settings, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """Settings of a catalog behind a service."""
+    """Settings of an Iceberg REST catalog."""
     with iceberg_rest_service(headwater_settings, tmp_path / "lake") as uri:
         yield {"uri": uri, "options": {"token": "for-tests"}}
 
 
 @pytest.mark.parametrize("kind", ["jdbc", "rest"])
-def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
+def test_a_job_is_reported_with_every_kind_of_iceberg_catalog(
     spark: SparkSession,
     settings: Settings,
     catalog: Catalog,
     kind: str,
     request: pytest.FixtureRequest,
 ) -> None:
-    # Spark keeps a catalog that it has seen: each kind has a name of its own.
+    # Spark caches catalogs by name: each kind needs another name.
     lake = f"{kind}_lake"
-    given = {"catalog": lake, "type": kind, **request.getfixturevalue(lake)}
-    iceberg = settings.iceberg.model_copy(update=given)
-    made = session_configuration(("iceberg",), settings.model_copy(update={"iceberg": iceberg}))
-    for key, value in made.items():
+    options = {"catalog": lake, "type": kind, **request.getfixturevalue(lake)}
+    changed = {"iceberg": settings.iceberg.model_copy(update=options)}
+    configuration = session_configuration(("iceberg",), settings.model_copy(update=changed))
+    for key, value in configuration.items():
         if key.startswith(f"spark.sql.catalog.{lake}"):
             spark.conf.set(key, value)
     session = create_spark_session_with_lineage("CopyNumbers", settings=settings)
     assert session is spark
-    assert check_listener_loaded(session).endswith("listens")
+    assert check_listener_loaded(session).endswith("is registered")
     assert spark.conf.get("spark.openlineage.transport.url") == catalog.url
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {lake}.numbers")
     spark.range(10).selectExpr("id", "id * 2 AS twice").writeTo(f"{lake}.numbers.source").create()
@@ -105,7 +105,7 @@ def test_a_users_own_job_is_told_of_whatever_the_iceberg_catalog(
     ]
 
 
-def test_rows_that_are_written_to_delta_are_counted(
+def test_rows_written_to_delta_are_counted(
     spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
 ) -> None:
     numbers, table = str(tmp_path / "numbers"), str(tmp_path / "table")
@@ -121,48 +121,69 @@ def test_rows_that_are_written_to_delta_are_counted(
     )
     finish_lineage()
     assert spark.read.format("delta").load(table).count() == 205
-    last = told(catalog, "CountDelta")[-1]
+    last = emitted(catalog, "CountDelta")[-1]
     (output,) = [each for each in last["outputs"] if each["name"] == table]
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 205
     assert output["outputFacets"]["outputStatistics"]["size"] > 0
 
 
-def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
-    spark: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
-) -> None:
+# Field, type, subtype, and the first word of the description or else masking.
+Transformation = tuple[str, str, str, Any]
+ColumnLineage = tuple[dict[str, list[Transformation]], list[Transformation]]
+ColumnLineageOf = Callable[[str, Callable[[], object]], ColumnLineage]
+
+
+def listed(fields: list[dict[str, Any]]) -> list[Transformation]:
+    return sorted(
+        (
+            field["field"],
+            each["type"],
+            each["subtype"],
+            each["description"].partition(" ")[0] or each["masking"],
+        )
+        for field in fields
+        for each in field["transformations"]
+    )
+
+
+@pytest.fixture
+def column_lineage(settings: Settings, catalog: Catalog) -> ColumnLineageOf:
+    """Runs a job; returns the column lineage of its output, and the inputs of all columns."""
+
+    def run(job: str, write: Callable[[], object]) -> ColumnLineage:
+        create_spark_session_with_lineage(job, settings=settings)
+        write()
+        finish_lineage()
+        (output,) = emitted(catalog, job)[-1]["outputs"]
+        columns = output["facets"]["columnLineage"]
+        fields = {name: listed(each["inputFields"]) for name, each in columns["fields"].items()}
+        return fields, listed(columns.get("dataset") or [])
+
+    return run
+
+
+@pytest.fixture
+def numbers(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """A source with a temporary view, and two Iceberg tables."""
     folder = str(tmp_path / "numbers")
     spark.range(10).selectExpr("id", "id % 3 AS part").write.parquet(folder)
     rows = spark.read.parquet(folder)
     rows.createOrReplaceTempView("numbers")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.words")
-    spark.sql("CREATE TABLE demo.words.a (id LONG, secret STRING, chosen LONG) USING iceberg")
-    spark.sql("CREATE TABLE demo.words.m (part LONG, many LONG) USING iceberg")
+    for name, columns in (
+        ("a", "id LONG, secret STRING, chosen LONG"),
+        ("m", "part LONG, many LONG"),
+    ):
+        spark.sql(f"DROP TABLE IF EXISTS demo.words.{name} PURGE")
+        spark.sql(f"CREATE TABLE demo.words.{name} ({columns}) USING iceberg")
+    return rows
 
-    def ways(job: str, run: Callable[[], object]) -> tuple[dict[str, Any], list[Any]]:
-        create_spark_session_with_lineage(job, settings=settings)
-        run()
-        finish_lineage()
-        (output,) = told(catalog, job)[-1]["outputs"]
-        columns = output["facets"]["columnLineage"]
 
-        def listed(fields: list[dict[str, Any]]) -> list[Any]:
-            return sorted(
-                (
-                    one["field"],
-                    way["type"],
-                    way["subtype"],
-                    way["description"].partition(" ")[0] or way["masking"],
-                )
-                for one in fields
-                for way in one["transformations"]
-            )
-
-        made = {name: listed(each["inputFields"]) for name, each in columns["fields"].items()}
-        return made, listed(columns.get("dataset") or [])
-
+def test_column_lineage_of_an_append(column_lineage: ColumnLineageOf, numbers: DataFrame) -> None:
     chosen = "CASE WHEN part = 1 THEN id ELSE -1L END AS chosen"
-    appended = rows.selectExpr("coalesce(id, 0L) AS id", "sha2(string(id), 256) AS secret", chosen)
-    assert ways("Append", lambda: appended.writeTo("demo.words.a").append()) == (
+    columns = ("coalesce(id, 0L) AS id", "sha2(string(id), 256) AS secret", chosen)
+    appended = numbers.selectExpr(*columns)
+    assert column_lineage("Append", lambda: appended.writeTo("demo.words.a").append()) == (
         {
             "id": [("id", "DIRECT", "IDENTITY", False)],
             "secret": [("id", "DIRECT", "TRANSFORMATION", True)],
@@ -173,27 +194,36 @@ def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
         },
         [],
     )
-    # What a step does that Spark can't look into, any of its columns may be in.
-    seen = rows.withColumnRenamed("id", "many").mapInPandas(
+
+
+def test_column_lineage_of_opaque_steps_and_subqueries(
+    spark: SparkSession, column_lineage: ColumnLineageOf, numbers: DataFrame
+) -> None:
+    opaque = numbers.withColumnRenamed("id", "many").mapInPandas(
         lambda parts: parts, "part LONG, many LONG"
     )
-    seen.createOrReplaceTempView("seen")
+    opaque.createOrReplaceTempView("opaque")
     largest = "(SELECT part, (SELECT max(id) FROM numbers) AS many FROM numbers)"
     anything = [("id", "DIRECT", "TRANSFORMATION", "MapInPandas")]
     delete = "WHEN NOT MATCHED BY SOURCE THEN DELETE"
     for job, source, more, many in (
-        # Spark makes an append of it, of which the listener tells.
-        ("Opaque append", "seen", "", anything),
-        ("Opaque merge", "seen", delete, anything),
+        # Spark plans this merge as an append, which the listener reports.
+        ("Opaque append", "opaque", "", anything),
+        ("Opaque merge", "opaque", delete, anything),
         ("Largest", largest, delete, [("id", "DIRECT", "AGGREGATION", False)]),
     ):
         insert = (
             f"MERGE INTO demo.words.m t USING {source} s "
             f"ON t.part = s.part WHEN NOT MATCHED THEN INSERT * {more}"
         )
-        fields, decisive = ways(job, functools.partial(spark.sql, insert))
+        fields, decisive = column_lineage(job, functools.partial(spark.sql, insert))
         assert [each for each in fields["many"] if each[0] == "id"] == many
         assert not more or {each[2] for each in decisive} == {"JOIN"}
+
+
+def test_column_lineage_of_a_merge(
+    spark: SparkSession, column_lineage: ColumnLineageOf, numbers: DataFrame
+) -> None:
     merge = (
         "MERGE INTO demo.words.m t "
         "USING (SELECT part, count(id) AS many FROM numbers "
@@ -201,7 +231,7 @@ def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
         "ON t.part = s.part WHEN MATCHED AND s.many > 1 THEN UPDATE SET * "
         "WHEN NOT MATCHED THEN INSERT *"
     )
-    assert ways("Merge", lambda: spark.sql(merge)) == (
+    assert column_lineage("Merge", lambda: spark.sql(merge)) == (
         {
             "part": [("part", "DIRECT", "IDENTITY", False)],
             "many": [("id", "DIRECT", "AGGREGATION", True)],
@@ -216,7 +246,26 @@ def test_what_the_plan_says_of_columns_has_the_words_of_a_streaming_query(
     )
 
 
-def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
+def write_in_several_ways(spark: SparkSession, rows: DataFrame, delta_path: str) -> None:
+    """Two writes whose plan has everything, and four that need the listener."""
+    rows.select("id", "part").writeTo("demo.analyzed.target").append()
+    spark.sql(
+        "MERGE INTO demo.analyzed.target t USING (SELECT id + 5 AS id, part FROM numbers) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    # The listener reports the columns of a filter, and the inputs of a subquery.
+    rows.where("part = 1").writeTo("demo.analyzed.target").append()
+    spark.sql(
+        "INSERT INTO demo.analyzed.target SELECT * FROM numbers "
+        "WHERE id IN (SELECT max(id) FROM demo.analyzed.target)"
+    )
+    # A Delta table is more than its files.
+    delta = spark.read.format("delta").load(delta_path)
+    delta.writeTo("demo.analyzed.target").append()
+    spark.table("demo.analyzed.target").writeTo("demo.analyzed.copy").createOrReplace()
+
+
+def test_the_listener_analyzes_only_writes_whose_plan_is_not_enough(
     spark: SparkSession,
     settings: Settings,
     catalog: Catalog,
@@ -224,53 +273,41 @@ def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = str(tmp_path / "numbers")
-    # In one file: a merge writes files anew that it changes.
+    # In one file: a merge rewrites the files that it changes.
     spark.range(10).selectExpr("id", "id % 3 AS part").coalesce(1).write.parquet(folder)
     rows = spark.read.parquet(folder)
     rows.createOrReplaceTempView("numbers")
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.asked")
-    rows.limit(0).writeTo("demo.asked.target").createOrReplace()
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.analyzed")
+    rows.limit(0).writeTo("demo.analyzed.target").createOrReplace()
     rows.where("part = 2").write.format("delta").save(str(tmp_path / "delta"))
-    create_spark_session_with_lineage("WhoTells", settings=settings)
+    create_spark_session_with_lineage("ManyWrites", settings=settings)
     application = current_application(spark)
     assert application is not None
-    heard: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     take = application.lineage.take
 
-    def listen(told: dict[str, Any]) -> None:
-        heard.append(told)
-        take(told)
+    def record(entry: dict[str, Any]) -> None:
+        entries.append(entry)
+        take(entry)
 
-    monkeypatch.setattr(application.lineage, "take", listen)
-
-    rows.select("id", "part").writeTo("demo.asked.target").append()
-    spark.sql(
-        "MERGE INTO demo.asked.target t USING (SELECT id + 5 AS id, part FROM numbers) s "
-        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
-    # Of a filter the listener says which columns it looks at; of a query in it, what it reads.
-    rows.where("part = 1").writeTo("demo.asked.target").append()
-    spark.sql(
-        "INSERT INTO demo.asked.target SELECT * FROM numbers "
-        "WHERE id IN (SELECT max(id) FROM demo.asked.target)"
-    )
-    # A Delta table that is read by its folder is more than files.
-    delta = spark.read.format("delta").load(str(tmp_path / "delta"))
-    delta.writeTo("demo.asked.target").append()
-    spark.table("demo.asked.target").writeTo("demo.asked.copy").createOrReplace()
+    monkeypatch.setattr(application.lineage, "take", record)
+    write_in_several_ways(spark, rows, str(tmp_path / "delta"))
     finish_lineage()
 
-    ends = [each for each in heard if each.get("state") == "END" and not each["nested"]]
+    ends = [each for each in entries if each.get("state") == "END" and not each["nested"]]
     assert [each["alone"] for each in ends] == [True, True, False, False, False, False]
     by_listener = {
         each["execution"]
-        for each in heard
+        for each in entries
         if "event" in each and each["event"]["eventType"] == "COMPLETE"
     }
     assert [each["execution"] in by_listener for each in ends] == [
         not each["alone"] for each in ends
     ]
-    events = told(catalog, "WhoTells")
+    check_columns_and_rows(spark, emitted(catalog, "ManyWrites"))
+
+
+def check_columns_and_rows(spark: SparkSession, events: list[dict[str, Any]]) -> None:
     decisive = {
         each["field"]
         for event in events
@@ -282,35 +319,35 @@ def test_the_listener_is_asked_only_where_the_plan_does_not_say_all(
     counts = {
         name: each["outputFacets"]["outputStatistics"]["rowCount"] for name, each in outputs.items()
     }
-    # 10 rows, the same with 5 new ones, 3 of each part, none; and what is there then.
-    there = spark.table("demo.asked.target").count()
-    assert counts == {"demo.asked.target": there + 10, "demo.asked.copy": there}
+    # The merge writes the 10 existing rows again.
+    rows = spark.table("demo.analyzed.target").count()
+    assert counts == {"demo.analyzed.target": rows + 10, "demo.analyzed.copy": rows}
 
 
-def test_the_snapshot_is_told_that_was_read_and_the_one_that_was_written(
+def test_the_snapshots_that_were_read_and_written_are_reported(
     spark: SparkSession, settings: Settings, catalog: Catalog
 ) -> None:
-    def newest(table: str) -> str:
+    def latest(table: str) -> str:
         history = spark.sql(f"SELECT snapshot_id FROM {table}.history ORDER BY made_current_at")  # noqa: S608
         return str(history.collect()[-1][0])
 
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.past")
     spark.range(3).writeTo("demo.past.source").createOrReplace()
-    first = newest("demo.past.source")
+    first = latest("demo.past.source")
     spark.range(3).writeTo("demo.past.source").append()
     spark.range(0).writeTo("demo.past.copy").createOrReplace()
-    create_spark_session_with_lineage("ReadThePast", settings=settings)
-    # A mistake that the program catches is none of lineage's.
+    create_spark_session_with_lineage("ReadTheSnapshot", settings=settings)
+    # An error that the program catches does not affect its lineage.
     with pytest.raises(AnalysisException):
         spark.table("demo.past.nowhere")
     before = f"SELECT * FROM demo.past.source VERSION AS OF {first}"  # noqa: S608
     spark.sql(f"INSERT INTO demo.past.copy {before}")
     finish_lineage()
     assert spark.table("demo.past.copy").count() == 3
-    last = told(catalog, "ReadThePast")[-1]
+    last = emitted(catalog, "ReadTheSnapshot")[-1]
     assert last["eventType"] == "COMPLETE"
     versions = {
         each["name"]: each["facets"]["version"]["datasetVersion"]
         for each in (*last["inputs"], *last["outputs"])
     }
-    assert versions == {"demo.past.source": first, "demo.past.copy": newest("demo.past.copy")}
+    assert versions == {"demo.past.source": first, "demo.past.copy": latest("demo.past.copy")}

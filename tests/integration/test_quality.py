@@ -1,4 +1,4 @@
-"""Quality is measured in the pass that writes, whatever the columns are."""
+"""Quality is measured in the pass that writes, for all kinds of columns."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ EXPECTATIONS = [
     not_null("nothing"),
     in_range("price", 0, None),
     in_range("odd.name", 1, 2),
-    # `with space` is text: 'a' is no number, which is told and ends nothing.
+    # `with space` is text: 'a' is not a number, which is counted and fails nothing.
     in_range("with space", 0, 10),
     matches("back`tick", r"^x\d$"),
     in_set("with space", ["a", "b", "7"]),
-    # 10^40 does not fit: an error of Spark's in the middle of a write, were it not caught.
+    # 10^40 overflows: without `Attempt`, Spark would fail the write.
     satisfies("amount * amount > 2", name="large enough"),
     satisfies("cast(`with space` as int) > 6"),
     satisfies("place.city = 'Bern' AND size(tags) > 0"),
     in_range("at", "2024-01-01", datetime(2024, 12, 31, tzinfo=UTC)),
     in_range("day", date(2024, 1, 1), None),
 ]
-BROKEN = [1, 5, 2, 1, 0, 1, 1, 1, 0, 2, 0, 1]
+VIOLATIONS = [1, 5, 2, 1, 0, 1, 1, 1, 0, 2, 0, 1]
 UNDECIDED = [0, 0, 0, 0, 3, 0, 0, 2, 4, 1, 0, 0]
 
 Save = Callable[[DataFrame], None]
@@ -77,9 +77,9 @@ def noop(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
-def outcomes(report: Report) -> tuple[list[int], list[int]]:
-    found = report.outcomes
-    return [each.broken for each in found], [each.undecided for each in found]
+def results(report: Report) -> tuple[list[int], list[int]]:
+    violations = [each.violations for each in report.results]
+    return violations, [each.undecided for each in report.results]
 
 
 def test_all_kinds_of_columns_are_measured_and_all_expectations_counted(
@@ -91,9 +91,10 @@ def test_all_kinds_of_columns_are_measured_and_all_expectations_counted(
     measured.write.parquet(str(tmp_path / "files"))
     report = quality.report()
     assert (report.rows, report.batches, report.not_measured) == (5, 1, [])
-    assert outcomes(report) == (BROKEN, UNDECIDED)
-    figures = {c.name: f for c, f in zip(report.columns, report.figures, strict=True)}
-    assert {name: each.nulls(report.rows) for name, each in figures.items()} == {
+    assert results(report) == (VIOLATIONS, UNDECIDED)
+    pairs = zip(report.columns, report.column_metrics, strict=True)
+    metrics = {column.name: each for column, each in pairs}
+    assert {name: each.nulls(report.rows) for name, each in metrics.items()} == {
         "id": 1,
         "price": 1,
         "odd.name": 1,
@@ -107,7 +108,7 @@ def test_all_kinds_of_columns_are_measured_and_all_expectations_counted(
         "day": 2,
         "flag": 1,
     }
-    assert {name: each.distinct for name, each in figures.items()} == {
+    assert {name: each.distinct for name, each in metrics.items()} == {
         "id": 3,
         "price": 4,
         "odd.name": 3,
@@ -121,13 +122,13 @@ def test_all_kinds_of_columns_are_measured_and_all_expectations_counted(
         "day": 3,
         "flag": 2,
     }
-    price, amount = figures["price"], figures["amount"]
+    price, amount = metrics["price"], metrics["amount"]
     assert (price.nan, price.low, price.high) == (1, -4.0, float("inf"))
     assert amount.low == 1
     assert amount.high == pytest.approx(1e20)
-    assert (figures["day"].low, figures["day"].high) == ("2023-01-01", "2024-01-03")
-    assert figures["at"].low == "2024-01-01 08:18:00.25"
-    assert (figures["nothing"].low, figures["with space"].high) == (None, None)
+    assert (metrics["day"].low, metrics["day"].high) == ("2023-01-01", "2024-01-03")
+    assert metrics["at"].low == "2024-01-01 08:18:00.25"
+    assert (metrics["nothing"].low, metrics["with space"].high) == (None, None)
 
 
 def test_a_report_becomes_facets_of_the_dataset_in_the_events_of_a_run(
@@ -137,9 +138,9 @@ def test_a_report_becomes_facets_of_the_dataset_in_the_events_of_a_run(
     table = DatasetName("file", "/tables/articles")
     run = LineageRun(events.append, "tests", "batch", "6b1f0c1e-0000-4000-8000-000000000000")
     run.start(outputs=[table.dataset()])
-    quality = Quality("told", EXPECTATIONS[:3], columns=["id"], settings=headwater_settings)
+    quality = Quality("a batch", EXPECTATIONS[:3], columns=["id"], settings=headwater_settings)
     noop(quality.measure(rows))
-    quality.tell(run, table)
+    quality.add_facets(run, table)
     run.complete()
     (output,) = events[-1]["outputs"]
     facets = output["facets"]
@@ -147,23 +148,21 @@ def test_a_report_becomes_facets_of_the_dataset_in_the_events_of_a_run(
         "id": {"nullCount": 1, "count": 4, "distinctCount": 3, "min": 1, "max": 4}
     }
     assertions = facets["dataQualityAssertions"]["assertions"]
-    assert [each["failures"] for each in assertions] == BROKEN[:3]
-    assert facets["headwater_quality"]["measuredAs"] == "told"
+    assert [each["failures"] for each in assertions] == VIOLATIONS[:3]
+    assert facets["headwater_quality"]["measuredAs"] == "a batch"
     json.dumps(events, allow_nan=False)
 
 
-def test_nothing_can_be_measured_on_no_rows_and_that_is_told(
-    rows: DataFrame, headwater_settings: Settings
-) -> None:
+def test_a_report_of_no_rows_has_no_bounds(rows: DataFrame, headwater_settings: Settings) -> None:
     quality = Quality("empty", EXPECTATIONS, settings=headwater_settings)
     noop(quality.measure(rows.where("id > 100")))
     report = quality.report()
     assert (report.rows, report.batches) == (0, 1)
-    assert outcomes(report) == ([0] * 12, [0] * 12)
-    assert {(f.low, f.distinct) for f in report.figures} == {(None, 0), (None, None)}
+    assert results(report) == ([0] * 12, [0] * 12)
+    assert {(f.low, f.distinct) for f in report.column_metrics} == {(None, 0), (None, None)}
 
 
-def test_of_many_columns_the_first_ones_are_measured_and_the_others_named(
+def test_the_first_columns_are_measured_and_the_others_are_named(
     spark: SparkSession, headwater_settings: Settings
 ) -> None:
     wide = spark.range(3).select(*(F.col("id").alias(f"c{n}") for n in range(200)))
@@ -172,10 +171,10 @@ def test_of_many_columns_the_first_ones_are_measured_and_the_others_named(
     report = quality.report()
     assert [column.name for column in report.columns] == [f"c{n}" for n in range(40)]
     assert report.not_measured == [f"c{n}" for n in range(40, 200)]
-    assert outcomes(report) == ([1], [0])
+    assert results(report) == ([1], [0])
 
 
-def test_a_name_that_is_there_twice_is_not_measured(
+def test_ambiguous_columns_are_not_measured(
     spark: SparkSession, headwater_settings: Settings
 ) -> None:
     twice = spark.range(2).selectExpr("id", "id AS same", "id AS same", "id AS a", "id AS A")
@@ -192,32 +191,34 @@ def test_a_name_that_is_there_twice_is_not_measured(
         (not_null("place.city"), "no column 'place.city'"),
         (satisfies("nowhere > 1"), "satisfies\\(nowhere > 1\\) can't be evaluated"),
         (satisfies("id >"), "satisfies\\(id >\\) can't be evaluated"),
-        (satisfies("id + 1"), "is bigint, not boolean"),
-        (matches("id", "("), "is no regular expression: Unclosed group"),
+        (satisfies("id + 1"), "must be boolean, got bigint"),
+        (matches("id", "("), "has an invalid regular expression: Unclosed group"),
     ],
 )
-def test_an_expectation_that_no_row_could_meet_is_refused_before_anything_runs(
+def test_an_invalid_expectation_is_refused_before_a_query_runs(
     rows: DataFrame, headwater_settings: Settings, expectation: Any, what: str
 ) -> None:
     with pytest.raises(InputError, match=what):
         Quality("refused", [expectation], settings=headwater_settings).measure(rows)
 
 
-def test_a_row_that_must_not_be_ends_a_write_before_anything_is_there(
+def test_a_row_that_violates_a_fail_expectation_stops_the_write(
     rows: DataFrame, headwater_settings: Settings, tmp_path: Path
 ) -> None:
-    expected = [not_null("odd.name"), in_range("price", -10, None, severity="fail")]
-    good = Quality("good", expected, settings=headwater_settings)
+    expectations = [not_null("odd.name"), in_range("price", -10, None, severity="fail")]
+    good = Quality("good", expectations, settings=headwater_settings)
     with enforced(good):
         noop(good.measure(rows.where("NOT isnan(price)")))
-    assert outcomes(good.report()) == ([1, 0], [0, 0])
-    bad = Quality("bad", expected, settings=headwater_settings)
+    assert results(good.report()) == ([1, 0], [0, 0])
+    bad = Quality("bad", expectations, settings=headwater_settings)
     with (
-        pytest.raises(ExpectationFailedError, match=r"bad: a row breaks in_range\(price") as error,
+        pytest.raises(
+            ExpectationFailedError, match=r"bad: a row violates in_range\(price"
+        ) as error,
         enforced(bad),
     ):
         bad.measure(rows).write.parquet(str(tmp_path / "files"))
-    assert error.value.facts["expectation"] == "in_range(price, -10, None)"
+    assert error.value.attributes["expectation"] == "in_range(price, -10, None)"
     assert bad.report().stopped_by == 1
     assert list((tmp_path / "files").glob("*.parquet")) == []
 
@@ -233,7 +234,7 @@ def stream(spark: SparkSession, folder: Path) -> DataFrame:
     return reader.json(str(folder))
 
 
-def test_a_stream_is_measured_over_batches_and_restarts_and_rows_read_twice_count_once(
+def test_a_stream_is_measured_over_batches_and_rows_that_are_read_twice_count_once(
     spark: SparkSession, headwater_settings: Settings, tmp_path: Path
 ) -> None:
     source = tmp_path / "source"
@@ -241,10 +242,10 @@ def test_a_stream_is_measured_over_batches_and_restarts_and_rows_read_twice_coun
     numbers(source, "2.json", 2000, 5000)
 
     def write(batch: DataFrame, number: int) -> None:
-        # As a MERGE does.
-        with read_once(batch) as kept:
-            noop(kept)
-            noop(kept)
+        # Like a MERGE.
+        with read_once(batch) as cached:
+            noop(cached)
+            noop(cached)
 
     def run(name: str) -> Report:
         quality = Quality(name, [in_range("id", 10, None)], settings=headwater_settings)
@@ -259,11 +260,11 @@ def test_a_stream_is_measured_over_batches_and_restarts_and_rows_read_twice_coun
         return quality.report()
 
     first = run("first start")
-    assert (first.rows, first.batches, first.outcomes[0].broken) == (6000, 2, 10)
-    ids, texts = first.figures
+    assert (first.rows, first.batches, first.results[0].violations) == (6000, 2, 10)
+    ids, texts = first.column_metrics
     assert (ids.low, ids.high, texts.distinct) == (0, 4999, 7)
-    # Over both batches: 5,000 within three standard errors.
+    # In both batches: 5,000 within three standard errors.
     assert ids.distinct == pytest.approx(5000, rel=0.1)
     numbers(source, "3.json", 5000, 5100)
     again = run("second start")
-    assert (again.rows, again.batches, again.outcomes[0].broken) == (100, 1, 0)
+    assert (again.rows, again.batches, again.results[0].violations) == (100, 1, 0)

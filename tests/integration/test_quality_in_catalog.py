@@ -1,4 +1,4 @@
-"""A job's expectations and cost, as the catalog knows them."""
+"""Expectations and cost of a job in the catalog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headwater.testing.fixtures import TopicMaker
 
 @pytest.fixture
 def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
-    """Jobs tell the catalog of this module, and have prices."""
+    """Settings with the catalog of this module, and with prices."""
     changed = {
         "home": tmp_path / "home",
         "catalog": broker.catalog.model_copy(update={"url": catalog.url}),
@@ -33,11 +33,11 @@ def settings(broker: Settings, catalog: Catalog, tmp_path: Path) -> Settings:
 
 def versions(catalog: Catalog, namespace: str, name: str) -> list[dict[str, Any]]:
     path = f"/namespaces/{quote(namespace, safe='')}/datasets/{quote(name, safe='')}/versions"
-    found: list[dict[str, Any]] = catalog.get(path)["versions"]
-    return found
+    listed: list[dict[str, Any]] = catalog.get(path)["versions"]
+    return listed
 
 
-def test_the_facets_of_each_version_come_back_with_it(catalog: Catalog) -> None:
+def test_each_version_has_its_own_facets(catalog: Catalog) -> None:
     for number, nulls in enumerate((0, 3)):
         metrics = {"rowCount": 10, "columnMetrics": {"id": {"nullCount": nulls}}}
         assertion = {"assertion": "not_null", "success": nulls == 0, "column": "id"}
@@ -51,19 +51,19 @@ def test_the_facets_of_each_version_come_back_with_it(catalog: Catalog) -> None:
         run = run_id(f"run {number}")
         catalog.send(run_event(job="write_articles", run=run, at=at, outputs=[written]))
     newest, oldest = versions(catalog, "data", "articles")
-    told = [
+    results = [
         (
             each["facets"]["dataQualityMetrics"]["columnMetrics"]["id"]["nullCount"],
             each["facets"]["dataQualityAssertions"]["assertions"][0]["success"],
         )
         for each in (oldest, newest)
     ]
-    assert told == [(0, True), (3, False)]
+    assert results == [(0, True), (3, False)]
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
+def test_a_job_reports_quality_of_its_table_and_input_and_its_cost(
     settings: Settings,
     catalog: Catalog,
     spark: object,
@@ -97,8 +97,8 @@ def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
         "min": 1.5,
         "max": 99.0,
     }
-    outcomes = facets["dataQualityAssertions"]["assertions"]
-    assert [(each["success"], each["failures"]) for each in outcomes] == [(False, 1), (True, 0)]
+    assertions = facets["dataQualityAssertions"]["assertions"]
+    assert [(each["success"], each["failures"]) for each in assertions] == [(False, 1), (True, 0)]
     run = version["createdByRun"]
     cost = run["facets"]["headwater_cost"]
     assert cost["tasks"] > 0 < cost["coreSeconds"]
@@ -113,11 +113,11 @@ def test_a_job_tells_quality_of_its_table_and_input_and_what_each_start_cost(
     assert read["headwater_quality"]["measuredAs"] == "input"
     assert read["dataQualityMetrics"]["columnMetrics"]["value"]["count"] == 3
 
-    with pytest.raises(ExpectationFailedError, match=r"priced 2: a row breaks in_range\(price"):
+    with pytest.raises(ExpectationFailedError, match=r"priced 2: a row violates in_range\(price"):
         start(2.0, -1.0)
-    ended, *_ = versions(catalog, "file", str(tmp_path / "table"))
-    (only,) = ended["facets"]["dataQualityAssertions"]["assertions"]
+    failed, *_ = versions(catalog, "file", str(tmp_path / "table"))
+    (only,) = failed["facets"]["dataQualityAssertions"]["assertions"]
     assert (only["success"], only["severity"]) == (False, "error")
-    assert ended["createdByRun"]["state"] == "FAILED"
-    table = LineageJob("look", settings=settings).spark.read.format("delta")
+    assert failed["createdByRun"]["state"] == "FAILED"
+    table = LineageJob("read", settings=settings).spark.read.format("delta")
     assert table.load(str(tmp_path / "table")).count() == 3

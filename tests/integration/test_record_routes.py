@@ -1,4 +1,4 @@
-"""Questions about single records over HTTP, and the page's port."""
+"""Queries about single records over HTTP, and the page's port."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
-from tests.page_story import tell_story, write_records
+from tests.page_story import send_story, write_records
 
 from headwater.errors import QueryTimeoutError, TooBusyError
-from headwater.service import record_query_pool as record_questions
-from headwater.service.record_queries import RecordsOfKafka
+from headwater.service.record_queries import KafkaRecordQueries
 from headwater.service.record_query_pool import RecordQueryPool
 from headwater.settings import Settings
 from headwater.testing.ports import free_port
@@ -30,10 +29,10 @@ def settings(broker: Settings, tmp_path_factory: pytest.TempPathFactory) -> Sett
 @pytest.fixture(scope="module")
 def service(settings: Settings, postgres: str) -> Iterator[Catalog]:
     write_records(settings, PREFIX)
-    questions = RecordsOfKafka(settings)
-    with running(settings, fresh_database(postgres), questions=questions, page=True) as found:
-        tell_story(found.send, datetime.now(UTC), PREFIX)
-        yield found
+    queries = KafkaRecordQueries(settings)
+    with running(settings, fresh_database(postgres), queries=queries, page=True) as catalog:
+        send_story(catalog.send, datetime.now(UTC), PREFIX)
+        yield catalog
 
 
 def test_ancestry_leads_to_the_source_with_values(service: Catalog) -> None:
@@ -46,46 +45,49 @@ def test_ancestry_leads_to_the_source_with_values(service: Catalog) -> None:
     assert (source["job_name"], source["parents"]) == (None, [])
 
 
-@pytest.mark.parametrize("question", ["ancestry", "impact", "replay"])
+@pytest.mark.parametrize("query", ["ancestry", "impact", "replay"])
 @pytest.mark.parametrize(
-    "place", [f"{REDUCED}/0/999", f"{REDUCED}/7/0", "gone/0/0", "no%20topic/0/0", f"{REDUCED}/0/-1"]
+    "record",
+    [f"{REDUCED}/0/999", f"{REDUCED}/7/0", "gone/0/0", "no%20topic/0/0", f"{REDUCED}/0/-1"],
 )
-def test_a_record_that_is_not_there_is_not_found(
-    service: Catalog, place: str, question: str
+def test_a_record_that_does_not_exist_is_not_found(
+    service: Catalog, record: str, query: str
 ) -> None:
-    answer = service.call("GET", f"/records/{place}/{question}")
-    if question == "impact" and answer.status_code == 503:
+    answer = service.call("GET", f"/records/{record}/{query}")
+    if query == "impact" and answer.status_code == 503:
         assert "index" in answer.json()["message"]
     else:
         assert answer.status_code == 404, answer.text
 
 
-def test_what_is_missing_is_told_with_what_to_do_and_without_a_folder_of_the_machine(
+def test_errors_contain_a_hint_and_no_folder_of_the_machine(
     service: Catalog, settings: Settings
 ) -> None:
     impact = service.call("GET", f"/records/{REDUCED}/0/5/impact")
     assert impact.status_code == 503
     assert "lineage_index_job" in impact.json()["errors"][0]
     replay = service.get(f"/records/{REDUCED}/0/5/replay")
-    # Not a shipped logic here: its place has to be filled in.
+    # Not a shipped transform here: the command has a placeholder.
     assert replay["complete"] is False
     assert "--job-name visits_reducer" in replay["command"]
     assert "no archive" in replay["refused"]["message"]
     assert str(settings.home_dir) not in impact.text + str(replay)
 
 
-def test_kafka_that_is_away_is_told_as_such(settings: Settings, postgres: str) -> None:
+def test_an_unavailable_kafka_gives_503_without_its_address(
+    settings: Settings, postgres: str
+) -> None:
     kafka = settings.kafka.model_copy(update={"port": free_port(), "timeout_seconds": 1.0})
-    questions = RecordsOfKafka(settings.model_copy(update={"kafka": kafka}))
-    with running(settings, fresh_database(postgres), questions=questions) as service:
+    queries = KafkaRecordQueries(settings.model_copy(update={"kafka": kafka}))
+    with running(settings, fresh_database(postgres), queries=queries) as service:
         answer = service.call("GET", f"/records/{REDUCED}/0/5/ancestry")
     assert (answer.status_code, answer.json()["message"]) == (
         503,
-        "Kafka does not answer the service",
+        "Kafka does not respond to the service",
     )
 
 
-def test_batches_of_a_run_come_newest_first_and_say_if_there_are_more(service: Catalog) -> None:
+def test_batches_of_a_run_are_listed_newest_first_with_truncated_set(service: Catalog) -> None:
     path = f"/jobs/runs/{run_id('visits_reducer')}/batches"
     answer = service.get(f"{path}?limit=2")
     assert [batch["batch"] for batch in answer["batches"]] == [4, 3]
@@ -98,10 +100,10 @@ def test_batches_of_a_run_come_newest_first_and_say_if_there_are_more(service: C
         "last": 19,
     }
     assert "truncated" not in service.get(path)
-    assert service.call("GET", f"/jobs/runs/{run_id('nobody')}/batches").status_code == 404
+    assert service.call("GET", f"/jobs/runs/{run_id('unknown')}/batches").status_code == 404
 
 
-def test_an_answer_that_has_not_changed_is_not_sent_again(service: Catalog) -> None:
+def test_an_unchanged_response_is_not_sent_again(service: Catalog) -> None:
     first = service.call("GET", "/namespaces")
     known = {"If-None-Match": first.headers["ETag"]}
     again = service.call("GET", "/namespaces", headers=known)
@@ -111,7 +113,7 @@ def test_an_answer_that_has_not_changed_is_not_sent_again(service: Catalog) -> N
     assert "ETag" not in service.call("GET", "/namespaces/none/jobs/x").headers
 
 
-def test_addresses_of_views_are_the_page_and_files_are_files(service: Catalog) -> None:
+def test_paths_of_views_return_the_page_and_paths_of_files_the_files(service: Catalog) -> None:
     index = service.call("GET", f"{service.url}/")
     policy = index.headers["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
@@ -126,32 +128,28 @@ def test_addresses_of_views_are_the_page_and_files_are_files(service: Catalog) -
         assert "class Page" not in service.call("GET", f"{service.url}{escape}").text
 
 
-def test_questions_about_records_are_bounded_in_number_and_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(record_questions, "_SECONDS", 0.05)
-    monkeypatch.setattr(record_questions, "_MAX_WAITING", 1)
-    go_on = threading.Event()
-    desk = RecordQueryPool(None)
+def test_queries_about_records_are_limited_in_number_and_time() -> None:
+    proceed = threading.Event()
+    pool = RecordQueryPool(None, max_pending=1, timeout_seconds=0.05)
 
-    async def ask() -> None:
+    async def query() -> None:
         def slow() -> None:
-            go_on.wait(20)
+            proceed.wait(20)
 
-        with pytest.raises(QueryTimeoutError, match="within 0 s"):
-            await desk.ask(slow)
-        # The first one still has its place: nobody could stop it.
-        with pytest.raises(TooBusyError, match="1 questions about records"):
-            await desk.ask(lambda: None)
-        go_on.set()
+        with pytest.raises(QueryTimeoutError, match="longer than 0 s"):
+            await pool.run(slow)
+        # The first query is still pending: its thread can't be stopped.
+        with pytest.raises(TooBusyError, match="1 queries about records"):
+            await pool.run(lambda: None)
+        proceed.set()
         while True:
             try:
-                assert await desk.ask(lambda: {"done": True}) == {"done": True}
+                assert await pool.run(lambda: {"done": True}) == {"done": True}
                 return
             except TooBusyError:
                 await asyncio.sleep(0.01)
 
-    asyncio.run(ask())
-    desk.close()
+    asyncio.run(query())
+    pool.close()
     with pytest.raises(RuntimeError, match="shutdown"):
-        asyncio.run(desk.ask(lambda: None))
+        asyncio.run(pool.run(lambda: None))

@@ -1,4 +1,4 @@
-"""Dead letters on the real broker: listed with their reasons, sent back once."""
+"""Dead letters on a real broker: listed with their reasons, redriven once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from tests.stamped import delete_before, set_aside, stamped, write
+from tests.stamped import dead_letter_headers, delete_before, stamped, write
 from tests.support import Headwater
 
-from headwater.delivery.dead_letter import Choice, Handled, Outcome, RedriveReport, redrive
+from headwater.delivery.dead_letter import Choice, Handled, RedriveOutcome, RedriveReport, redrive
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address, Header, Record
-from headwater.service.local import STATE
+from headwater.service.local import STATE_PATHS
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
@@ -32,7 +32,7 @@ Lines = list[dict[str, Any]]
 class Pipeline:
     """An input, its output, and the dead letters of the output.
 
-    All bad records lie in one partition of the input, which is not the one of their key.
+    All invalid records are in one partition of the input, which is not that of their key.
     """
 
     def __init__(self, settings: Settings, make_topic: TopicMaker) -> None:
@@ -41,24 +41,25 @@ class Pipeline:
         self.dead = make_topic("out-dead-letter", partitions=2)
         self.sent = 0
 
-    def bad(
+    def fail(
         self, values: Iterable[bytes], *, headers: Iterable[Header] = (), **reason: str
     ) -> list[Address]:
-        """Records of the input that were set aside; gives their addresses."""
-        made = []
+        """Write records to the input and as dead letters; returns their addresses."""
+        addresses = []
         with RecordProducer(self.settings.kafka) as producer:
             for value in values:
                 address = Address(self.source, 1, self.sent)
                 producer.send(self.source, value, b"k", partition=1, headers=headers)
-                aside = [*set_aside(str(address), **reason), *headers]
-                producer.send(self.dead, value, b"k", partition=1, headers=aside)
-                made.append(address)
+                error_headers = [*dead_letter_headers(str(address), **reason), *headers]
+                producer.send(self.dead, value, b"k", partition=1, headers=error_headers)
+                addresses.append(address)
                 self.sent += 1
-        return made
+        return addresses
 
     def redrive(self, **options: Any) -> tuple[RedriveReport, list[Handled]]:
-        told: list[Handled] = []
-        return redrive(self.output, self.settings, tell=told.append, **options), told
+        handled: list[Handled] = []
+        report = redrive(self.output, self.settings, on_handled=handled.append, **options)
+        return report, handled
 
     def redriven(self, topic: str | None = None) -> list[Record]:
         records = read_topic(topic or self.source, self.settings.kafka)
@@ -74,11 +75,11 @@ def lines(done: subprocess.CompletedProcess[str]) -> Lines:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_list_tells_what_was_set_aside_and_why(
+def test_the_list_shows_dead_letters_with_their_reasons(
     pipeline: Pipeline, headwater: Headwater
 ) -> None:
-    pipeline.bad([b"not json", b"{", b"\xff\x1b[2J"])
-    pipeline.bad([b"{}"], reason="headwater.MissingField", message="field 'page' is missing")
+    pipeline.fail([b"not json", b"{", b"\xff\x1b[2J"])
+    pipeline.fail([b"{}"], reason="headwater.MissingField", message="field 'page' is missing")
     done = headwater("dead-letter", "list", pipeline.output, "--json")
     assert done.returncode == 0, done.stderr
     first = lines(done)[0]
@@ -108,7 +109,7 @@ def test_a_redriven_record_is_the_original_and_its_lineage_leads_to_the_dead_let
     pipeline: Pipeline, headwater: Headwater
 ) -> None:
     foreign: list[Header] = [("traceparent", b"00-1"), ("x", None), ("x", b"")]
-    (origin,) = pipeline.bad([b"\xff\x00 raw"], headers=foreign)
+    (origin,) = pipeline.fail([b"\xff\x00 raw"], headers=foreign)
     done = headwater("dead-letter", "redrive", pipeline.output, "--json")
     assert done.returncode == 0, done.stderr
     assert [line["outcome"] for line in lines(done)] == ["redriven"]
@@ -120,7 +121,7 @@ def test_a_redriven_record_is_the_original_and_its_lineage_leads_to_the_dead_let
         *("redrive_count", "redrive_of", "traceparent", "x", "x"),
     ]
     assert record.headers[-3:] == tuple(foreign)
-    # The output of the job that reads it now: followed to the record that failed at first.
+    # The output of the redriven record leads to the original one.
     write(pipeline.output, [stamped(str(record.address))], pipeline.settings)
     node = trace(Address(pipeline.output, 0, 0), pipeline.settings)
     path = [str(node.address)]
@@ -137,65 +138,67 @@ def test_a_redriven_record_is_the_original_and_its_lineage_leads_to_the_dead_let
 
 
 def test_a_second_redrive_sends_nothing(pipeline: Pipeline) -> None:
-    pipeline.bad([b"%d" % n for n in range(30)])
+    pipeline.fail([b"%d" % n for n in range(30)])
     first, _ = pipeline.redrive(limit=20)
-    assert (first.counts[Outcome.REDRIVEN], first.passed) == (20, True)
+    assert (first.counts[RedriveOutcome.REDRIVEN], first.passed) == (20, True)
     second, _ = pipeline.redrive()
-    assert second.counts == {Outcome.BEFORE: 20, Outcome.REDRIVEN: 10}
+    assert second.counts == {RedriveOutcome.BEFORE: 20, RedriveOutcome.REDRIVEN: 10}
     third, _ = pipeline.redrive()
-    assert third.counts == {Outcome.BEFORE: 30}
+    assert third.counts == {RedriveOutcome.BEFORE: 30}
     assert [record.value for record in pipeline.redriven()] == [b"%d" % n for n in range(30)]
-    # What it leaves in the home is gone with the rest after `down --wipe`.
-    assert {path.name for path in pipeline.settings.home_dir.iterdir()} <= set(STATE)
+    # `down --wipe` removes all that a redrive writes to the home folder.
+    assert {path.name for path in pipeline.settings.home_dir.iterdir()} <= set(STATE_PATHS)
 
 
 @pytest.mark.parametrize("times", [7, 250])
-def test_a_redrive_that_is_killed_is_finished_by_the_next(
+def test_a_killed_redrive_is_completed_by_the_next(
     pipeline: Pipeline, headwater: Headwater, times: int
 ) -> None:
     values = [b"%d" % n for n in range(300)]
-    pipeline.bad(values)
-    # The pause lets the client send what it holds: there, and not acknowledged to anybody.
+    pipeline.fail(values)
+    # During the delay the client sends its buffer: the records exist without acknowledgement.
     faults = f"record_redriven=delay:0.3@{times},record_redriven=kill@{times}"
     killed = headwater(
         "dead-letter", "redrive", pipeline.output, HEADWATER_TESTING__FAULT_POINTS=faults
     )
     assert killed.returncode == -9
-    there = len(pipeline.redriven())
-    assert 0 < there <= times
+    written = len(pipeline.redriven())
+    assert 0 < written <= times
     finished = headwater("dead-letter", "redrive", pipeline.output, "--json")
     assert finished.returncode == 0, finished.stderr
     outcomes = Counter(line["outcome"] for line in lines(finished))
-    assert outcomes == {"redriven before": there, "redriven": 300 - there}
+    assert outcomes == {"redriven before": written, "redriven": 300 - written}
     assert [record.value for record in pipeline.redriven()] == values
 
 
-def test_two_at_once_are_refused(pipeline: Pipeline) -> None:
-    pipeline.bad([b"1", b"2"])
-    reached, go_on = threading.Event(), threading.Event()
+def test_two_redrives_at_once_are_refused(pipeline: Pipeline) -> None:
+    pipeline.fail([b"1", b"2"])
+    reached, release = threading.Event(), threading.Event()
 
-    def hold(handled: Handled) -> None:
+    def wait(handled: Handled) -> None:
         reached.set()
-        go_on.wait(30)
+        release.wait(30)
 
     thread = threading.Thread(
-        target=redrive, args=(pipeline.output, pipeline.settings), kwargs={"tell": hold}
+        target=redrive, args=(pipeline.output, pipeline.settings), kwargs={"on_handled": wait}
     )
     thread.start()
     try:
         assert reached.wait(30)
         with pytest.raises(InputError, match="another redrive"):
             pipeline.redrive()
-        # One that sends nothing may look on.
+        # A dry run needs no lock.
         assert pipeline.redrive(dry_run=True)[0].dry_run
     finally:
-        go_on.set()
+        release.set()
         thread.join(30)
     assert len(pipeline.redriven()) == 2
 
 
-def test_a_dry_run_tells_and_sends_nothing(pipeline: Pipeline, headwater: Headwater) -> None:
-    pipeline.bad([b"1", b"2"])
+def test_a_dry_run_shows_the_letters_and_sends_nothing(
+    pipeline: Pipeline, headwater: Headwater
+) -> None:
+    pipeline.fail([b"1", b"2"])
     done = headwater("dead-letter", "redrive", pipeline.output, "--dry-run")
     assert done.returncode == 0
     assert f"{pipeline.dead}/1@0  would be redriven to {pipeline.source}\n" in done.stdout
@@ -204,8 +207,8 @@ def test_a_dry_run_tells_and_sends_nothing(pipeline: Pipeline, headwater: Headwa
 
 
 def test_records_are_chosen_by_address_or_reason(pipeline: Pipeline, headwater: Headwater) -> None:
-    pipeline.bad([b"0", b"1", b"2"])
-    pipeline.bad([b"3"], reason="headwater.BadTimestamp")
+    pipeline.fail([b"0", b"1", b"2"])
+    pipeline.fail([b"3"], reason="headwater.BadTimestamp")
     chosen = ("--record", f"{pipeline.dead}/1@1", "--record", f"{pipeline.source}/1@2")
     assert headwater("dead-letter", "redrive", pipeline.output, *chosen).returncode == 0
     pipeline.redrive(choice=Choice("headwater.BadTimestamp"))
@@ -216,37 +219,39 @@ def test_records_are_chosen_by_address_or_reason(pipeline: Pipeline, headwater: 
     assert len(pipeline.redriven()) == 3
 
 
-def test_one_record_with_several_dead_letters_goes_back_once(pipeline: Pipeline) -> None:
-    (origin,) = pipeline.bad([b"1"])
+def test_a_record_with_several_dead_letters_is_redriven_once(pipeline: Pipeline) -> None:
+    (origin,) = pipeline.fail([b"1"])
     with RecordProducer(pipeline.settings.kafka) as producer:
         for _ in range(2):
-            producer.send(pipeline.dead, b"1", headers=set_aside(str(origin)), partition=0)
+            producer.send(
+                pipeline.dead, b"1", headers=dead_letter_headers(str(origin)), partition=0
+            )
     report, _ = pipeline.redrive()
-    assert report.counts == {Outcome.REDRIVEN: 1, Outcome.BEFORE: 2}
-    assert pipeline.redrive()[0].counts == {Outcome.BEFORE: 3}
+    assert report.counts == {RedriveOutcome.REDRIVEN: 1, RedriveOutcome.BEFORE: 2}
+    assert pipeline.redrive()[0].counts == {RedriveOutcome.BEFORE: 3}
 
 
-def test_what_fails_again_and_again_is_refused_at_the_limit(pipeline: Pipeline) -> None:
-    pipeline.bad([b"poison"])
+def test_a_record_that_fails_repeatedly_is_refused_at_the_limit(pipeline: Pipeline) -> None:
+    pipeline.fail([b"poison"])
     for round_ in range(1, 4):
         report, _ = pipeline.redrive()
-        assert report.counts[Outcome.REDRIVEN] == 1, round_
-        # The job sets it aside again, and hands on the headers that are not its own.
+        assert report.counts[RedriveOutcome.REDRIVEN] == 1, round_
+        # The job sends it to the dead letter topic again, with the headers of the redrive.
         again = pipeline.redriven()[-1]
         foreign = [h for h in again.headers if h[0].startswith("redrive_")]
         with RecordProducer(pipeline.settings.kafka) as producer:
-            headers = [*set_aside(str(again.address)), *foreign]
+            headers = [*dead_letter_headers(str(again.address)), *foreign]
             producer.send(pipeline.dead, b"poison", b"k", headers=headers, partition=1)
-    report, told = pipeline.redrive()
-    assert report.counts == {Outcome.BEFORE: 3, Outcome.TOO_OFTEN: 1}
-    assert (report.passed, "3 redrives" in told[-1].why) == (False, True)
-    assert pipeline.redrive(max_redrives=4)[0].counts[Outcome.REDRIVEN] == 1
+    report, handled = pipeline.redrive()
+    assert report.counts == {RedriveOutcome.BEFORE: 3, RedriveOutcome.TOO_OFTEN: 1}
+    assert (report.passed, "3 redrives" in handled[-1].why) == (False, True)
+    assert pipeline.redrive(max_redrives=4)[0].counts[RedriveOutcome.REDRIVEN] == 1
     assert [record.header("redrive_count") for record in pipeline.redriven()] == [
         *(b"1", b"2", b"3", b"4")
     ]
 
 
-def test_a_value_kept_by_reference_is_fetched_and_held_against_its_hash(
+def test_a_referenced_value_is_fetched_and_compared_with_its_hash(
     pipeline: Pipeline, headwater: Headwater
 ) -> None:
     large, settings = b"x" * 1_500_000, pipeline.settings
@@ -263,7 +268,7 @@ def test_a_value_kept_by_reference_is_fetched_and_held_against_its_hash(
                 "sha256": hashlib.sha256(large).hexdigest(),
             }
             value = json.dumps(reference, separators=(",", ":")).encode()
-            headers = set_aside(address, reason="headwater.TooLarge")
+            headers = dead_letter_headers(address, reason="headwater.TooLarge")
             producer.send(f"{output}-dead-letter", value, b"k", headers=headers, partition=0)
     delete_before(topic, 1, settings)
     shown = headwater("dead-letter", "list", output).stdout
@@ -274,19 +279,19 @@ def test_a_value_kept_by_reference_is_fetched_and_held_against_its_hash(
     assert [found[f"{topic}/0@{n}"]["outcome"] for n in range(4)] == [
         *("original gone", "redriven", "not the original", "redriven")
     ]
-    assert f"only {topic}/0@0 held its value" in found[f"{topic}/0@0"]["why"]
+    assert f"its value was only at {topic}/0@0" in found[f"{topic}/0@0"]["why"]
     assert [record.value for record in pipeline.redriven(topic)] == [large, large]
 
 
-def test_forged_letters_make_nobody_send_to_a_topic_of_their_choice(
+def test_forged_letters_are_not_sent_to_a_topic_of_their_choice(
     pipeline: Pipeline, make_topic: TopicMaker, headwater: Headwater
 ) -> None:
     payments = make_topic("payments", partitions=1)
     write(payments, [[]], pipeline.settings)
     forged: list[list[Header]] = [
-        set_aside(f"{payments}/0@0"),  # is there, with another value
-        set_aside(f"{payments}/0@99"),  # never was
-        set_aside("no-such-topic/0@0"),
+        dead_letter_headers(f"{payments}/0@0"),  # exists with another value
+        dead_letter_headers(f"{payments}/0@99"),  # never existed
+        dead_letter_headers("no-such-topic/0@0"),
         [],
         [("__connect.errors.topic", payments.encode()), ("__connect.errors.offset", b"x")],
         [("lineage", b"\x00"), ("__connect.errors.topic", None)],
@@ -304,42 +309,42 @@ def test_forged_letters_make_nobody_send_to_a_topic_of_their_choice(
     shown = headwater("dead-letter", "list", pipeline.output)
     assert shown.returncode == 0
     assert shown.stdout.count("no readable headers") == 3
-    # Whoever names a topic means it; what is in another one is still no original.
+    # An explicit target is used for all but those whose original differs.
     review = make_topic("review", partitions=1)
     counts = [pipeline.redrive(target=review)[0].counts for _ in range(2)]
     assert counts == [
-        {Outcome.REDRIVEN: 5, Outcome.NOT_THE_ORIGINAL: 1},
-        {Outcome.BEFORE: 5, Outcome.NOT_THE_ORIGINAL: 1},
+        {RedriveOutcome.REDRIVEN: 5, RedriveOutcome.NOT_THE_ORIGINAL: 1},
+        {RedriveOutcome.BEFORE: 5, RedriveOutcome.NOT_THE_ORIGINAL: 1},
     ]
     assert len(pipeline.redriven(review)) == 5
 
 
-def test_where_retention_or_compaction_hides_an_earlier_redrive_it_is_not_repeated(
+def test_a_redrive_is_not_repeated_if_retention_or_compaction_may_have_removed_it(
     pipeline: Pipeline, broker: Settings, make_topic: TopicMaker
 ) -> None:
-    pipeline.bad([b"0", b"1"])
+    pipeline.fail([b"0", b"1"])
     delete_before(pipeline.source, 1, broker, partition=1)
-    # All behind it is there, but the original is not: nobody can tell what its value was.
-    report, told = pipeline.redrive()
-    assert report.counts == {Outcome.UNPROVEN: 1, Outcome.REDRIVEN: 1}
-    assert "can't be compared" in told[0].why
-    assert pipeline.redrive(allow_unproven=True)[0].counts[Outcome.REDRIVEN] == 1
+    # The original is deleted, so its value can't be compared.
+    report, handled = pipeline.redrive()
+    assert report.counts == {RedriveOutcome.UNPROVEN: 1, RedriveOutcome.REDRIVEN: 1}
+    assert "can't be compared" in handled[0].why
+    assert pipeline.redrive(allow_unproven=True)[0].counts[RedriveOutcome.REDRIVEN] == 1
     delete_before(pipeline.source, 3, broker, partition=1)
-    report, told = pipeline.redrive()
-    assert report.counts == {Outcome.BEFORE: 1, Outcome.UNPROVEN: 1}
-    assert f"{pipeline.source}/1 begins at 3 now" in told[1].why
-    assert pipeline.redrive(allow_unproven=True)[0].counts[Outcome.REDRIVEN] == 1
+    report, handled = pipeline.redrive()
+    assert report.counts == {RedriveOutcome.BEFORE: 1, RedriveOutcome.UNPROVEN: 1}
+    assert f"{pipeline.source}/1 starts at 3" in handled[1].why
+    assert pipeline.redrive(allow_unproven=True)[0].counts[RedriveOutcome.REDRIVEN] == 1
     compacted = f"{pipeline.source}-compacted"
     create_topic(compacted, 1, broker.kafka, config={"cleanup.policy": "compact"})
-    assert pipeline.redrive(target=compacted)[0].counts == {Outcome.UNPROVEN: 2}
+    assert pipeline.redrive(target=compacted)[0].counts == {RedriveOutcome.UNPROVEN: 2}
 
 
-def test_a_stopped_broker_or_no_topic_have_their_exit_codes(
+def test_a_stopped_broker_and_a_missing_topic_have_their_exit_codes(
     broker: Settings, headwater: Headwater
 ) -> None:
-    missing = headwater("dead-letter", "list", "never-made")
+    missing = headwater("dead-letter", "list", "no-such-topic")
     assert missing.returncode == 2
-    assert "never-made-dead-letter" in missing.stderr
+    assert "no-such-topic-dead-letter" in missing.stderr
     for command in ("list", "redrive"):
         stopped = headwater(
             "dead-letter",

@@ -1,4 +1,4 @@
-"""The reducer on the real broker: the four fields, the parents, and what is set aside."""
+"""The reducer on a real broker: the four fields, the parents, and dead letters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.delivery.dead_letter import Outcome, redrive
+from headwater.delivery.dead_letter import RedriveOutcome, redrive
 from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Address, Record
 from headwater.model.dead_letter import read_letter
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import Fate, verify, why_missing
@@ -29,11 +29,11 @@ GOOD = {
 
 
 def run(
-    job: object, settings: Settings, source: str, target: str, place: Path, *further: str
+    job: object, settings: Settings, source: str, target: str, checkpoint: Path, *more: str
 ) -> None:
-    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(place)]
+    options = ["--input-topic", source, "--output-topic", target, "--checkpoint", str(checkpoint)]
     job.main.main(  # type: ignore[attr-defined]
-        [*options, "--available-now", "--quiet", *further], standalone_mode=False, obj=settings
+        [*options, "--available-now", "--quiet", *more], standalone_mode=False, obj=settings
     )
 
 
@@ -47,7 +47,7 @@ def text_headers(record: Record) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in record.headers}
 
 
-def test_a_reduced_visit_has_four_fields_in_order_and_names_its_parent(
+def test_a_reduced_visit_has_four_fields_in_order_and_its_parent(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     visits, decorated, reduced = (make_topic(name, partitions=1) for name in ("a", "b", "c"))
@@ -70,7 +70,7 @@ def test_a_reduced_visit_has_four_fields_in_order_and_names_its_parent(
 
 
 @pytest.mark.parametrize("name", ['a "quoted", name}', "back\\slash", "naïve 名前", "{a, b}"])
-def test_a_parents_odd_name_survives(
+def test_special_characters_in_the_name_of_the_parent_job_are_kept(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path, name: str
 ) -> None:
     visits, decorated, reduced = make_topic("visits"), make_topic("decorated"), make_topic("red")
@@ -83,7 +83,7 @@ def test_a_parents_odd_name_survives(
     assert stamp[1] == f"{{job_name, {name}}}"
 
 
-def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_go_on(
+def test_invalid_records_go_to_the_dead_letter_topic_and_valid_ones_to_the_output(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -93,7 +93,11 @@ def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_g
         (b"[1, 2]", "headwater.MalformedJson", "not a JSON object"),
         (b'"text"', "headwater.MalformedJson", "not a JSON object"),
         (b'{"visit_id": "\xff"}', "headwater.MalformedJson", "not a JSON object"),
-        (_with(event_time="soon"), "headwater.BadTimestamp", "'event_time' is no timestamp: soon"),
+        (
+            _with(event_time="soon"),
+            "headwater.BadTimestamp",
+            "'event_time' is not a timestamp: soon",
+        ),
         (_with(page=None), "headwater.MissingField", "'page' is missing"),
         (b"{}", "headwater.MissingField", "is missing"),
     ]
@@ -113,7 +117,7 @@ def test_bad_records_are_set_aside_with_bytes_reason_and_address_and_good_ones_g
         assert headers["lineage"].endswith(f" {source}/0@{offset}")
 
 
-def test_what_is_redriven_and_fails_again_is_set_aside_with_its_count(
+def test_a_redriven_record_that_fails_again_is_a_dead_letter_with_its_count(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -124,19 +128,19 @@ def test_what_is_redriven_and_fails_again_is_set_aside_with_its_count(
         assert [letter.redrives for letter in letters] == list(range(round_ + 1))
         report = redrive(target, broker, max_redrives=2)
         assert report.passed == (round_ < 2)
-    assert report.counts == {Outcome.BEFORE: 2, Outcome.TOO_OFTEN: 1}
+    assert report.counts == {RedriveOutcome.BEFORE: 2, RedriveOutcome.TOO_OFTEN: 1}
     proof = verify(target, source, broker)
     assert (proof.expected, proof.found, proof.dead_lettered, proof.passed) == (4, 1, 3, True)
-    # The checkpoint that Spark left tells that all was read.
+    # The checkpoint shows that all records were read.
     checkpoint = tmp_path / "checkpoint"
-    found = why_missing(Address(source, 0, 0), target, broker, checkpoint=checkpoint)
-    assert (found.fate, len(found.hops)) == (Fate.DEAD_LETTERED, 3)
+    result = why_missing(Address(source, 0, 0), target, broker, checkpoint=checkpoint)
+    assert (result.fate, len(result.hops)) == (Fate.DEAD_LETTERED, 3)
     send(broker, source, b"later")
     later = why_missing(Address(source, 0, 4), target, broker, checkpoint=checkpoint)
     assert (later.fate, later.verdict.estimate) == (Fate.NOT_YET_READ, False)
 
 
-def test_a_value_too_large_for_the_output_is_kept_by_reference(
+def test_a_value_too_large_for_the_output_becomes_a_reference(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)

@@ -1,4 +1,4 @@
-"""Replays on a real archive: exactly those records, in order, once, and what is refused."""
+"""Replays of a real archive: exactly the selected records, in order, once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from headwater.jobs import data_synchronization_job, visits_converter_streaming_
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
 from headwater.model import Address, JobOutput, Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.manifest import Manifest
-from headwater.replay.operation import replay
-from headwater.replay.planning import Planned, Request, make_plan
+from headwater.replay.operation import replay, undo_replay
+from headwater.replay.plan import table_target
+from headwater.replay.planning import Planned, make_plan
 from headwater.replay.preview import preview
-from headwater.replay.rows import ArchiveRows
-from headwater.replay.runner import Outcome
+from headwater.replay.request import Request
+from headwater.replay.rows import ArchivedRows
+from headwater.replay.runner import ReplayOutcome
 from headwater.replay.selection import Selection
-from headwater.replay.table_path import table_target
-from headwater.replay.undoing import undo_replay
 from headwater.settings import Settings
 from headwater.storage.archive.contract import archive_path
 from headwater.storage.archive.reader import Archive
@@ -42,13 +42,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 CLICKS, CONVERTED = "replay-clicks", "replay-converted"
 # In each partition; the last one of partition 1 is malformed.
 RECORDS = 12
-# Behind them in partition 0: one that has been replayed too often.
+# The offset after them in partition 0: a record that has been replayed too often.
 LOOPING = RECORDS
 
 
 @dataclass
 class World:
-    """An archive of clicks, and what the streaming job made of them."""
+    """An archive of clicks, and the output of the streaming job."""
 
     settings: Settings
     spark: SparkSession
@@ -56,12 +56,12 @@ class World:
     converted: list[Record]
 
     def request(self, offsets: dict[int, Any] | None = None, **more: Any) -> Request:
-        selecting = {name: more.pop(name) for name in list(more) if name in _SELECTING}
+        conditions = {name: more.pop(name) for name in list(more) if name in _CONDITIONS}
         ranges = None if offsets is None else {p: (pair,) for p, pair in offsets.items()}
         request = Request(
             name="visits_converter",
-            logic=VISITS_CONVERTER,
-            selection=Selection(CLICKS, ranges, **selecting),
+            transform=VISITS_CONVERTER,
+            selection=Selection(CLICKS, ranges, **conditions),
             job_version="v1.0.0",
             target=CONVERTED,
         )
@@ -70,7 +70,7 @@ class World:
     def plan(self, request: Request) -> Planned:
         return make_plan(request, self.settings, lambda: self.spark)
 
-    def run(self, request: Request) -> Outcome:
+    def run(self, request: Request) -> ReplayOutcome:
         return replay(request, self.settings, lambda: self.spark)
 
     def manifest(self, request: Request) -> Manifest:
@@ -79,18 +79,22 @@ class World:
         return manifest
 
     def selected(self, request: Request) -> list[str]:
-        """The addresses that a plan selects, as far as its offsets tell."""
+        """The addresses of the offsets that a plan selects."""
         plan = self.plan(request).plan
-        return [f"{p}@{one}" for p, of in sorted(plan.offsets.items()) for one in of.offsets()]
+        return [
+            f"{partition}@{offset}"
+            for partition, ranges in sorted(plan.offsets.items())
+            for offset in ranges.offsets()
+        ]
 
 
-_SELECTING = {"since_ms", "until_ms", "key", "where", "inputs_of", "made_by"}
+_CONDITIONS = {"since_ms", "until_ms", "key", "where", "inputs_of", "made_by"}
 
 
 @pytest.fixture(scope="module")
 def world(broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
-    place = tmp_path_factory.mktemp("replay")
-    settings = broker.model_copy(update={"home": place / "home"})
+    folder = tmp_path_factory.mktemp("replay")
+    settings = broker.model_copy(update={"home": folder / "home"})
     for topic in (CLICKS, CONVERTED):
         create_topic(topic, 2, settings.kafka)
     with RecordProducer(settings.kafka) as producer:
@@ -105,7 +109,7 @@ def world(broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPa
                 )
             if number == RECORDS // 2 - 1:
                 producer.flush()
-                # So that a time lies between the two halves.
+                # Gives the two halves different timestamps.
                 time.sleep(0.05)
         headers = [("replay_count", b"3"), ("traceparent", b"00-1")]
         producer.send(CLICKS, _click(59), b"loop", partition=0, headers=headers)
@@ -136,12 +140,12 @@ def new_topic(name: str, world: World) -> str:
 
 
 def parents(records: list[Record]) -> list[str]:
-    found = []
+    addresses = []
     for record in records:
         lineage = origin_of(record).lineage
         assert lineage is not None
-        found += [f"{one.partition}@{one.offset}" for one in lineage.parents]
-    return found
+        addresses += [f"{parent.partition}@{parent.offset}" for parent in lineage.parents]
+    return addresses
 
 
 def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: World) -> None:
@@ -154,12 +158,12 @@ def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: Worl
     expected = ["0@0", "0@1", "0@2", "1@5", "1@6", "1@7", "1@8", "1@9"]
     assert sorted(parents(written)) == expected
     for partition in (0, 1):
-        of_output = [one for one in written if one.address.partition == partition]
+        of_output = [record for record in written if record.address.partition == partition]
         for source in ("0@", "1@"):
-            found = [one for one in parents(of_output) if one.startswith(source)]
-            assert found == sorted(found)
-    # The same record ids and bytes as the streaming job gave them, and a mark of its own.
-    original = {origin_of(one).record_id: one.value for one in world.converted}
+            in_order = [each for each in parents(of_output) if each.startswith(source)]
+            assert in_order == sorted(in_order)
+    # The same record ids and values as the output of the streaming job, and the replay's headers.
+    original = {origin_of(record).record_id: record.value for record in world.converted}
     for record in written:
         assert original[origin_of(record).record_id] == record.value
         assert record.header("replay_id") == outcome.folder.replay_id.encode()
@@ -175,20 +179,20 @@ def test_exactly_the_selected_records_are_replayed_in_order_and_once(world: Worl
     assert other_version.folder.replay_id != outcome.folder.replay_id
     assert sum(end_offsets(target, world.settings.kafka).values()) == 24
 
-    # Each replay is told apart from the others in the same topic, and from a forged record.
+    # The replays in the same topic are distinguished.
     for folder in (outcome.folder, forced.folder, other_version.folder):
         assert check_replay(folder, world.settings, lambda: world.spark).findings == []
 
 
-@pytest.mark.parametrize("delivery", ["exactly-once", "strict"])
-def test_a_step_that_was_written_and_not_noted_is_not_written_again(
+@pytest.mark.parametrize("delivery", ["exactly-once", "transactional"])
+def test_a_step_that_was_written_and_not_committed_is_not_written_again(
     world: World, delivery: str
 ) -> None:
-    target = new_topic(f"replay-cut-off-{delivery}", world)
+    target = new_topic(f"replay-interrupted-{delivery}", world)
     request = world.request({0: (0, 5), 1: (0, 5)}, target=target, delivery=delivery)
     folder = world.run(request).folder
     before = list(read_topic(target, world.settings.kafka))
-    # As a kill between the last record and the note leaves it.
+    # The state after a kill between the last record and the commit.
     (folder.path / "commits" / "0").unlink()
     (folder.path / "manifest.json").unlink()
     assert folder.state() == "0 of 1 steps"
@@ -197,19 +201,19 @@ def test_a_step_that_was_written_and_not_noted_is_not_written_again(
     assert list(read_topic(target, world.settings.kafka)) == before
     assert len(before) == 12
     assert outcome.manifest is not None
-    assert outcome.manifest.result.found == (12 if delivery == "exactly-once" else 0)
+    assert outcome.manifest.result.already_written == (12 if delivery == "exactly-once" else 0)
     assert check_replay(folder, world.settings, lambda: world.spark).findings == []
 
 
-def test_each_partition_is_a_task_of_its_own(world: World) -> None:
-    rows = ArchiveRows.open(world.spark, Archive.open(CLICKS, world.settings), {}, {})
+def test_each_partition_is_read_by_one_task(world: World) -> None:
+    rows = ArchivedRows.open(world.spark, Archive.open(CLICKS, world.settings), {}, {})
     offsets = {partition: OffsetRanges.of((0, 9)) for partition in (0, 1)}
     tasks = rows.in_order(offsets).withColumn("task", F.spark_partition_id())
     assert tasks.select("partition", "task").distinct().count() == 2
     assert tasks.select("task").distinct().count() == 2
 
 
-def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:
+def test_a_check_finds_later_changes(world: World) -> None:
     target = new_topic("replay-checked", world)
     outcome = world.run(world.request({0: (0, 3)}, target=target))
     content = outcome.folder.manifest_content()
@@ -218,7 +222,7 @@ def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:
     content["result"]["written_checksum"] = "0" * 16
     file.write_text(json.dumps(content))
     check = check_replay(outcome.folder, world.settings, lambda: world.spark)
-    assert check.findings == ["the target has 4 records, but some are not what they were"]
+    assert check.findings == ["the target has 4 records, but some have changed"]
     content["result"] |= {"written": 5, "read": 3}
     file.write_text(json.dumps(content))
     check = check_replay(outcome.folder, world.settings, lambda: world.spark)
@@ -228,26 +232,26 @@ def test_a_check_finds_what_was_changed_afterwards(world: World) -> None:
     ]
 
 
-def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
-    half = next(one for one in world.sent if one.address == Address(CLICKS, 0, RECORDS // 2))
-    since, whole = half.timestamp_ms, {0: (0, RECORDS - 1), 1: (0, RECORDS - 1)}
-    later = world.request(whole, since_ms=since)
+def test_conditions_on_time_key_and_predicate_can_be_combined(world: World) -> None:
+    half = next(each for each in world.sent if each.address == Address(CLICKS, 0, RECORDS // 2))
+    since, everything = half.timestamp_ms, {0: (0, RECORDS - 1), 1: (0, RECORDS - 1)}
+    later = world.request(everything, since_ms=since)
     assert world.plan(later).plan.records == {0: 6, 1: 6}
-    earlier = world.request(whole, until_ms=since, key="1")
+    earlier = world.request(everything, until_ms=since, key="1")
     assert world.plan(earlier).plan.records == {0: 2, 1: 2}
-    # Narrowed to where matches lie: 1, 3, 5 … are `home`, of those 1 and 7 have the key 1.
-    found = world.plan(world.request(where="page = 'home'", key="1")).plan
-    assert found.records == {0: 2, 1: 2}
-    assert {p: of.ranges() for p, of in found.offsets.items()} == {0: [(1, 7)], 1: [(1, 7)]}
+    # Narrowed to the first and last match: 1, 3, 5 … are `home`, of which 1 and 7 have the key 1.
+    narrowed = world.plan(world.request(where="page = 'home'", key="1")).plan
+    assert narrowed.records == {0: 2, 1: 2}
+    assert {p: each.ranges() for p, each in narrowed.offsets.items()} == {0: [(1, 7)], 1: [(1, 7)]}
     by_field = "json:visit_id::int = 2 and event_time < '2025-09-04T07:03'"
-    assert world.plan(world.request(whole, where=by_field)).plan.records == {0: 1, 1: 1}
+    assert world.plan(world.request(everything, where=by_field)).plan.records == {0: 1, 1: 1}
     target = new_topic("replay-filtered", world)
     request = world.request(where="page = 'home' and partition = 1", key="1", target=target)
     outcome = world.run(request)
     assert parents(list(read_topic(target, world.settings.kafka))) == ["1@1", "1@7"]
     assert check_replay(outcome.folder, world.settings, lambda: world.spark).passed
     with pytest.raises(InputError, match="no archived record"):
-        world.plan(world.request(key="nobody"))
+        world.plan(world.request(key="unknown"))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_selections_by_time_key_and_predicate_combine(world: World) -> None:
         ("page IN (SELECT page FROM visits)", "subquery"),
         ("EXISTS (SELECT 1)", "subquery"),
         ("rand() < 0.5", "chance"),
-        ("timestamp < now()", "asks the clock"),
+        ("timestamp < now()", "depends on the clock"),
         ("reflect('java.lang.System', 'exit', 0) = ''", "calls into Java"),
         ("java_method('java.lang.System', 'exit', 0) = ''", "calls into Java"),
         ("no_such_column = 1", "cannot be resolved"),
@@ -272,18 +276,20 @@ def test_a_predicate_may_only_compare(world: World, predicate: str, reason: str)
         world.plan(world.request(where=predicate))
 
 
-def test_inputs_are_found_by_what_came_of_them(world: World, tmp_path: Path) -> None:
-    some = [one for one in world.converted if parents([one]) in (["0@4"], ["1@7"])]
-    asked = world.request(inputs_of=tuple(one.address for one in some))
-    assert world.selected(asked) == ["0@4", "1@7"]
-    within = world.request({0: (0, 5)}, inputs_of=tuple(one.address for one in some))
+def test_inputs_are_selected_by_their_outputs(world: World, tmp_path: Path) -> None:
+    outputs = [each for each in world.converted if parents([each]) in (["0@4"], ["1@7"])]
+    addresses = tuple(each.address for each in outputs)
+    assert world.selected(world.request(inputs_of=addresses)) == ["0@4", "1@7"]
+    within = world.request({0: (0, 5)}, inputs_of=addresses)
     assert world.selected(within) == ["0@4"]
     with pytest.raises(InputError, match=f"was not made from topic '{CLICKS}'"):
         world.plan(world.request(inputs_of=(Address(CLICKS, 0, 0),)))
 
 
-def test_inputs_of_all_that_a_job_made_are_found_by_the_index(world: World, tmp_path: Path) -> None:
-    """Two hops: what `later` made in batch 3 comes from what the converter made of clicks."""
+def test_inputs_of_the_output_of_a_job_are_selected_by_the_index(
+    world: World, tmp_path: Path
+) -> None:
+    """Two hops: the output of batch 3 of `later` was made from the converter's output."""
     rows = [
         edge(f"{CLICKS}/0@2", f"{CONVERTED}/1@10", 4),
         edge(f"{CLICKS}/1@0", f"{CONVERTED}/0@0", 3),
@@ -296,20 +302,20 @@ def test_inputs_of_all_that_a_job_made_are_found_by_the_index(world: World, tmp_
     ]
     write_index(tmp_path / "index", rows)
     index = world.settings.index.model_copy(update={"table": tmp_path / "index"})
-    there = replace(world, settings=world.settings.model_copy(update={"index": index}))
+    indexed = replace(world, settings=world.settings.model_copy(update={"index": index}))
     job = JobOutput("later", "v1", (3, 3))
-    assert there.selected(there.request(made_by=job)) == ["0@3", "0@4", "1@2"]
-    assert there.selected(there.request({1: (0, 9)}, made_by=job)) == ["1@2"]
-    with pytest.raises(InputError, match="knows nothing that job 'later' in version 'v9' made"):
-        there.plan(there.request(made_by=JobOutput("later", "v9")))
+    assert indexed.selected(indexed.request(made_by=job)) == ["0@3", "0@4", "1@2"]
+    assert indexed.selected(indexed.request({1: (0, 9)}, made_by=job)) == ["1@2"]
+    with pytest.raises(InputError, match="no output of job 'later' in version 'v9'"):
+        indexed.plan(indexed.request(made_by=JobOutput("later", "v9")))
 
 
-def test_what_the_archive_lacks_is_refused_by_name(world: World, tmp_path: Path) -> None:
+def test_offsets_that_are_not_archived_are_refused_by_name(world: World, tmp_path: Path) -> None:
     with pytest.raises(ReplayRefusedError, match=f"{CLICKS}/1@12 to 20: not archived yet"):
         world.plan(world.request({1: (10, 20)}))
     allowed = world.plan(world.request({1: (10, 20)}, allow_gaps=True)).plan
     assert [str(gap) for gap in allowed.gaps] == [f"{CLICKS}/1@12 to 20: not archived yet"]
-    # A file that somebody removed.
+    # Deleted data files.
     copy = tmp_path / "archive"
     shutil.copytree(archive_path(CLICKS, world.settings).parent, copy)
     for file in copy.rglob("part-*.parquet"):
@@ -329,37 +335,37 @@ def test_a_replay_that_would_feed_itself_is_refused(world: World) -> None:
         world.run(world.request({0: (0, LOOPING)}, target=target))
     assert sum(end_offsets(target, world.settings.kafka).values()) == 0
     more = world.settings.replay.model_copy(update={"max_replays": 4})
-    patient = replace(world, settings=world.settings.model_copy(update={"replay": more}))
-    patient.run(world.request({0: (LOOPING, LOOPING)}, target=target))
+    tolerant = replace(world, settings=world.settings.model_copy(update={"replay": more}))
+    tolerant.run(world.request({0: (LOOPING, LOOPING)}, target=target))
     (record,) = read_topic(target, world.settings.kafka)
-    # One count, raised; what others put on the record stays.
+    # The count is increased; other headers are kept.
     assert [value for name, value in record.headers if name == "replay_count"] == [b"4"]
     assert record.header("traceparent") == b"00-1"
 
 
 def shout(rows: DataFrame) -> DataFrame:
-    """The converter, changed for some pages."""
+    """The converter with a change for some pages."""
     value = F.col("value").cast("string")
     changed = F.when(value.contains("home"), F.upper(value)).otherwise(value)
     return VISITS_CONVERTER.function(rows).withColumn("value", changed)
 
 
-def test_what_is_there_with_the_same_content_is_left_out_and_a_preview_shows_the_rest(
+def test_existing_results_are_skipped_and_a_preview_shows_the_others(
     world: World,
 ) -> None:
     same = world.request({0: (0, 5), 1: (10, 11)}, skip_existing=True)
     before = end_offsets(CONVERTED, world.settings.kafka)
     manifest = world.manifest(same)
     assert end_offsets(CONVERTED, world.settings.kafka) == before
-    # The malformed one is in the dead letter already.
+    # The malformed record is already in the dead letter topic.
     assert (manifest.result.read.records, manifest.result.skipped) == (8, 8)
 
     changed = replace(VISITS_CONVERTER, function=shout)
-    request = replace(same, logic=changed, name="shout", job_version="v2")
+    request = replace(same, transform=changed, name="shout", job_version="v2")
     plan = world.plan(request).plan
     shown = preview(plan, changed, world.spark, world.settings, 4)
-    assert [one.identity for one in shown if one.same] == [f"{CLICKS}/0@0", f"{CLICKS}/0@2"]
-    different = {one.identity: (one.old, one.new) for one in shown if not one.same}
+    assert [each.identity for each in shown if each.same] == [f"{CLICKS}/0@0", f"{CLICKS}/0@2"]
+    different = {each.identity: (each.old, each.new) for each in shown if not each.same}
     old, new = different[f"{CLICKS}/0@1"]
     assert new == (old or b"").upper()
     assert end_offsets(CONVERTED, world.settings.kafka) == before
@@ -369,21 +375,21 @@ def test_what_is_there_with_the_same_content_is_left_out_and_a_preview_shows_the
     assert sorted(parents(written)) == ["0@1", "0@3", "0@5"]
 
 
-def test_rows_in_a_table_are_taken_back_exactly(world: World, tmp_path: Path) -> None:
+def test_an_undo_deletes_exactly_the_rows_of_the_replay(world: World, tmp_path: Path) -> None:
     path = tmp_path / "converted"
     target = table_target(path)
     request = world.request({0: (0, 4)}, target=target)
     first = world.manifest(request)
     other = world.manifest(world.request({0: (3, 5), 1: (11, 11)}, target=target))
-    # What can't be processed has no place in a table, and is counted.
+    # A record that can't be processed is not written to the table, but counted.
     assert (other.result.outputs.records, other.result.dead_letters) == (3, 1)
 
     def rows() -> list[tuple[int, str]]:
         table = world.spark.read.format("delta").load(str(path))
-        found = table.select("lineage.offset", "lineage.run_id", "lineage.record_id").collect()
-        ids = {origin_of(one).record_id for one in world.converted}
-        assert {row["record_id"] for row in found} <= ids
-        return sorted((row["offset"], row["run_id"]) for row in found)
+        collected = table.select("lineage.offset", "lineage.run_id", "lineage.record_id").collect()
+        ids = {origin_of(record).record_id for record in world.converted}
+        assert {row["record_id"] for row in collected} <= ids
+        return sorted((row["offset"], row["run_id"]) for row in collected)
 
     both = rows()
     assert len(both) == 8
@@ -395,9 +401,9 @@ def test_rows_in_a_table_are_taken_back_exactly(world: World, tmp_path: Path) ->
     assert check_replay(folder, world.settings, lambda: world.spark).passed
     again = undo_replay(folder, world.settings, lambda: world.spark)
     assert again.as_json() == undone.as_json()
-    # Asked for once more, it is done anew.
-    anew = world.manifest(request)
-    assert anew.plan.replay_id == f"{first.plan.replay_id}-2"
+    # After an undo, the same request runs again.
+    repeated = world.manifest(request)
+    assert repeated.plan.replay_id == f"{first.plan.replay_id}-2"
     assert len(rows()) == 8
     skipping = world.manifest(replace(request, skip_existing=True))
     assert (skipping.result.outputs.records, skipping.result.skipped) == (0, 5)
@@ -421,12 +427,12 @@ def test_the_command_plans_without_spark_lists_shows_and_verifies(
     assert (plan["record_count"], plan["gaps"], plan["already_there"]) == (3, [], 0)
     assert (plan["can_be_undone"], plan["state"], len(plan["files"])) == (False, "new", 1)
     text = run(*dry, "--to", CONVERTED)
-    assert "not possible: what is written to a topic stays there" in text.stdout
+    assert "not possible: records can't be deleted from a topic" in text.stdout
     known = world.run(world.request({0: (0, 3)}, target="replay-checked-2")).folder.replay_id
     listed = json.loads(run("replay", "list", "--json").stdout)
     assert known in {row["replay_id"] for row in listed}
     shown = run("replay", "show", known[:8])
-    assert f"replay   {known}" in shown.stdout
+    assert f"replay     {known}" in shown.stdout
     assert "4 records, checksum" in shown.stdout
     assert run("replay", "verify", known).returncode == 0
     signed = run("replay", "verify", known, HEADWATER_REPLAY__SIGNING_KEY="key")

@@ -1,6 +1,6 @@
-"""Rows of Delta and Iceberg tables know their parents, and `impact` finds them there."""
+"""Rows of Delta and Iceberg tables have their parents, and `impact` finds them."""
 
-# ruff: noqa: S608 - the names of tables are made here
+# ruff: noqa: S608 - table names are created here
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headwater.errors import InputError, LineageTableError
 from headwater.kafka import RecordProducer
 from headwater.model import Address, record_id
 from headwater.settings import Settings, fault_points
-from headwater.spark.lineage_columns import with_lineage
+from headwater.spark.source import with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import stored, table_of, writer_of
 from headwater.storage.index.contract import index_path
@@ -37,7 +37,7 @@ RECORDS = 100
 
 @pytest.fixture
 def settings(broker: Settings, tmp_path: Path) -> Settings:
-    """With a home of its own, so that tables of other tests are not known here."""
+    """Settings with a separate home, without tables of other tests."""
     index = broker.index.model_copy(update={"table": tmp_path / "index"})
     return broker.model_copy(update={"home": tmp_path / "home", "index": index})
 
@@ -65,8 +65,8 @@ def number(rows: DataFrame) -> DataFrame:
 
 def run(settings: Settings, topic: str, table: str | Path, tmp_path: Path, **more: object) -> None:
     job = LineageJob("to_table", version="v7", settings=settings, checkpoint=tmp_path / "cp")
-    logic = more.pop("logic", number)
-    job.write_table(logic(job.read(topic)), table, trigger={"availableNow": True}, **more)  # type: ignore[operator, arg-type]
+    transform = more.pop("transform", number)
+    job.write_table(transform(job.read(topic)), table, trigger={"availableNow": True}, **more)  # type: ignore[operator, arg-type]
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -76,7 +76,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TableFormat,
     return "iceberg", f"demo.{tmp_path.name.replace('-', '_')}.numbers"
 
 
-def test_rows_name_their_parents_and_impact_counts_them_in_the_table_as_it_stands(
+def test_rows_have_their_parents_and_impact_counts_them_in_the_current_table(
     spark: SparkSession,
     settings: Settings,
     numbers: str,
@@ -88,9 +88,9 @@ def test_rows_name_their_parents_and_impact_counts_them_in_the_table_as_it_stand
     table = table_of(spark, name, table_format)
     row = spark.sql(f"SELECT lineage FROM {sql_name(target)} WHERE n = 17").head()
     assert row is not None
-    kept = row["lineage"].asDict()
-    assert kept.pop("run_id")
-    assert kept == {
+    lineage = row["lineage"].asDict()
+    assert lineage.pop("run_id")
+    assert lineage == {
         "topic": numbers,
         "partition": 0,
         "offset": 17,
@@ -112,13 +112,13 @@ def test_rows_name_their_parents_and_impact_counts_them_in_the_table_as_it_stand
     assert impact(JobOutput("to_table", "v7", (0, 0)), settings).tables == {str(name): RECORDS}
     with pytest.raises(InputError, match="job 'to_table' in version 'v8'"):
         impact(JobOutput("to_table", "v8"), settings)
-    # A row that is gone is not counted any more.
+    # A deleted row is not counted.
     spark.sql(f"DELETE FROM {sql_name(target)} WHERE n = 17")
     assert impact(Address(numbers, 0, 17), settings).tables == {}
     assert impact(Address(numbers, 0, 18), settings).tables == {str(name): 1}
 
 
-def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
+def test_a_batch_that_is_rerun_after_its_commit_adds_nothing(
     spark: SparkSession,
     settings: Settings,
     numbers: str,
@@ -126,13 +126,13 @@ def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
     tmp_path: Path,
 ) -> None:
     table = table_of(spark, target[1], target[0])
-    maker = JobRun("to_table", "v7", None)
+    job_run = JobRun("to_table", "v7", None)
     rows = number(LineageJob("to_table", settings=settings).read(numbers))
-    table.ensure(stored(rows, maker, 0).schema)
+    table.ensure(stored(rows, job_run, 0).schema)
 
     def stream() -> None:
         query = (
-            rows.writeStream.foreachBatch(writer_of(table, maker))
+            rows.writeStream.foreachBatch(writer_of(table, job_run))
             .option("checkpointLocation", str(tmp_path / "cp"))
             .trigger(availableNow=True)
             .start()
@@ -147,23 +147,23 @@ def test_a_batch_that_runs_again_after_its_commit_adds_nothing(
     assert rows_of(spark, target) == list(range(RECORDS))
 
 
-def test_a_column_that_somebody_added_does_not_stop_the_job(
+def test_an_added_column_does_not_stop_the_job(
     spark: SparkSession,
     settings: Settings,
     numbers: str,
     target: tuple[TableFormat, str | Path],
     tmp_path: Path,
 ) -> None:
-    # On a busy machine the last look at the table may take longer than a job would wait for it.
-    patient = settings.lineage.model_copy(update={"emit_seconds": 60.0})
-    settings = settings.model_copy(update={"lineage": patient})
+    # On a busy machine reading the schema at the end may take longer than the default timeout.
+    lineage = settings.lineage.model_copy(update={"emit_seconds": 60.0})
+    settings = settings.model_copy(update={"lineage": lineage})
     run(settings, numbers, target[1], tmp_path, table_format=target[0])
     spark.sql(f"ALTER TABLE {sql_name(target)} ADD COLUMNS (note string)")
     with RecordProducer(settings.kafka) as producer:
         producer.send(numbers, json.dumps({"n": RECORDS}).encode(), partition=0)
     run(settings, numbers, target[1], tmp_path, table_format=target[0])
     assert rows_of(spark, target) == list(range(RECORDS + 1))
-    # The catalog hears of the column, though no plan has it.
+    # The event has the column, although it is not in the plan.
     schema = spooled(settings, "to_table")[-1]["outputs"][0]["facets"]["schema"]
     assert [field["name"] for field in schema["fields"]] == ["n", "lineage", "note"]
 
@@ -177,7 +177,7 @@ def sql_name(target: tuple[TableFormat, str | Path]) -> str:
     return f"delta.`{target[1]}`" if target[0] == "delta" else str(target[1])
 
 
-def test_an_aggregated_row_is_found_by_each_of_its_parents_however_many(
+def test_an_aggregated_row_is_found_by_each_of_its_many_parents(
     spark: SparkSession, settings: Settings, numbers: str, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     before = make_topic("before", partitions=1)
@@ -199,12 +199,12 @@ def test_an_aggregated_row_is_found_by_each_of_its_parents_however_many(
         assert found.tables == {str(path): 1}, offset
     assert impact(Address(before, 0, 1), settings, tables=tables).tables == {str(path): 1}
     assert impact(Address(before, 0, 2), settings, tables=tables).tables == {}
-    # The copying job made a record from which a row came; the row's own job made both.
+    # The copying job produced the parent of one row; the job of the rows produced both.
     assert impact(JobOutput("copy"), settings, tables=tables).tables == {str(path): 1}
     assert impact(JobOutput("sum"), settings, tables=tables).tables == {str(path): 2}
 
 
-def test_a_table_that_cannot_be_read_is_told_and_the_rest_is_a_lower_bound(
+def test_an_unreadable_table_is_reported_and_the_result_is_a_lower_bound(
     settings: Settings, numbers: str, tmp_path: Path
 ) -> None:
     gone = settings.index.model_copy(update={"tables": [tmp_path / "gone"]})
@@ -219,9 +219,9 @@ def test_a_table_with_other_columns_is_refused_before_the_query_starts(
 ) -> None:
     path = tmp_path / "other"
     spark.range(1).write.format("delta").save(str(path))
-    with pytest.raises(LineageTableError, match="column `n` should be int, but is not there"):
+    with pytest.raises(LineageTableError, match="column `n` should be int, but is missing"):
         run(settings, numbers, path, tmp_path)
-    with pytest.raises(InputError, match="not the name of an Iceberg table: 'a; drop'"):
+    with pytest.raises(InputError, match="not an Iceberg table name: 'a; drop'"):
         run(settings, numbers, "a; drop", tmp_path, table_format="iceberg")
     with pytest.raises(InputError, match="have no column 'lineage'"):
-        run(settings, numbers, path, tmp_path, logic=lambda rows: rows.select("value"))
+        run(settings, numbers, path, tmp_path, transform=lambda rows: rows.select("value"))

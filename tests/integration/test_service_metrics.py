@@ -1,4 +1,4 @@
-"""What the service tells of itself: `/metrics`, the figures of now, and their history."""
+"""Metrics of the service: `/metrics`, current values and history."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NAMED_IN_DASHBOARDS = (
 
 @pytest.fixture(scope="module")
 def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
-    """A service that tells three names and no more."""
+    """A service with series for three names."""
     few = headwater_settings.catalog.model_copy(update={"max_named": 3})
     settings = headwater_settings.model_copy(update={"catalog": few})
     with running(settings, fresh_database(postgres)) as service:
@@ -54,7 +54,7 @@ def catalog(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
 
 
 def families(catalog: Catalog) -> dict[str, dict[tuple[str, ...], float]]:
-    """Values by family, and by their labels."""
+    """Values by family and labels."""
     text = catalog.call("GET", f"{catalog.url}/metrics").text
     return {
         family.name: {tuple(s.labels.values()): s.value for s in family.samples}
@@ -62,17 +62,17 @@ def families(catalog: Catalog) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
-def figures(catalog: Catalog, **known: Any) -> Any:
-    """The figures of now, as soon as they are these: a slow machine takes them less often."""
+def metrics_with(catalog: Catalog, **expected: Any) -> Any:
+    """The current metrics, once they have these values: a slow machine updates them less often."""
 
-    def found() -> Any:
+    def current() -> Any:
         now = catalog.get("/metrics/now")
-        return now if {name: now[name] for name in known} == known else None
+        return now if {name: now[name] for name in expected} == expected else None
 
-    return wait_until(found, what=f"figures with {known}")
+    return wait_until(current, what=f"metrics with {expected}")
 
 
-def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
+def test_an_empty_service_has_every_family_and_null_ratios(
     catalog: Catalog,
 ) -> None:
     found = families(catalog)
@@ -95,18 +95,18 @@ def test_an_empty_service_has_every_family_and_no_figure_that_it_does_not_know(
     assert catalog.get("/alerts/incidents?limit=5") == {"incidents": []}
 
 
-def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) -> None:
+def test_metrics_are_computed_from_events(catalog: Catalog, headwater: Headwater) -> None:
     progress = {"rowsIn": 10, "rowsOut": 8, "rowsWithLineage": 6, "lateRows": 1}
     more = {"deadLettered": 2, "orderViolations": 3, "lag": 40}
     earlier = {name: count // 2 for name, count in progress.items()}
     for n in range(5):
-        job, run = f"job {n}", run_id(f"figures {n}")
-        told = {"headwater_progress": {**progress, **more}}
+        job, run = f"job {n}", run_id(f"metrics {n}")
+        final = {"headwater_progress": {**progress, **more}}
         half = {"headwater_progress": {**earlier, "lag": 90}}
         kind = "FAIL" if n == 0 else "RUNNING" if n > 3 else "COMPLETE"
         outputs = [f"out {n}"] if n else []
         catalog.send(
-            # Counts are of the whole run: the later word holds, in whichever order they come.
+            # Counts are cumulative: the later event counts, in any order of arrival.
             run_event(
                 kind,
                 job=job,
@@ -114,16 +114,16 @@ def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) 
                 at="2026-01-02T00:00:00Z",
                 inputs=["in"],
                 outputs=outputs,
-                run_facets=told,
+                run_facets=final,
                 job_facets={"jobType": {"processingType": "STREAMING"}},
             ),
             run_event("START", job=job, run=run, run_facets=half),
         )
     catalog.send(run_event("START", job="nothing known", run=run_id("nothing")))
-    # Stopped is neither success nor failure.
+    # An aborted run is neither a success nor a failure.
     stopped = run_id("stopped")
     catalog.send(run_event("ABORT", job="job 1", run=stopped, inputs=["in"], outputs=["out 1"]))
-    now = figures(catalog, jobs=6)
+    now = metrics_with(catalog, jobs=6)
     assert now["jobSuccessRatio"] == 0.75
     assert now["lineageCoverageRatio"] == {"jobs": 4 / 6, "records": 30 / 40}
     assert now["jobsWithoutLineage"] == 1
@@ -140,7 +140,7 @@ def test_the_figures_follow_from_events(catalog: Catalog, headwater: Headwater) 
     assert printed["deadLettered"] == 10
 
 
-def test_names_in_labels_are_bounded_and_all_others_are_one(catalog: Catalog) -> None:
+def test_label_values_are_limited_and_others_share_one_series(catalog: Catalog) -> None:
     catalog.send(run_event(job="long", run=run_id("long"), outputs=["x" * 2000]))
     freshness = families(catalog)["headwater_dataset_freshness_seconds"]
     assert len(freshness) == 4
@@ -148,17 +148,17 @@ def test_names_in_labels_are_bounded_and_all_others_are_one(catalog: Catalog) ->
     lag = families(catalog)["headwater_consumer_lag_records"]
     assert list(lag.values()) == [40.0]
     text = catalog.call("GET", f"{catalog.url}/metrics").text
-    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text), "no id is a label"
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text), "an id is in a label"
     assert max(map(len, text.splitlines())) < 1000
 
 
-def test_the_stalest_dataset_counts_also_where_it_is_not_told_by_name(
+def test_the_stalest_dataset_counts_also_without_its_own_series(
     catalog: Catalog, headwater: Headwater
 ) -> None:
     for number in range(3):
         catalog.send(run_event(job=f"new {number}", outputs=[f"new {number}"]))
     old = run_event(job="old", at="2020-01-01T00:00:00Z", outputs=["stale"])
-    # By name are told those that came first, and this one did not.
+    # The oldest datasets have their own series, and this one is not among them.
     catalog.send(old)
     with psycopg.connect(catalog.database) as connection:
         connection.execute("UPDATE datasets SET created_at = now() WHERE name = 'stale'")
@@ -166,78 +166,78 @@ def test_the_stalest_dataset_counts_also_where_it_is_not_told_by_name(
     least = 86_400 * days
     wait_until(
         lambda: (catalog.get("/metrics/now")["stalestOtherSeconds"] or 0) >= least,
-        what="the figure of all others",
+        what="the value of all others",
     )
-    told = headwater("metrics", MARQUEZ_URL=catalog.url).stdout
-    assert re.search(rf"longest without a write +({days}|{days + 1}) d", told)
-    assert f"and others, the oldest {days} d ago" in told or f"oldest {days + 1} d ago" in told
+    output = headwater("metrics", MARQUEZ_URL=catalog.url).stdout
+    assert re.search(rf"longest without a write +({days}|{days + 1}) d", output)
+    assert f"and others, the oldest {days} d ago" in output or f"oldest {days + 1} d ago" in output
 
 
-def test_wrong_progress_is_refused_with_the_field(catalog: Catalog) -> None:
+def test_invalid_progress_is_refused_with_the_field(catalog: Catalog) -> None:
     for wrong in ({"rowsOut": -1}, {"lag": "many"}, {"rowsIn": 2**60}, {"lateRows": True}):
         event = run_event(run_facets={"headwater_progress": {"rowsIn": 1, "rowsOut": 1, **wrong}})
-        answer = catalog.call("POST", "/lineage", json=event)
-        assert answer.status_code == 422
-        assert f"headwater_progress.{next(iter(wrong))} must be" in answer.text
+        response = catalog.call("POST", "/lineage", json=event)
+        assert response.status_code == 422
+        assert f"headwater_progress.{next(iter(wrong))} must be" in response.text
 
 
-def test_totals_do_not_fall_when_retention_removes_runs(
+def test_totals_do_not_decrease_when_retention_deletes_runs(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)
     kept = headwater_settings.catalog.model_copy(update={"retention_days": 1})
     settings = headwater_settings.model_copy(update={"catalog": kept})
-    told = {"headwater_progress": {"rowsIn": 4, "rowsOut": 4, "rowsWithLineage": 2, "lateRows": 7}}
+    facets = {
+        "headwater_progress": {"rowsIn": 4, "rowsOut": 4, "rowsWithLineage": 2, "lateRows": 7}
+    }
     with running(headwater_settings, database) as catalog:
         for n in range(3):
             run = run_id(f"removed {n}")
             at = f"2026-01-01T00:0{n}:00Z"
-            catalog.send(run_event(run=run, at=at, run_facets=told))
-        before = figures(catalog, lateRecords=21)
+            catalog.send(run_event(run=run, at=at, run_facets=facets))
+        before = metrics_with(catalog, lateRecords=21)
     with running(settings, database) as catalog:
         wait_until(lambda: len(catalog.rows("SELECT FROM runs")) == 1)
-        after = figures(catalog, runsByState={**before["runsByState"], "COMPLETED": 1})
+        after = metrics_with(catalog, runsByState={**before["runsByState"], "COMPLETED": 1})
         assert len(catalog.rows("SELECT FROM run_progress")) == 1
     assert before["lateRecords"] == after["lateRecords"] == 21
     assert before["lineageCoverageRatio"]["records"] == 0.5
     assert after["lineageCoverageRatio"]["records"] == 0.5
 
 
-def test_the_job_by_which_the_doctor_sees_events_arrive_is_in_no_figure(
-    headwater_settings: Settings, postgres: str
-) -> None:
+def test_the_job_of_the_doctor_does_not_count(headwater_settings: Settings, postgres: str) -> None:
     with running(headwater_settings, fresh_database(postgres)) as catalog:
         catalog.send(
-            run_event(job="whole", inputs=["a"], outputs=["b"]),
+            run_event(job="complete", inputs=["a"], outputs=["b"]),
             run_event("FAIL", job="lineage_arrives", namespace=CHECKS_NAMESPACE),
         )
-        found = figures(catalog, jobs=1)
+        found = metrics_with(catalog, jobs=1)
     assert found["lineageCoverageRatio"]["jobs"] == 1
     assert found["jobSuccessRatio"] == found["recentJobSuccessRatio"] == 1
     assert sum(found["runsByState"].values()) == 1
 
 
-def test_history_has_a_point_a_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:
+def test_history_has_one_point_per_minute_and_fewer_over_a_long_time(catalog: Catalog) -> None:
     with psycopg.connect(catalog.database) as connection:
         connection.execute(
             "INSERT INTO metric_points (at, events, figures) "
             "SELECT date_trunc('minute', now()) - make_interval(mins => n), 2, "
             '\'{"datasets": 3, "lag": 7, "stalestSeconds": 60}\' FROM generate_series(0, 9000) n '
-            # The service may have written of a minute that has just ended.
+            # The service may have recorded a minute that has just ended.
             "ON CONFLICT DO NOTHING"
         )
     day = catalog.get("/metrics/history?hours=24")["points"]
     assert 1439 <= len(day) <= 1440
     assert day[0]["at"] < day[-1]["at"]
-    told = ("datasets", "lag", "events", "stalestSeconds")
-    assert [day[0][name] for name in told] == [3, 7, 2, 60]
+    names = ("datasets", "lag", "events", "stalestSeconds")
+    assert [day[0][name] for name in names] == [3, 7, 2, 60]
     week = catalog.get("/metrics/history?hours=168")["points"]
     assert 1200 < len(week) <= 1440
     assert sum(point["events"] for point in week[:-1]) > 2 * 8000
     assert catalog.call("GET", "/metrics/history?hours=0").status_code == 400
 
 
-def test_who_may_not_read_the_catalog_may_not_read_its_metrics(
+def test_metrics_require_the_permission_to_read_the_catalog(
     headwater_settings: Settings, postgres: str
 ) -> None:
     database = fresh_database(postgres)

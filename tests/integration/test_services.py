@@ -1,4 +1,4 @@
-"""The local services: up, status, down, and what stands in their way."""
+"""The local services: up, status, down, and their failures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import psutil
 import psycopg
 import pytest
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.errors import (
     DatabaseUnavailableError,
@@ -25,7 +26,7 @@ from headwater.errors import (
 )
 from headwater.kafka import create_topic, list_topics
 from headwater.model.progress import no_progress
-from headwater.service import ServiceState, State, down, postgres, status, up
+from headwater.service import ServiceState, ServiceStatus, down, postgres, status, up
 from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
@@ -43,9 +44,9 @@ def home(tmp_path: Path) -> Iterator[Settings]:
 
 
 @pytest.mark.kafka
-def test_up_returns_when_the_broker_answers_and_twice_is_harmless(home: Settings) -> None:
+def test_up_returns_when_the_broker_is_ready_and_is_idempotent(home: Settings) -> None:
     (first,) = start(home, "kafka")
-    assert first.state is State.RUNNING
+    assert first.state is ServiceStatus.RUNNING
     create_topic("kept", 1, home.kafka)
     (second,) = start(home, "kafka")
     assert second.pid == first.pid
@@ -53,11 +54,11 @@ def test_up_returns_when_the_broker_answers_and_twice_is_harmless(home: Settings
 
 
 @pytest.mark.kafka
-def test_records_survive_down_and_up_and_are_gone_after_wipe(home: Settings) -> None:
+def test_topics_survive_down_and_up_and_are_deleted_by_wipe(home: Settings) -> None:
     start(home, "kafka")
     create_topic("kept", 1, home.kafka)
     assert down(home) == ["kafka"]
-    assert status(home)[0].state is State.STOPPED
+    assert status(home)[0].state is ServiceStatus.STOPPED
     start(home, "kafka")
     assert [topic.name for topic in list_topics(home.kafka)] == ["kept"]
     down(home, wipe=True)
@@ -67,18 +68,18 @@ def test_records_survive_down_and_up_and_are_gone_after_wipe(home: Settings) -> 
 
 
 @pytest.mark.kafka
-def test_a_broker_killed_with_sigkill_is_seen_as_stopped_and_started_again(home: Settings) -> None:
+def test_a_killed_broker_is_reported_as_stopped_and_started_again(home: Settings) -> None:
     (first,) = start(home, "kafka")
     assert first.pid is not None
     psutil.Process(first.pid).kill()
     psutil.wait_procs([psutil.Process(first.pid)] if psutil.pid_exists(first.pid) else [], 10)
-    assert status(home)[0].state is State.STOPPED
+    assert status(home)[0].state is ServiceStatus.STOPPED
     (again,) = start(home, "kafka")
-    assert again.state is State.RUNNING
+    assert again.state is ServiceStatus.RUNNING
     assert again.pid != first.pid
 
 
-def test_postgres_answers_on_its_port_with_the_password_only(home: Settings) -> None:
+def test_postgres_accepts_connections_only_with_the_password(home: Settings) -> None:
     state, _ = start(home, "catalog")
     url = PostgresServer(home).url
     with psycopg.connect(url) as connection:
@@ -90,7 +91,7 @@ def test_postgres_answers_on_its_port_with_the_password_only(home: Settings) -> 
         psycopg.connect(wrong)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="another user owns what it may start")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_root_runs_postgres_from_a_checkout_that_only_root_may_enter(
     home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,11 +103,11 @@ def test_root_runs_postgres_from_a_checkout_that_only_root_may_enter(
     binaries = private / wheel.name / "pginstall18" / "bin"
     monkeypatch.setattr(postgres, "_binary", lambda name: binaries / name)
     state, _ = start(home, "catalog")
-    assert state.state is State.RUNNING
-    assert psutil.Process(state.pid).username() == "nobody"
+    assert state.state is ServiceStatus.RUNNING
+    assert psutil.Process(state.pid).username() == postgres._UNPRIVILEGED_USER
 
 
-def test_a_stale_pid_file_with_a_living_stranger_does_not_stop_postgres(home: Settings) -> None:
+def test_a_stale_pid_file_with_a_reused_pid_does_not_prevent_the_start(home: Settings) -> None:
     state, _ = start(home, "catalog")
     assert state.pid is not None
     data = home.home_dir / "postgres" / "data"
@@ -114,10 +115,10 @@ def test_a_stale_pid_file_with_a_living_stranger_does_not_stop_postgres(home: Se
     process.kill()
     psutil.wait_procs([process], timeout=10)
     lines = (data / "postmaster.pid").read_text().splitlines()
-    # The number of the dead server now belongs to this very test process.
+    # The pid of the dead server now belongs to this test process.
     (data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
     again, _ = start(home, "catalog")
-    assert again.state is State.RUNNING
+    assert again.state is ServiceStatus.RUNNING
     assert psutil.pid_exists(os.getpid())
 
 
@@ -132,7 +133,7 @@ def test_a_taken_port_is_refused_with_its_owner_and_the_setting(home: Settings) 
         assert "HEADWATER_KAFKA__PORT" in (error.value.hint or "")
 
 
-def test_data_of_a_newer_kafka_is_refused_and_left_alone(home: Settings) -> None:
+def test_data_of_a_newer_kafka_is_refused_and_kept(home: Settings) -> None:
     folder = home.home_dir / "kafka"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "meta.properties").write_text("version=1\n")
@@ -142,7 +143,7 @@ def test_data_of_a_newer_kafka_is_refused_and_left_alone(home: Settings) -> None
     assert (folder / "data" / "meta.properties").exists()
 
 
-def test_data_of_another_postgres_is_refused_and_left_alone(home: Settings) -> None:
+def test_data_of_another_postgres_is_refused_and_kept(home: Settings) -> None:
     data = home.home_dir / "postgres" / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("12\n")
@@ -151,7 +152,7 @@ def test_data_of_another_postgres_is_refused_and_left_alone(home: Settings) -> N
     assert (data / "PG_VERSION").read_text() == "12\n"
 
 
-def test_a_full_disk_is_told_before_anything_is_started(home: Settings) -> None:
+def test_a_full_disk_is_reported_before_anything_is_started(home: Settings) -> None:
     services = home.services.model_copy(update={"min_free_mb": 10**9})
     with pytest.raises(DiskFullError) as error:
         start(home.model_copy(update={"services": services}), "kafka")
@@ -160,7 +161,9 @@ def test_a_full_disk_is_told_before_anything_is_started(home: Settings) -> None:
 
 
 @pytest.mark.kafka
-def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(home: Settings) -> None:
+def test_the_error_of_a_broker_that_can_not_start_contains_the_end_of_its_log(
+    home: Settings,
+) -> None:
     start(home, "kafka")
     down(home)
     (home.home_dir / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\n")
@@ -170,7 +173,7 @@ def test_a_broker_that_cannot_start_is_told_with_the_end_of_its_log(home: Settin
 
 
 @pytest.mark.kafka
-def test_down_stops_only_what_its_own_home_started(
+def test_down_stops_only_the_services_of_its_home(
     home: Settings, broker: Settings, tmp_path: Path
 ) -> None:
     other = status(broker)[0]
@@ -178,71 +181,70 @@ def test_down_stops_only_what_its_own_home_started(
     assert down(home) == ["kafka"]
     assert other.pid is not None
     assert psutil.Process(other.pid).is_running()
-    assert status(broker)[0].state is State.RUNNING
+    assert status(broker)[0].state is ServiceStatus.RUNNING
 
 
 @pytest.mark.kafka
-def test_a_broker_of_the_users_own_is_used_and_never_stopped(
-    broker: Settings, tmp_path: Path
-) -> None:
+def test_an_external_broker_is_used_and_never_stopped(broker: Settings, tmp_path: Path) -> None:
     kafka = broker.kafka.model_copy(update={"bootstrap_servers": broker.bootstrap_servers})
-    own = local_settings(tmp_path).model_copy(update={"kafka": kafka})
-    (state,) = start(own, "kafka")
-    assert state.state is State.EXTERNAL
-    assert down(own, wipe=True) == []
-    assert status(broker)[0].state is State.RUNNING
+    external = local_settings(tmp_path).model_copy(update={"kafka": kafka})
+    (state,) = start(external, "kafka")
+    assert state.state is ServiceStatus.EXTERNAL
+    assert down(external, wipe=True) == []
+    assert status(broker)[0].state is ServiceStatus.RUNNING
 
 
-def test_a_database_of_the_users_own_is_checked_and_its_password_not_shown(
+def test_an_external_database_is_checked_and_its_password_is_not_shown(
     home: Settings, headwater: Headwater
 ) -> None:
     start(home, "catalog")
     url = PostgresServer(home).url
     password = url.split(":")[2].split("@")[0]
-    found = headwater("up", "catalog", "--json", settings=home, HEADWATER_CATALOG__DATABASE_URL=url)
-    assert found.returncode == 0, found.stderr
-    assert [each["state"] for each in json.loads(found.stdout)] == ["external", "running"]
-    nobody = url.replace(f":{home.postgres.port}/", ":1/")
-    refused = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=nobody)
+    used = headwater("up", "catalog", "--json", settings=home, HEADWATER_CATALOG__DATABASE_URL=url)
+    assert used.returncode == 0, used.stderr
+    assert [each["state"] for each in json.loads(used.stdout)] == ["external", "running"]
+    closed = url.replace(f":{home.postgres.port}/", ":1/")
+    refused = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=closed)
     assert refused.returncode == DatabaseUnavailableError.exit_code
-    nonsense = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=f"x{password}://")
-    assert nonsense.returncode == 2
-    for output in (found, refused, nonsense):
+    invalid = headwater("up", "catalog", HEADWATER_CATALOG__DATABASE_URL=f"x{password}://")
+    assert invalid.returncode == 2
+    for output in (used, refused, invalid):
         assert password not in output.stdout + output.stderr
 
 
-def wait_until_all_stand_still(process: psutil.Process) -> None:
-    """The signal reaches the threads one by one: for a moment a paused broker still answers."""
+def wait_until_suspended(process: psutil.Process) -> None:
+    """The signal stops the threads one by one: for a moment a suspended broker still responds."""
 
-    def stands_still(thread: int) -> bool:
+    def is_stopped(thread: int) -> bool:
         try:
             return bool(psutil.Process(thread).status() == psutil.STATUS_STOPPED)
         except psutil.NoSuchProcess:
             return True
 
-    deadline = time.monotonic() + 10
-    while not all(stands_still(each.id) for each in process.threads()):
-        assert time.monotonic() < deadline, "it goes on"
-        time.sleep(0.01)
+    wait_until(
+        lambda: all(is_stopped(each.id) for each in process.threads()),
+        seconds=10,
+        what="stopping all threads",
+    )
 
 
 @pytest.mark.kafka
-def test_a_paused_broker_is_reported_as_silent_within_a_bound(home: Settings) -> None:
+def test_a_suspended_broker_is_reported_as_silent_in_time(home: Settings) -> None:
     (state,) = start(home, "kafka")
     assert state.pid is not None
     process = psutil.Process(state.pid)
     process.suspend()
-    wait_until_all_stand_still(process)
+    wait_until_suspended(process)
     try:
         began = time.monotonic()
-        assert status(home)[0].state is State.SILENT
+        assert status(home)[0].state is ServiceStatus.SILENT
         assert time.monotonic() - began < 15
     finally:
         process.resume()
-    assert status(home)[0].state is State.RUNNING
+    assert status(home)[0].state is ServiceStatus.RUNNING
 
 
-def test_wipe_leaves_files_that_are_not_headwaters(home: Settings) -> None:
+def test_wipe_keeps_files_of_the_user(home: Settings) -> None:
     (home.home_dir / "logs").mkdir(parents=True)
     (home.home_dir / "my-notes.txt").write_text("mine")
     down(home, wipe=True)

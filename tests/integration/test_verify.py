@@ -1,4 +1,4 @@
-"""`verify` on the real broker: whatever is wrong with a topic is counted, and shown."""
+"""`verify` with a real broker: violations are counted and shown."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_lost_records_are_counted_and_named(
     assert f"missing: {source}/0@7 to {source}/0@9" in shown.stdout.splitlines()
 
 
-def test_copies_are_counted_and_fail_the_check(
+def test_duplicates_are_counted_and_fail_the_check(
     broker: Settings, source: str, output: str, headwater: Headwater
 ) -> None:
-    # A batch of which the last ten records were written again.
+    # The last ten records of the batch were written twice.
     numbers = [*range(20), *range(10, 20)]
     write(output, [stamped(f"{source}/0@{n}") for n in numbers], broker)
     done = headwater("verify", output, "--source", source, "--json")
@@ -81,7 +81,7 @@ def test_copies_are_counted_and_fail_the_check(
     assert first == {"record": f"{output}/0@20", "parent": f"{source}/0@10"}
 
 
-def test_a_writer_that_does_not_keep_order_is_caught(
+def test_an_unordered_writer_is_detected(
     broker: Settings, make_topic: TopicMaker, headwater: Headwater
 ) -> None:
     source, output = make_topic("in", partitions=1), make_topic("out", partitions=1)
@@ -106,7 +106,7 @@ def test_a_writer_that_does_not_keep_order_is_caught(
     assert "comes after one made from" in shown.stdout
 
 
-def test_records_without_lineage_and_claims_that_do_not_hold_are_told(
+def test_missing_lineage_and_invalid_claims_are_counted(
     broker: Settings, source: str, output: str
 ) -> None:
     good = [stamped(f"{source}/0@{n}") for n in range(20)]
@@ -119,7 +119,7 @@ def test_records_without_lineage_and_claims_that_do_not_hold_are_told(
     assert (report.without_lineage, report.other_sources) == (3, ["x"])
 
 
-def test_nothing_to_judge_is_no_pass(
+def test_an_empty_source_or_topic_fails(
     broker: Settings, make_topic: TopicMaker, source: str, output: str, headwater: Headwater
 ) -> None:
     empty = make_topic("empty")
@@ -133,13 +133,13 @@ def test_nothing_to_judge_is_no_pass(
     assert (without.state.value, without.without_lineage) == ("missing", 20)
 
 
-def test_dead_lettered_records_are_accounted_for_apart(
+def test_dead_lettered_records_are_counted_separately(
     broker: Settings, source: str, output: str
 ) -> None:
     dead = f"{output}-dead-letter"
     create_topic(dead, 1, broker.kafka)
     write(output, [stamped(f"{source}/0@{n}") for n in range(15)], broker)
-    # 14 was redriven later and is found; 15 lies there twice.
+    # 14 was redriven and is found; 15 has two dead letters.
     write(dead, [stamped(f"{source}/0@{n}") for n in (14, 15, 15, 16, 17, 18)], broker)
     write(dead, [[], [("lineage", b"?")]], broker)
     report = verify(output, source, broker)
@@ -149,7 +149,7 @@ def test_dead_lettered_records_are_accounted_for_apart(
     assert verify(output, source, broker).passed
 
 
-def test_filtered_records_count_only_if_that_is_said_and_the_checkpoint_shows_they_were_read(
+def test_filtered_records_need_allow_filtered_and_a_checkpoint_that_has_read_them(
     broker: Settings, source: str, output: str, headwater: Headwater, tmp_path: Path
 ) -> None:
     write(output, [stamped(f"{source}/0@{n}") for n in range(0, 16, 2)], broker)
@@ -159,16 +159,21 @@ def test_filtered_records_count_only_if_that_is_said_and_the_checkpoint_shows_th
         verify(output, source, broker, allow_filtered=True)
     assert "--checkpoint" in str(error.value.hint)
     checkpoint = write_checkpoint(
-        tmp_path / "c", source, started={0: 2}, committed={0: 16}, begun={0: 20}, outputs=(output,)
+        tmp_path / "c",
+        source,
+        started={0: 2},
+        committed={0: 16},
+        planned={0: 20},
+        outputs=(output,),
     )
-    # 1 is before where the job began, and 16 to 19 are in a batch that is not done.
+    # 1 is before the starting offset, and 16 to 19 are in an uncommitted batch.
     report = verify(output, source, broker, allow_filtered=True, checkpoint=checkpoint)
     assert (report.found, report.filtered, report.missing) == (8, 7, 5)
     assert [(gap.first.offset, gap.last.offset) for gap in report.gap_examples] == [
         (1, 1),
         (16, 19),
     ]
-    write_checkpoint(checkpoint, source, committed={0: 20}, begun={0: 20}, outputs=(output,))
+    write_checkpoint(checkpoint, source, committed={0: 20}, planned={0: 20}, outputs=(output,))
     (checkpoint / "offsets/8").unlink()
     options = ("--allow-filtered", "--checkpoint", str(checkpoint), "--json")
     done = headwater("verify", output, "--source", source, *options)
@@ -181,7 +186,7 @@ def test_filtered_records_count_only_if_that_is_said_and_the_checkpoint_shows_th
         verify(output, source, broker, allow_filtered=True, checkpoint=checkpoint)
 
 
-def test_parents_that_headers_only_count_are_neither_found_nor_surely_missing(
+def test_unlisted_parents_make_missing_records_uncertain(
     broker: Settings, source: str, output: str, headwater: Headwater
 ) -> None:
     listed = [f"{source}/0@{n}" for n in range(8)]
@@ -194,12 +199,12 @@ def test_parents_that_headers_only_count_are_neither_found_nor_surely_missing(
     write(source, [[]] * 3, broker)
     report = verify(output, source, broker)
     assert (report.state.value, report.missing, report.surely_missing) == ("partial", 15, 3)
-    # Other outputs name the rest: what no header lists is of no matter then.
+    # Other outputs name the rest, so the unlisted parents no longer matter.
     write(output, [stamped(f"{source}/0@{n}", job="each") for n in range(8, 23)], broker)
     assert verify(output, source, broker).state.value == "full"
 
 
-def test_what_is_no_record_is_not_expected(
+def test_transaction_markers_and_aborted_records_are_not_expected(
     broker: Settings, make_topic: TopicMaker, output: str
 ) -> None:
     source = make_topic("transactions", partitions=1)
@@ -209,7 +214,7 @@ def test_what_is_no_record_is_not_expected(
     write(output, [stamped(f"{source}/0@{n}") for n in (0, 1, 7)], broker)
     report = verify(output, source, broker)
     assert (report.expected, report.state.value, report.gone_parents) == (3, "full", 0)
-    # One that reads what was aborted is seen, though it is no loss.
+    # An output of an aborted record is counted, although it is not a loss.
     write(output, [stamped(f"{source}/0@3")], broker)
     report = verify(output, source, broker)
     assert (report.found, report.gone_parents) == (3, 1)
@@ -218,7 +223,9 @@ def test_what_is_no_record_is_not_expected(
     producer.abort_transaction(30)
 
 
-def test_what_retention_removed_is_not_expected(broker: Settings, source: str, output: str) -> None:
+def test_records_removed_by_retention_are_not_expected(
+    broker: Settings, source: str, output: str
+) -> None:
     write(output, [stamped(f"{source}/0@{n}") for n in range(20)], broker)
     delete_before(source, 12, broker)
     report = verify(output, source, broker)
@@ -226,7 +233,7 @@ def test_what_retention_removed_is_not_expected(broker: Settings, source: str, o
     assert report.passed
 
 
-def test_joins_and_unions_are_held_against_each_of_their_sources(
+def test_a_join_is_verified_against_each_of_its_sources(
     broker: Settings, make_topic: TopicMaker, source: str, output: str
 ) -> None:
     ads = make_topic("ads", partitions=2)
@@ -238,9 +245,7 @@ def test_joins_and_unions_are_held_against_each_of_their_sources(
         assert (report.found, report.passed, len(report.other_sources)) == (expected, True, 1)
 
 
-def test_several_partitions_are_judged_each_for_itself(
-    broker: Settings, make_topic: TopicMaker
-) -> None:
+def test_partitions_are_checked_separately(broker: Settings, make_topic: TopicMaker) -> None:
     source, output = make_topic("in", partitions=3), make_topic("out", partitions=2)
     for partition in range(3):
         write(source, [[]] * 10, broker, partition=partition)
@@ -249,7 +254,7 @@ def test_several_partitions_are_judged_each_for_itself(
     assert verify(output, source, broker).passed
 
 
-def test_another_source_is_refused_with_the_names_of_the_right_ones(
+def test_a_wrong_source_is_refused_with_the_actual_parent_topics(
     broker: Settings, make_topic: TopicMaker, source: str, output: str, headwater: Headwater
 ) -> None:
     further = make_topic("further", partitions=1)
@@ -257,15 +262,13 @@ def test_another_source_is_refused_with_the_names_of_the_right_ones(
     write(further, [stamped(f"{output}/0@{n}") for n in range(20)], broker)
     with pytest.raises(InputError) as error:
         verify(further, source, broker)
-    assert error.value.facts["parents_in"] == [output]
+    assert error.value.attributes["parents_in"] == [output]
     done = headwater("verify", further, "--source", source)
     assert done.returncode == 2
     assert f"headwater verify {further} --source {output}" in done.stderr
 
 
-def test_a_topic_that_is_not_there_is_refused(
-    broker: Settings, source: str, headwater: Headwater
-) -> None:
+def test_a_missing_topic_is_refused(broker: Settings, source: str, headwater: Headwater) -> None:
     for topic, of in (("never-made", source), (source, "never-made")):
         with pytest.raises(TopicNotFoundError):
             verify(topic, of, broker)
@@ -273,8 +276,8 @@ def test_a_topic_that_is_not_there_is_refused(
     assert headwater("verify", source).returncode == 2
 
 
-def test_an_unreachable_broker_exits_with_3_within_the_bound(headwater: Headwater) -> None:
-    began = time.monotonic()
+def test_an_unreachable_broker_exits_with_3_within_the_timeout(headwater: Headwater) -> None:
+    started = time.monotonic()
     done = headwater(
         "verify",
         "a",
@@ -285,4 +288,4 @@ def test_an_unreachable_broker_exits_with_3_within_the_bound(headwater: Headwate
         timeout=30,
     )
     assert done.returncode == 3
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - started < 15

@@ -1,4 +1,4 @@
-"""`why-missing` on the real broker: one answer for everything that can become of a record."""
+"""`why-missing` with a real broker: one result for every fate of a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.checkpoints import write_checkpoint
-from tests.stamped import delete_before, set_aside, stamped, write
+from tests.stamped import dead_letter_headers, delete_before, stamped, write
 from tests.support import Headwater
 
 from headwater.delivery.dead_letter import redrive
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kafka
 
 
 class Hops:
-    """Visits, decorated, then reduced: two jobs, each topic of one partition."""
+    """Visits, decorated, then reduced: two jobs, one partition per topic."""
 
     def __init__(self, settings: Settings, make_topic: TopicMaker) -> None:
         self.settings = settings
@@ -44,7 +44,7 @@ class Hops:
         made = [stamped(f"{self.decorated}/0@{n}", job="reducer") for n in offsets]
         write(self.reduced, made, self.settings)
 
-    def ask(self, offset: int, topic: str | None = None, **options: object) -> WhyMissing:
+    def query(self, offset: int, topic: str | None = None, **options: object) -> WhyMissing:
         address = Address(self.visits, 0, offset)
         return why_missing(address, topic or self.reduced, self.settings, **options)  # type: ignore[arg-type]
 
@@ -54,11 +54,11 @@ def hops(broker: Settings, make_topic: TopicMaker) -> Hops:
     return Hops(broker, make_topic)
 
 
-def evidence(found: WhyMissing) -> list[str]:
-    return [str(address) for address in found.verdict.evidence]
+def evidence(result: WhyMissing) -> list[str]:
+    return [str(address) for address in result.verdict.evidence]
 
 
-def test_a_record_that_is_there_is_found_over_two_hops(hops: Hops, headwater: Headwater) -> None:
+def test_an_output_is_found_over_two_hops(hops: Hops, headwater: Headwater) -> None:
     hops.decorate(*range(10))
     hops.reduce(*range(9, -1, -1))
     done = headwater("why-missing", f"{hops.visits}/0@3", "--in", hops.reduced, "--json")
@@ -89,52 +89,58 @@ def test_a_dead_letter_is_found_at_any_hop_with_its_reason(
     )
     offset = 3 if hop == "decorated" else 9
     dead = f"{output}-dead-letter"
-    write(dead, [set_aside(f"{source}/0@{offset}", message="bad \x1b[2J")], hops.settings)
-    found = hops.ask(offset)
-    assert (found.fate, evidence(found)) == (Fate.DEAD_LETTERED, [f"{dead}/0@0"])
-    assert "headwater.MalformedJson, bad" in found.verdict.sentence
+    write(dead, [dead_letter_headers(f"{source}/0@{offset}", message="bad \x1b[2J")], hops.settings)
+    result = hops.query(offset)
+    assert (result.fate, evidence(result)) == (Fate.DEAD_LETTERED, [f"{dead}/0@0"])
+    assert "headwater.MalformedJson, bad" in result.verdict.sentence
     done = headwater("why-missing", f"{hops.visits}/0@{offset}", "--in", hops.reduced)
     assert done.returncode == 1
     assert "dead-lettered" in done.stdout.splitlines()[0]
     assert "\x1b" not in done.stdout
 
 
-def test_a_redriven_record_is_followed_to_what_was_made_from_its_copy(hops: Hops) -> None:
+def test_a_redriven_record_is_followed_to_the_output_of_its_copy(hops: Hops) -> None:
     hops.decorate(*range(1, 10))
-    write(f"{hops.decorated}-dead-letter", [set_aside(f"{hops.visits}/0@0")], hops.settings)
-    # The values that were set aside are those of the originals.
+    write(
+        f"{hops.decorated}-dead-letter", [dead_letter_headers(f"{hops.visits}/0@0")], hops.settings
+    )
+    # Dead letters have the values of the originals.
     redrive(hops.decorated, hops.settings)
-    found = hops.ask(0, hops.decorated)
-    assert (found.fate, str(found.verdict.record)) == (Fate.NOT_YET_READ, f"{hops.visits}/0@10")
+    result = hops.query(0, hops.decorated)
+    assert (result.fate, str(result.verdict.record)) == (Fate.NOT_YET_READ, f"{hops.visits}/0@10")
     hops.decorate(10)
-    found = hops.ask(0, hops.decorated)
-    assert (found.fate, evidence(found)) == (Fate.PRESENT, [f"{hops.decorated}/0@9"])
-    assert f"redriven as {hops.visits}/0@10" in found.hops[0].sentence
-    write(f"{hops.reduced}-dead-letter", [set_aside(f"{hops.decorated}/0@9")], hops.settings)
-    found = hops.ask(0)
-    assert (found.fate, len(found.hops)) == (Fate.DEAD_LETTERED, 3)
-    # The dead letter itself can be asked about, too.
+    result = hops.query(0, hops.decorated)
+    assert (result.fate, evidence(result)) == (Fate.PRESENT, [f"{hops.decorated}/0@9"])
+    assert f"redriven as {hops.visits}/0@10" in result.hops[0].sentence
+    write(
+        f"{hops.reduced}-dead-letter", [dead_letter_headers(f"{hops.decorated}/0@9")], hops.settings
+    )
+    result = hops.query(0)
+    assert (result.fate, len(result.hops)) == (Fate.DEAD_LETTERED, 3)
+    # A dead letter can be queried, too.
     letter = Address(f"{hops.decorated}-dead-letter", 0, 0)
     assert why_missing(letter, hops.decorated, hops.settings).present
 
 
-def test_what_came_late_is_found_beside_the_output(hops: Hops) -> None:
+def test_a_late_record_is_found_in_the_late_topic(hops: Hops) -> None:
     late = f"{hops.decorated}-late"
     create_topic(late, 1, hops.settings.kafka)
     hops.decorate(*range(5, 10))
-    write(late, [set_aside(f"{hops.visits}/0@4", reason="late", message="by 3 h")], hops.settings)
+    write(
+        late,
+        [dead_letter_headers(f"{hops.visits}/0@4", reason="late", message="by 3 h")],
+        hops.settings,
+    )
     write(late, [stamped(f"{hops.visits}/0@3")], hops.settings)
-    found = hops.ask(4, hops.decorated)
-    assert (found.fate, evidence(found)) == (Fate.LATE, [f"{late}/0@0"])
-    assert found.verdict.sentence.endswith(f"is {late}/0@0: late, by 3 h")
-    assert hops.ask(3, hops.decorated).verdict.sentence.endswith(f"is {late}/0@1")
+    result = hops.query(4, hops.decorated)
+    assert (result.fate, evidence(result)) == (Fate.LATE, [f"{late}/0@0"])
+    assert result.verdict.sentence.endswith(f"is {late}/0@0: late, by 3 h")
+    assert hops.query(3, hops.decorated).verdict.sentence.endswith(f"is {late}/0@1")
 
 
-def test_without_a_checkpoint_the_newest_output_tells_and_it_is_said(
-    hops: Hops, headwater: Headwater
-) -> None:
+def test_without_a_checkpoint_the_result_is_an_estimate(hops: Hops, headwater: Headwater) -> None:
     hops.decorate(0, 1, 3, 4)
-    not_yet, filtered = hops.ask(7, hops.decorated), hops.ask(2, hops.decorated)
+    not_yet, filtered = hops.query(7, hops.decorated), hops.query(2, hops.decorated)
     assert (not_yet.fate, not_yet.verdict.estimate) == (Fate.NOT_YET_READ, True)
     assert f"{hops.visits}/0@4" in not_yet.verdict.sentence
     assert (filtered.fate, filtered.verdict.estimate) == (Fate.FILTERED, True)
@@ -144,21 +150,21 @@ def test_without_a_checkpoint_the_newest_output_tells_and_it_is_said(
     )
 
 
-def test_the_checkpoint_tells_what_was_read(hops: Hops, tmp_path: Path) -> None:
+def test_the_checkpoint_shows_which_records_were_read(hops: Hops, tmp_path: Path) -> None:
     hops.decorate(3, 5)
     checkpoint = write_checkpoint(
         tmp_path / "c",
         hops.visits,
         started={0: 2},
         committed={0: 7},
-        begun={0: 9},
+        planned={0: 9},
         outputs=(hops.decorated,),
     )
 
     def fate(offset: int) -> Fate:
-        found = hops.ask(offset, hops.decorated, checkpoint=checkpoint)
-        assert not found.verdict.estimate
-        return found.fate
+        result = hops.query(offset, hops.decorated, checkpoint=checkpoint)
+        assert not result.verdict.estimate
+        return result.fate
 
     assert [fate(n) for n in (1, 3, 4, 6, 7, 9)] == [
         Fate.NEVER_READ,
@@ -168,12 +174,12 @@ def test_the_checkpoint_tells_what_was_read(hops: Hops, tmp_path: Path) -> None:
         Fate.NOT_YET_READ,
         Fate.NOT_YET_READ,
     ]
-    begun = hops.ask(7, hops.decorated, checkpoint=checkpoint)
-    assert "batch 8" in begun.verdict.sentence
-    assert str(checkpoint) in begun.verdict.sentence
+    started = hops.query(7, hops.decorated, checkpoint=checkpoint)
+    assert "batch 8" in started.verdict.sentence
+    assert str(checkpoint) in started.verdict.sentence
 
 
-def test_the_checkpoint_is_found_in_the_home_and_one_of_another_job_is_not_taken(
+def test_the_checkpoint_in_the_home_is_used_and_one_of_another_job_is_not(
     hops: Hops, headwater: Headwater, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
@@ -183,15 +189,15 @@ def test_the_checkpoint_is_found_in_the_home_and_one_of_another_job_is_not_taken
     )
     (home / "checkpoints/damaged/commits").mkdir(parents=True)
     (home / "checkpoints/damaged/commits/5").write_text("v1\n{}")
-    ask = ("why-missing", f"{hops.visits}/0@5", "--in", hops.decorated, "--json")
-    first = json.loads(headwater(*ask, HEADWATER_HOME=str(home)).stdout)
+    command = ("why-missing", f"{hops.visits}/0@5", "--in", hops.decorated, "--json")
+    first = json.loads(headwater(*command, HEADWATER_HOME=str(home)).stdout)
     assert (first["fate"], first["estimate"]) == ("filtered", True)
     write_checkpoint(
         home / "checkpoints/own", hops.visits, committed={0: 5}, outputs=(hops.decorated,)
     )
-    second = json.loads(headwater(*ask, HEADWATER_HOME=str(home)).stdout)
+    second = json.loads(headwater(*command, HEADWATER_HOME=str(home)).stdout)
     assert (second["fate"], second["estimate"]) == ("not yet read", False)
-    named = headwater(*ask, "--checkpoint", str(home / "checkpoints/damaged"))
+    named = headwater(*command, "--checkpoint", str(home / "checkpoints/damaged"))
     assert named.returncode == 2
     assert "damaged" in named.stderr
 
@@ -199,34 +205,34 @@ def test_the_checkpoint_is_found_in_the_home_and_one_of_another_job_is_not_taken
 def test_a_checkpoint_leads_to_a_topic_that_is_still_empty(hops: Hops, tmp_path: Path) -> None:
     hops.decorate(*range(10))
     checkpoint = write_checkpoint(
-        tmp_path / "c", hops.decorated, committed={0: 0}, begun={0: 10}, outputs=(hops.reduced,)
+        tmp_path / "c", hops.decorated, committed={0: 0}, planned={0: 10}, outputs=(hops.reduced,)
     )
-    found = hops.ask(4, checkpoint=checkpoint)
-    assert (found.fate, str(found.verdict.record)) == (
+    result = hops.query(4, checkpoint=checkpoint)
+    assert (result.fate, str(result.verdict.record)) == (
         Fate.NOT_YET_READ,
         f"{hops.decorated}/0@4",
     )
-    with pytest.raises(CheckpointError, match="begun a batch"):
-        hops.ask(4, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="started a batch"):
+        hops.query(4, checkpoint=tmp_path)
 
 
-def test_parents_that_headers_do_not_list_make_the_answer_uncertain(hops: Hops) -> None:
+def test_unlisted_parents_make_the_result_uncertain(hops: Hops) -> None:
     write(hops.decorated, [stamped(f"{hops.visits}/0@9", unlisted=4)], hops.settings)
-    found = hops.ask(5, hops.decorated)
-    assert (found.fate, found.present) == (Fate.UNCERTAIN, False)
-    assert "1 records" in found.verdict.sentence
+    result = hops.query(5, hops.decorated)
+    assert (result.fate, result.present) == (Fate.UNCERTAIN, False)
+    assert "1 records" in result.verdict.sentence
 
 
-def test_one_who_knows_a_job_with_state_is_asked_before_a_record_counts_as_filtered(
+def test_explainers_are_called_before_a_record_counts_as_filtered(
     hops: Hops,
 ) -> None:
-    asked = []
+    explained = []
 
     class Join:
         def explain(
-            self, record: Address, output: str, reading: CheckpointState | None
+            self, record: Address, output: str, checkpoint: CheckpointState | None
         ) -> Verdict | None:
-            asked.append(str(record))
+            explained.append(str(record))
             return Verdict(record, output, Fate.LATE, "in state") if record.offset == 2 else None
 
         def remark(
@@ -234,53 +240,53 @@ def test_one_who_knows_a_job_with_state_is_asked_before_a_record_counts_as_filte
             record: Address,
             output: str,
             outputs: Sequence[Record],
-            reading: CheckpointState | None,
+            checkpoint: CheckpointState | None,
         ) -> str | None:
             return f"{len(outputs)} alone"
 
     hops.decorate(0, 9)
-    answers = [hops.ask(n, hops.decorated, explainers=[Join()]) for n in (2, 3, 0)]
-    assert [each.fate for each in answers] == [Fate.LATE, Fate.FILTERED, Fate.PRESENT]
-    assert answers[2].verdict.sentence.endswith("; 1 alone")
-    assert asked == [f"{hops.visits}/0@2", f"{hops.visits}/0@3"]
+    results = [hops.query(n, hops.decorated, explainers=[Join()]) for n in (2, 3, 0)]
+    assert [each.fate for each in results] == [Fate.LATE, Fate.FILTERED, Fate.PRESENT]
+    assert results[2].verdict.sentence.endswith("; 1 alone")
+    assert explained == [f"{hops.visits}/0@2", f"{hops.visits}/0@3"]
 
 
-def test_a_record_that_expired_is_still_answered_for_from_the_output(hops: Hops) -> None:
+def test_the_output_of_an_expired_record_is_found(hops: Hops) -> None:
     hops.decorate(0, 1, 3, 4)
     delete_before(hops.visits, 8, hops.settings)
-    assert hops.ask(1, hops.decorated).present
-    gone = hops.ask(2, hops.decorated)
+    assert hops.query(1, hops.decorated).present
+    gone = hops.query(2, hops.decorated)
     assert gone.fate is Fate.EXPIRED
     assert "has read past it" in gone.verdict.sentence
-    unread = hops.ask(6, hops.decorated)
+    unread = hops.query(6, hops.decorated)
     assert (unread.fate, "newest record" in unread.verdict.sentence) == (Fate.EXPIRED, True)
 
 
-def test_one_that_never_was_is_an_answer_and_a_wrong_question_is_a_mistake(
+def test_a_record_that_never_existed_is_a_result_and_a_wrong_topic_is_an_error(
     hops: Hops, make_topic: TopicMaker, headwater: Headwater
 ) -> None:
     hops.decorate(*range(10))
-    assert hops.ask(10, hops.decorated).fate is Fate.NEVER_WAS
+    assert hops.query(10, hops.decorated).fate is Fate.NEVER_WAS
     absent = Address("never-made", 0, 0)
     assert why_missing(absent, hops.decorated, hops.settings).fate is Fate.NEVER_WAS
     never = headwater("why-missing", f"{hops.visits}/0@10", "--in", hops.decorated)
     assert never.returncode == 1
     with pytest.raises(TopicNotFoundError):
-        hops.ask(1, "never-made")
+        hops.query(1, "never-made")
     with pytest.raises(InputError, match="itself"):
-        hops.ask(1, hops.visits)
+        hops.query(1, hops.visits)
     other = make_topic("other", partitions=1)
     write(other, [[]], hops.settings)
     with pytest.raises(InputError) as error:
         why_missing(Address(other, 0, 0), hops.decorated, hops.settings)
-    assert error.value.facts["parents_in"] == [hops.visits]
+    assert error.value.attributes["parents_in"] == [hops.visits]
 
 
-def test_forged_lineage_in_a_circle_ends(hops: Hops) -> None:
+def test_a_cycle_of_forged_lineage_ends(hops: Hops) -> None:
     hops.decorate(*range(10))
     hops.reduce(*range(10))
     write(hops.decorated, [stamped(f"{hops.reduced}/0@0")], hops.settings)
-    assert hops.ask(3).present
+    assert hops.query(3).present
 
 
 def test_a_stopped_broker_exits_with_3(headwater: Headwater) -> None:

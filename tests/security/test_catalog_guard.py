@@ -1,4 +1,4 @@
-"""Who may do what: default-deny, exact routes, keys, origins."""
+"""Authorization: default-deny, exact routes, keys, origins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import requests
 from fastapi.routing import APIRoute
 from tests.catalog_support import Catalog, bearer, fresh_database, guarded, run_event, running
 
-from headwater.catalog.api.guard import Guard
-from headwater.catalog.api.permissions import RULES, Role
+from headwater.catalog.api.guard import RULES, Guard, Role
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key, revoke_key
 from headwater.errors import SettingError
@@ -47,7 +46,7 @@ def service(headwater_settings: Settings, database: str) -> Iterator[Catalog]:
 
 
 def routes(settings: Settings) -> set[tuple[str, str]]:
-    api = create_api(settings, "postgresql://nobody@127.0.0.1:1/nothing")
+    api = create_api(settings, "postgresql://user@127.0.0.1:1/none")
     found: set[tuple[str, str]] = set()
     pending: list[Any] = list(api.router.routes)
     while pending:
@@ -67,29 +66,29 @@ def test_every_route_has_a_rule_and_every_rule_a_route(headwater_settings: Setti
 
 
 def test_only_health_is_open() -> None:
-    assert {place for place, role in RULES.items() if role is Role.OPEN} == OPEN
+    assert {route for route, role in RULES.items() if role is Role.OPEN} == OPEN
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(set(RULES) - OPEN))
-def test_no_route_answers_without_a_key_or_with_a_wrong_one(
+def test_no_route_is_accessible_without_a_valid_key(
     service: Catalog, method: str, path: str
 ) -> None:
-    place = service.url + re.sub(r"\{\w+\}", "1", path)
+    url = service.url + re.sub(r"\{\w+\}", "1", path)
     for headers in ({}, bearer("hw_00000000_x"), bearer("x"), {"Authorization": "Basic eDp5"}):
-        answer = service.call(method, place, headers=headers)
+        answer = service.call(method, url, headers=headers)
         assert answer.status_code == 401, f"{method} {path} {headers}"
         assert answer.headers["WWW-Authenticate"] == "Bearer"
         assert answer.json().keys() == {"code", "message"}
 
 
-def test_a_role_opens_what_it_is_for_and_no_more(service: Catalog, keys: dict[str, str]) -> None:
+def test_a_role_allows_its_routes_and_no_others(service: Catalog, keys: dict[str, str]) -> None:
     ranks = {"read": Role.READ, "write": Role.WRITE, "admin": Role.ADMIN}
-    for (method, path), needed in RULES.items():
-        place = service.url + re.sub(r"\{\w+\}", "1", path)
+    for (method, path), required in RULES.items():
+        url = service.url + re.sub(r"\{\w+\}", "1", path)
         for name, rank in ranks.items():
-            answer = service.call(method, place, headers=bearer(keys[name]))
+            answer = service.call(method, url, headers=bearer(keys[name]))
             refused = answer.status_code in (401, 403)
-            assert refused is (rank < needed), f"{name}: {method} {path}: {answer.status_code}"
+            assert refused is (rank < required), f"{name}: {method} {path}: {answer.status_code}"
 
 
 @pytest.mark.parametrize(
@@ -107,10 +106,10 @@ def test_a_role_opens_what_it_is_for_and_no_more(service: Catalog, keys: dict[st
         "/API/V1/NAMESPACES",
     ],
 )
-def test_tricks_with_the_path_open_nothing(service: Catalog, path: str) -> None:
+def test_manipulated_paths_give_no_access(service: Catalog, path: str) -> None:
     import http.client
 
-    # As it stands: other clients would tidy the path up.
+    # http.client sends the path unchanged; other clients normalize it.
     connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=10)
     connection.request("GET", path)
     answer = connection.getresponse()
@@ -123,9 +122,9 @@ def test_a_revoked_key_stops_working_within_seconds(
     service: Catalog, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.catalog.api.guard._KEY_SECONDS", 0.5)
-    made, token = create_key(database, "short", "read", None)
+    key, token = create_key(database, "short", "read", None)
     assert service.call("GET", "/namespaces", headers=bearer(token)).status_code == 200
-    assert revoke_key(database, made.id)
+    assert revoke_key(database, key.id)
     deadline = time.monotonic() + 20
     while service.call("GET", "/namespaces", headers=bearer(token)).status_code != 401:
         assert time.monotonic() < deadline, "still accepted"
@@ -141,7 +140,9 @@ def test_only_hashes_of_keys_are_stored(service: Catalog, keys: dict[str, str]) 
     ("host", "required"),
     [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True), ("::", True)],
 )
-def test_beyond_loopback_keys_are_required(host: str, required: bool) -> None:
+def test_keys_are_required_unless_the_service_listens_on_loopback(
+    host: str, required: bool
+) -> None:
     assert Guard(load(catalog={"host": host}).catalog).required is required
 
 
@@ -155,27 +156,27 @@ def test_on_loopback_pages_of_other_origins_can_neither_write_nor_read(catalog: 
     assert rebound.status_code == 403
     own = catalog.call("POST", "/lineage", json=event, headers={"Origin": "http://localhost:3000"})
     assert own.status_code == 201
-    # None by default: no header says that another origin may read.
+    # By default no CORS header allows another origin to read.
     answer = catalog.call("GET", "/namespaces", headers={"Origin": "https://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_certificate_that_is_none_is_a_setting_to_mend(tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_reported_as_a_setting_error(tmp_path: Path) -> None:
     path = tmp_path / "certificate.pem"
-    path.write_text("nothing of the kind")
+    path.write_text("not a certificate")
     files = {"tls_certificate": path, "tls_key": path}
     with pytest.raises(SettingError, match=r"can't be used for TLS") as raised:
-        serve(load(catalog=files), "postgresql://nobody@127.0.0.1:1/nothing")
+        serve(load(catalog=files), "postgresql://user@127.0.0.1:1/none")
     assert raised.value.hint
 
 
-def test_origins_that_are_set_may_call(headwater_settings: Settings, database: str) -> None:
+def test_configured_origins_are_allowed(headwater_settings: Settings, database: str) -> None:
     origin = "https://lineage.example"
     settings = guarded(headwater_settings, cors_origins=(origin,))
     with running(settings, database) as found:
         written = found.call("POST", "/lineage", json={}, headers={"Origin": origin})
-        assert written.status_code == 401, "let through to where keys are asked for"
+        assert written.status_code == 401, "the origin is accepted, the key is missing"
         other = found.call("POST", "/lineage", json={}, headers={"Origin": f"{origin}.evil"})
         assert other.status_code == 403
         answer = requests.options(
@@ -189,43 +190,41 @@ def test_origins_that_are_set_may_call(headwater_settings: Settings, database: s
     assert answer.headers["access-control-allow-origin"] == "https://lineage.example"
 
 
-def test_any_origin_may_write_where_that_is_set(
-    headwater_settings: Settings, database: str
-) -> None:
+def test_any_origin_is_allowed_if_configured(headwater_settings: Settings, database: str) -> None:
     settings = guarded(headwater_settings, cors_origins=("*",))
     with running(settings, database) as found:
         headers = {"Origin": "https://any.example"}
         written = found.call("POST", "/lineage", json={}, headers=headers)
-        assert written.status_code == 401, "let through to where keys are asked for"
+        assert written.status_code == 401, "the origin is accepted, the key is missing"
 
 
-def test_made_up_keys_do_not_hold_all_connections(
+def test_invalid_keys_do_not_use_up_all_connections(
     service: Catalog, database: str, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.catalog.api.guard._LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("headwater.catalog.api.guard._LOOKUP_SECONDS", 0.5)
     monkeypatch.setattr("headwater.catalog.api.guard._KEY_SECONDS", 60.0)
-    # One that the service knows from a moment ago needs no look.
-    known = create_key(database, "known", "read", None)[1]
-    assert service.call("GET", "/namespaces", headers=bearer(known)).status_code == 200
+    # A cached key needs no lookup.
+    cached = create_key(database, "cached", "read", None)[1]
+    assert service.call("GET", "/namespaces", headers=bearer(cached)).status_code == 200
     kind, number, secret = keys["read"].split("_", 2)
     with psycopg.connect(database) as other, ThreadPoolExecutor(20) as pool:
         other.execute("LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE")
-        strangers = [
+        invalid = [
             pool.submit(
                 service.call, "GET", "/namespaces", headers=bearer(f"{kind}_{number}_{i}{secret}")
             )
             for i in range(20)
         ]
         time.sleep(1.5)
-        waiting = [each for each in strangers if not each.done()]
+        waiting = [each for each in invalid if not each.done()]
         assert 0 < len(waiting) <= 2
-        assert service.call("GET", "/namespaces", headers=bearer(known)).status_code == 200
+        assert service.call("GET", "/namespaces", headers=bearer(cached)).status_code == 200
         other.rollback()
-        answers = [each.result().status_code for each in strangers]
+        answers = [each.result().status_code for each in invalid]
     assert set(answers) == {401, 429}
 
 
-def test_secrets_are_neither_in_the_log_nor_in_answers(
+def test_secrets_are_neither_in_the_log_nor_in_responses(
     service: Catalog, keys: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     password = re.search(r"password=(\S+)", service.database)

@@ -1,4 +1,4 @@
-"""A key that is limited to a namespace: no way leads out of it."""
+"""A key that is limited to a namespace gives no access to others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = "payroll"
 
 @pytest.fixture(scope="module")
 def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
-    """Holds what belongs to others; it is called with a key of the namespace `mine`."""
+    """A service with data of the namespace `other`, called with a key for `mine`."""
     database = fresh_database(postgres)
     migrate(database)
     with running(guarded(headwater_settings), database) as found:
@@ -37,9 +37,7 @@ def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
         yield found
 
 
-def test_a_limited_key_touches_its_own_namespace_only(
-    service: Catalog,
-) -> None:
+def test_a_limited_key_gives_access_to_its_namespace_only(service: Catalog) -> None:
     mine, other = run_event(namespace="mine"), run_event(namespace="other")
     assert service.call("POST", "/lineage", json=mine).status_code == 201
     assert service.call("POST", "/lineage", json=other).status_code == 403
@@ -58,8 +56,10 @@ def test_a_limited_key_touches_its_own_namespace_only(
         assert service.call("GET", path).status_code == 403, path
 
 
-def test_no_name_that_the_key_can_make_up_leads_to_a_dataset_of_others(service: Catalog) -> None:
-    # A job of its own that uses the dataset, and another name for it in its own namespace.
+def test_a_limited_key_can_not_reach_a_foreign_dataset_by_a_job_or_a_symlink(
+    service: Catalog,
+) -> None:
+    # A job in its namespace that uses the dataset, and a symlink in its namespace.
     service.send(run_event(job="spy", namespace="mine", inputs=[SECRET]))
     alias = {"namespace": "mine", "name": "alias", "type": "TABLE"}
     target = dataset(SECRET, symlinks={"identifiers": [alias]})
@@ -80,7 +80,7 @@ def test_no_name_that_the_key_can_make_up_leads_to_a_dataset_of_others(service: 
             assert "salary" not in answer.text
 
 
-def test_runs_of_others_are_out_of_reach(service: Catalog) -> None:
+def test_runs_of_other_namespaces_can_not_be_changed(service: Catalog) -> None:
     theirs = run_id("theirs")
     event = run_event("FAIL", job="thief", namespace="mine", run=theirs, at="2020-01-01T00:00:00Z")
     assert service.call("POST", "/lineage", json=event).status_code == 403
@@ -99,7 +99,7 @@ def test_runs_of_others_are_out_of_reach(service: Catalog) -> None:
     assert (UUID(theirs), None, "theirs") in stored
 
 
-def test_a_run_that_only_a_child_has_named_is_still_its_own_jobs(service: Catalog) -> None:
+def test_naming_a_run_as_parent_does_not_claim_it_for_another_namespace(service: Catalog) -> None:
     parent = {"run": {"runId": run_id("claimed")}, "job": {"namespace": "other", "name": "x"}}
     child = run_event(job="child", namespace="mine", run_facets={"parent": parent})
     service.send(child, run_event("START", job="own", namespace="mine", run=run_id("claimed")))

@@ -1,4 +1,4 @@
-"""OIDC tokens: of this issuer, for this service, signed with its current keys, and nothing else."""
+"""OIDC tokens: only those of the issuer, for this service, signed with a current key."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.catalog_support import Catalog, bearer, fresh_database, guarded, run_event, running
 
-from headwater.catalog.api import oidc
 from headwater.catalog.api.guard import Guard
+from headwater.catalog.api.oidc import TokenChecker
 from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key
 from headwater.errors import SettingError
@@ -35,23 +35,23 @@ def database(postgres: str) -> str:
 
 
 class Issuer:
-    """A local OIDC issuer: it signs with the first of the two keys that it publishes."""
+    """A local OIDC issuer. It publishes two keys and signs with the first."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.public = self.key.public_key()
-        self.away = False
+        self.unavailable = False
         other = ec.generate_private_key(ec.SECP256R1()).public_key()
         jwks = [
             {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.public)), "kid": "k1"},
-            {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(other)), "kid": "of another kind"},
+            {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(other)), "kid": "elliptic curve"},
         ]
         document = {"keys": jwks}
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                if issuer.away:
+                if issuer.unavailable:
                     self.send_error(503)
                     return
                 configuration = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
@@ -97,22 +97,20 @@ def with_tokens(headwater_settings: Settings, database: str, issuer: Issuer) -> 
         yield found
 
 
-def test_a_token_of_the_issuer_opens_what_its_roles_are_for(
+def test_a_token_of_the_issuer_allows_the_routes_of_its_roles(
     with_tokens: Catalog, issuer: Issuer, database: str
 ) -> None:
     headers = bearer(issuer.token())
     event = run_event(job="by token")
     assert with_tokens.call("POST", "/lineage", json=event, headers=headers).status_code == 201
     assert with_tokens.call("DELETE", "/namespaces/tests", headers=headers).status_code == 403
-    # Keys go on working beside tokens.
-    _, key = create_key(database, "beside", "read", None)
+    # API keys are still accepted.
+    _, key = create_key(database, "with tokens", "read", None)
     assert with_tokens.call("GET", "/tags", headers=bearer(key)).status_code == 200
 
 
-def test_a_token_that_is_not_quite_right_opens_nothing(
-    with_tokens: Catalog, issuer: Issuer
-) -> None:
-    stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+def test_an_invalid_token_is_refused(with_tokens: Catalog, issuer: Issuer) -> None:
+    foreign = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     claims = jwt.decode(issuer.token(), options={"verify_signature": False})
     wrong = {
         "expired": issuer.token(exp=int(time.time()) - 3600),
@@ -120,19 +118,19 @@ def test_a_token_that_is_not_quite_right_opens_nothing(
         "another audience": issuer.token(aud="other"),
         "no audience": issuer.token(aud=None),
         "another issuer": issuer.token(iss="https://example.com"),
-        "another key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k1"}),
-        "unknown key": jwt.encode(claims, stranger, algorithm="RS256", headers={"kid": "k2"}),
+        "another key": jwt.encode(claims, foreign, algorithm="RS256", headers={"kid": "k1"}),
+        "unknown key": jwt.encode(claims, foreign, algorithm="RS256", headers={"kid": "k2"}),
         "unsigned": jwt.encode(claims, "", algorithm="none", headers={"kid": "k1"}),
         "no key named": jwt.encode(claims, issuer.key, algorithm="RS256"),
-        "an algorithm for another kind of key": jwt.encode(
-            claims, stranger, algorithm="RS256", headers={"kid": "of another kind"}
+        "an algorithm for another type of key": jwt.encode(
+            claims, foreign, algorithm="RS256", headers={"kid": "elliptic curve"}
         ),
         "the public key as a shared secret": signed_with_public_key(claims, issuer),
         "not yet": issuer.token(nbf=int(time.time()) + 3600),
         "no token": "a.b.c",
         "dots": "...",
         "beyond ASCII": "ü.ü.ü",
-        "cut off": issuer.token()[:-20],
+        "truncated": issuer.token()[:-20],
     }
     for reason, token in wrong.items():
         answer = with_tokens.call(
@@ -157,7 +155,7 @@ def test_an_issuer_without_audience_or_tls_is_refused(catalog: dict[str, str]) -
 
 
 def signed_with_public_key(claims: dict[str, Any], issuer: Issuer) -> str:
-    """What whoever knows the public key could sign, if HMAC were allowed beside RSA."""
+    """A token signed by HMAC with the public key, which would be valid if HMAC were allowed."""
     pem = issuer.public.public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -171,25 +169,22 @@ def signed_with_public_key(claims: dict[str, Any], issuer: Issuer) -> str:
     return (content + b"." + part(signature)).decode()
 
 
-def test_keys_of_an_issuer_that_is_away_stay_good_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_keys_of_an_unavailable_issuer_stay_valid_for_a_day() -> None:
     now = [1000.0]
-    monkeypatch.setattr("headwater.catalog.api.oidc.monotonic", lambda: now[0])
     issuer = Issuer()
     catalog = {"oidc_issuer": issuer.url, "oidc_audience": "headwater"}
-    checker = oidc.TokenChecker(load(catalog=catalog).catalog)
+    checker = TokenChecker(load(catalog=catalog).catalog, clock=lambda: now[0])
     token = issuer.token()
 
     async def accepted() -> bool:
         return await checker.claims(token) is not None
 
-    issuer.away = True
-    assert not asyncio.run(accepted()), "no key was ever read"
-    issuer.away = False
+    issuer.unavailable = True
+    assert not asyncio.run(accepted()), "no key was read yet"
+    issuer.unavailable = False
     now[0] += 11
-    assert asyncio.run(accepted()), "asked again after the pause"
-    issuer.away = True
+    assert asyncio.run(accepted()), "keys are requested again after the pause"
+    issuer.unavailable = True
     now[0] += 3600
     assert asyncio.run(accepted())
     now[0] += 24 * 3600

@@ -1,4 +1,4 @@
-"""The error tree: drawn as it is, documented, and with the exit codes that are promised."""
+"""The error tree: its drawing, docstrings and exit codes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ PACKAGE = Path(headwater.__file__).parent
 
 
 def drawn() -> dict[str, tuple[str | None, int]]:
-    """Class -> (its parent, its exit code), as the docstring of `errors` draws them."""
+    """Class -> (parent, exit code), as drawn in the docstring of `errors`."""
     row = re.compile(r"^    (?P<lead>[│├└─ ]*)(?P<name>\w+)(?:.* exit (?P<exit>\d))?")
     found: dict[str, tuple[str | None, int]] = {}
-    line_of_descent: list[str] = []
+    ancestors: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
         if match := row.match(line):
-            del line_of_descent[len(match["lead"]) // 4 :]
-            parent = line_of_descent[-1] if line_of_descent else None
+            del ancestors[len(match["lead"]) // 4 :]
+            parent = ancestors[-1] if ancestors else None
             inherited = found[parent][1] if parent else 1
             assert match["name"] not in found, "drawn twice"
             found[match["name"]] = (parent, int(match["exit"] or inherited))
-            line_of_descent.append(match["name"])
+            ancestors.append(match["name"])
     return found
 
 
 def defined() -> dict[str, tuple[str, str]]:
-    """Class -> (its module, its first base), for every error that leaves the package."""
+    """Class -> (module, first base), for every public error of the package."""
     found: dict[str, tuple[str, str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -59,12 +59,12 @@ def error_class(name: str) -> type[HeadwaterError]:
 every_error = pytest.mark.parametrize("name", DEFINED)
 
 
-def test_the_tree_draws_every_error_of_the_package_under_its_parent_and_no_other() -> None:
+def test_the_tree_is_complete() -> None:
     parents = {name: None if base == "Exception" else base for name, (_, base) in DEFINED.items()}
     assert {name: parent for name, (parent, _) in drawn().items()} == parents
 
 
-def test_the_tree_says_where_an_error_lives_that_is_not_in_the_module() -> None:
+def test_the_tree_names_the_modules_of_errors_that_are_defined_elsewhere() -> None:
     lines = (errors.__doc__ or "").splitlines()
     for name, (module, _) in DEFINED.items():
         if module != errors.__name__:
@@ -73,7 +73,7 @@ def test_the_tree_says_where_an_error_lives_that_is_not_in_the_module() -> None:
 
 
 @every_error
-def test_the_exit_code_is_the_one_in_the_tree(name: str) -> None:
+def test_the_exit_code_is_the_drawn_one(name: str) -> None:
     assert error_class(name).exit_code == drawn()[name][1]
 
 
@@ -83,25 +83,26 @@ def test_the_name_ends_in_error(name: str) -> None:
 
 
 @every_error
-def test_it_has_a_docstring_of_its_own(name: str) -> None:
+def test_every_error_has_a_docstring(name: str) -> None:
     assert (error_class(name).__dict__["__doc__"] or "").strip().endswith(".")
 
 
 @every_error
-def test_text_hint_and_facts_survive_a_pickle(name: str) -> None:
-    # Spark's Python workers and process pools send errors this way.
+def test_message_hint_and_attributes_survive_pickling(name: str) -> None:
+    # Spark's Python workers and process pools pickle errors.
     error = error_class(name)("what happened: 7", hint="change it", value=7, names=("a", "b"))
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - made one line above
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled in the line above
     assert type(copy) is type(error)
     assert (str(copy), copy.message) == ("what happened: 7", "what happened: 7")
-    assert (copy.hint, copy.facts) == ("change it", {"value": 7, "names": ("a", "b")})
+    assert (copy.hint, copy.attributes) == ("change it", {"value": 7, "names": ("a", "b")})
+    assert (vars(copy)["value"], vars(copy)["names"]) == (7, ("a", "b"))
 
 
-def test_an_error_without_hint_and_facts_has_none() -> None:
+def test_hint_and_attributes_are_optional() -> None:
     error = HeadwaterError("what happened")
-    assert (error.hint, error.facts, error.exit_code) == (None, {}, 1)
+    assert (error.hint, error.attributes, error.exit_code) == (None, {}, 1)
 
 
-def test_fixing_the_input_and_trying_later_have_exit_codes_of_their_own() -> None:
+def test_input_errors_and_unavailability_have_different_exit_codes() -> None:
     codes = {errors.InputError.exit_code, errors.UnavailableError.exit_code, 1, 0}
     assert codes == {0, 1, 2, 3}

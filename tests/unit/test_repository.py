@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Put together here, so that this file itself does not name them.
+# Joined here, so that this file does not contain them.
 REGISTRIES = [
     ".".join(parts)
     for parts in (
@@ -29,33 +29,33 @@ REGISTRIES = [
         ("ghcr", "io"),
     )
 ]
-# The folder of a person, or of root; not a lone `/root` or `~`.
-HOME_FOLDER = re.compile(r"(?<![\w.])/(?:home|Users|root)/[\w.]|[A-Z]:\\Users\\")
+# A path below a home directory; not `/root` or `~` alone.
+HOME_DIRECTORY = re.compile(r"(?<![\w.])/(?:home|Users|root)/[\w.]|[A-Z]:\\Users\\")
 MAX_LINES = 400
 
 
 def files() -> list[Path]:
-    """What is, or would be, in the repository; without git, what a checkout holds."""
+    """The files of the repository, including untracked ones; without git, those of a checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        found = [*ROOT.glob("*"), *(ROOT / "src").rglob("*"), *(ROOT / "tests").rglob("*")]
-        found = [path for path in found if "__pycache__" not in path.parts]
+        paths = [*ROOT.glob("*"), *(ROOT / "src").rglob("*"), *(ROOT / "tests").rglob("*")]
+        paths = [path for path in paths if "__pycache__" not in path.parts]
     else:
-        found = [ROOT / name for name in listed.stdout.split("\0") if name]
-    return sorted(path for path in found if path.is_file())
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return sorted(path for path in paths if path.is_file())
 
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    """The files that are text, by their path in the repository."""
-    found = {}
+    """The text files, by their path in the repository."""
+    contents = {}
     for path in files():
         content = path.read_bytes()
         if b"\0" not in content:
-            found[path.relative_to(ROOT).as_posix()] = content.decode("utf-8")
-    return found
+            contents[path.relative_to(ROOT).as_posix()] = content.decode("utf-8")
+    return contents
 
 
 def offenders(texts: dict[str, str], pattern: re.Pattern[str]) -> list[str]:
@@ -66,30 +66,30 @@ def offenders(texts: dict[str, str], pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_the_rules_are_held_against_the_real_files(texts: dict[str, str]) -> None:
+def test_the_files_of_the_repository_are_found(texts: dict[str, str]) -> None:
     assert {"pyproject.toml", "src/headwater/errors.py", "requirements.lock"} <= set(texts)
 
 
 def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
-    # Downloads come from where pip and Ivy are set up to look, mirrors included.
+    # Downloads use the configured indexes of pip and Ivy, which may be mirrors.
     assert offenders(texts, re.compile("|".join(map(re.escape, REGISTRIES)))) == []
 
 
-def test_no_file_names_a_home_folder_of_some_machine(texts: dict[str, str]) -> None:
-    assert offenders(texts, HOME_FOLDER) == []
+def test_no_file_contains_the_path_of_a_home_directory(texts: dict[str, str]) -> None:
+    assert offenders(texts, HOME_DIRECTORY) == []
 
 
 @pytest.mark.parametrize("path", ["/home" + "/me/x", "a /root" + "/.cache", "C:" + r"\Users\me"])
-def test_a_home_folder_would_be_noticed(path: str) -> None:
-    assert HOME_FOLDER.search(path)
+def test_the_path_of_a_home_directory_is_detected(path: str) -> None:
+    assert HOME_DIRECTORY.search(path)
 
 
 @pytest.mark.parametrize("path", ["kafka/home/x", "Contents/Home/", "(/root, a checkout)", "~/x"])
-def test_what_only_looks_like_a_home_folder_is_let_pass(path: str) -> None:
-    assert not HOME_FOLDER.search(path)
+def test_other_paths_are_not_detected(path: str) -> None:
+    assert not HOME_DIRECTORY.search(path)
 
 
-def test_lock_files_hold_no_address(texts: dict[str, str]) -> None:
+def test_lock_files_contain_no_url(texts: dict[str, str]) -> None:
     locks = {name: text for name, text in texts.items() if name.endswith(".lock")}
     assert {"requirements.lock", "src/headwater/jvm/jars.lock"} <= set(locks)
     assert offenders(locks, re.compile(r"\S*://\S*|--(?:extra-)?index-url\S*")) == []
@@ -98,19 +98,19 @@ def test_lock_files_hold_no_address(texts: dict[str, str]) -> None:
 def test_every_python_requirement_is_pinned_with_a_hash(texts: dict[str, str]) -> None:
     for name, text in texts.items():
         if name.startswith("requirements") and name.endswith(".lock"):
-            # One requirement a paragraph: its first line, then its hashes.
+            # One requirement per paragraph: its first line, then its hashes.
             for requirement in re.split(r"\n(?=[^\s#])", text.strip()):
                 assert re.match(r"[\w.\[\],-]+==\S+", requirement), f"{name}: {requirement}"
                 assert "--hash=sha256:" in requirement, f"{name}: {requirement}"
 
 
-def test_no_file_of_the_package_is_long(texts: dict[str, str]) -> None:
+def test_no_module_is_too_long(texts: dict[str, str]) -> None:
     sizes = {name: len(text.splitlines()) for name, text in texts.items() if name[:4] == "src/"}
     code = {name: size for name, size in sizes.items() if name.endswith(".py")}
     assert {name: size for name, size in code.items() if size >= MAX_LINES} == {}
 
 
-def test_names_of_test_files_are_unique_as_they_are_modules_without_a_package(
+def test_the_names_of_test_files_are_unique(
     texts: dict[str, str],
 ) -> None:
     tests = [Path(name).name for name in texts if name.startswith("tests/")]

@@ -1,8 +1,8 @@
-// Before the first paint, so that a chosen theme does not flash. A file of its own: the policy
-// allows no inline scripts.
+// Runs before the first paint, so that the selected theme does not flash. A separate file, because
+// the content security policy allows no inline scripts.
 try {
   var theme = localStorage.getItem("headwater.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // A browser without storage follows the system.
+  // Without storage the theme of the system is used.
 }

@@ -1,7 +1,7 @@
-/** The frame around all views: where one is, where one can go, and what goes on right now. */
+/** The layout around all views: navigation, search and the number of firing alerts. */
 import { Component, type ReactNode, Suspense, lazy, useEffect } from "react";
-import { useAnswer } from "./api/useAnswer.ts";
-import type { Alerts } from "./api/shapes.ts";
+import { useResource } from "./api/useResource.ts";
+import type { Alerts } from "./api/types.ts";
 import { countOf } from "./model/alerts.ts";
 import { visible } from "./model/names.ts";
 import { type Route, to } from "./model/route.ts";
@@ -43,7 +43,7 @@ function view(route: Route): ReactNode {
       return (
         <Notice icon="search" title="There is no such view">
           <p>
-            Nothing lies at <code>{visible(route.path)}</code>. <Link to={to.dashboard()}>To the overview</Link>
+            <code>{visible(route.path)}</code> does not exist. <Link to={to.dashboard()}>Go to the overview</Link>
           </p>
         </Notice>
       );
@@ -55,18 +55,18 @@ const TITLES: Record<Route["view"], string> = {
   dataset: "Dataset", run: "Run", alerts: "Alerts", unknown: "Not found",
 };
 
-const PLACES: readonly { to: string; icon: IconName; words: string; views: Route["view"][] }[] = [
-  { to: to.dashboard(), icon: "dashboard", words: "Overview", views: ["dashboard"] },
-  { to: to.graph(), icon: "graph", words: "Graph", views: ["graph"] },
-  { to: to.record(null), icon: "record", words: "Record", views: ["record"] },
-  { to: to.jobs(), icon: "job", words: "Jobs", views: ["jobs", "job", "run"] },
-  { to: to.datasets(), icon: "dataset", words: "Datasets", views: ["datasets", "dataset"] },
-  { to: to.alerts(), icon: "alert", words: "Alerts", views: ["alerts"] },
+const NAVIGATION: readonly { to: string; icon: IconName; label: string; views: Route["view"][] }[] = [
+  { to: to.dashboard(), icon: "dashboard", label: "Overview", views: ["dashboard"] },
+  { to: to.graph(), icon: "graph", label: "Graph", views: ["graph"] },
+  { to: to.record(null), icon: "record", label: "Record", views: ["record"] },
+  { to: to.jobs(), icon: "job", label: "Jobs", views: ["jobs", "job", "run"] },
+  { to: to.datasets(), icon: "dataset", label: "Datasets", views: ["datasets", "dataset"] },
+  { to: to.alerts(), icon: "alert", label: "Alerts", views: ["alerts"] },
 ];
 
 export function App(): ReactNode {
   const { route, path } = useAddress();
-  const alerts = useAnswer<Alerts>("/alerts");
+  const alerts = useResource<Alerts>("/alerts");
   const firing = alerts.state === "ready" ? countOf(alerts.data, "firing") : 0;
   const title = visible(titleOf(route));
   useEffect(() => {
@@ -75,7 +75,7 @@ export function App(): ReactNode {
   return (
     <>
       <a className="skip" href="#main">
-        To the content
+        Skip to content
       </a>
       <header className="top">
         <Link to={to.dashboard()} className="brand" aria-label="Headwater, overview">
@@ -85,11 +85,11 @@ export function App(): ReactNode {
           <span>Headwater</span>
         </Link>
         <nav aria-label="Views">
-          {PLACES.map((place) => (
-            <Link key={place.to} to={place.to} aria-current={place.views.includes(route.view) ? "page" : undefined}>
-              <Icon name={place.icon} />
-              <span>{place.words}</span>
-              {place.words === "Alerts" && firing > 0 && (
+          {NAVIGATION.map((entry) => (
+            <Link key={entry.to} to={entry.to} aria-current={entry.views.includes(route.view) ? "page" : undefined}>
+              <Icon name={entry.icon} />
+              <span>{entry.label}</span>
+              {entry.label === "Alerts" && firing > 0 && (
                 <b className="count">
                   {firing}
                   <span className="hidden"> firing</span>
@@ -102,9 +102,9 @@ export function App(): ReactNode {
         <ThemeSwitch />
       </header>
       <main id="main" tabIndex={-1} data-view={route.view}>
-        <Catch key={path}>
+        <ErrorBoundary key={path}>
           <Suspense fallback={<Loading what={title} rows={6} />}>{view(route)}</Suspense>
-        </Catch>
+        </ErrorBoundary>
       </main>
     </>
   );
@@ -124,8 +124,8 @@ function titleOf(route: Route): string {
   }
 }
 
-/** A view that fails takes down neither the frame nor the way elsewhere. */
-class Catch extends Component<{ children: ReactNode }, { failed: Error | null }> {
+/** An error in a view leaves the layout and the navigation working. */
+class ErrorBoundary extends Component<{ children: ReactNode }, { failed: Error | null }> {
   override state: { failed: Error | null } = { failed: null };
 
   static getDerivedStateFromError(failed: Error): { failed: Error } {
@@ -138,7 +138,7 @@ class Catch extends Component<{ children: ReactNode }, { failed: Error | null }>
       <Notice icon="alert" title="This view can't be shown" tone="bad">
         <p>{visible(this.state.failed.message)}</p>
         <button type="button" className="button" onClick={() => location.reload()}>
-          Load it again
+          Reload
         </button>
       </Notice>
     );

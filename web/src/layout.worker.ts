@@ -1,4 +1,4 @@
-/** Places are found beside the page, so that it never stands still. */
+/** Computes layouts in a worker, so that the page stays responsive. */
 import { type Box, type Link, layout } from "./model/layout.ts";
 
 interface Task {

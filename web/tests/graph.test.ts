@@ -1,23 +1,23 @@
 import { describe, expect, it } from "vitest";
-import type { LineageGraph } from "../src/api/shapes.ts";
-import { fit, holds, seen, sources, zoomAt } from "../src/canvas/view.ts";
+import type { LineageGraph } from "../src/api/types.ts";
+import { contains, fit, startView, visibleRect, zoomAt } from "../src/canvas/view.ts";
 import { neighbour } from "../src/canvas/walk.ts";
 import { fromColumnLineage, pathThrough } from "../src/model/columns.ts";
 import { around, fromLineage, momentsOf, only, type Graph } from "../src/model/graph.ts";
 import { layout } from "../src/model/layout.ts";
 import { recordGraph, valueText } from "../src/model/records.ts";
 
-interface Told {
+interface JobSpec {
   name: string;
   inputs: string[];
   outputs: string[];
   more?: object;
 }
 
-const job = (name: string, inputs: string[], outputs: string[], more: object = {}): Told => ({ name, inputs, outputs, more });
+const job = (name: string, inputs: string[], outputs: string[], more: object = {}): JobSpec => ({ name, inputs, outputs, more });
 
-/** An answer of the service: jobs of the namespace `n`, datasets of `d` with when they were written. */
-function graphOf(jobs: Told[], written: Record<string, string> = {}): Graph {
+/** A response of the service: jobs of the namespace `n`, datasets of `d` with the time of their last write. */
+function graphOf(jobs: JobSpec[], written: Record<string, string> = {}): Graph {
   const edge = (origin: string, destination: string): object => ({ origin, destination });
   const datasets = [...new Set(jobs.flatMap((each) => [...each.inputs, ...each.outputs]))];
   const at = "2026-01-01T00:00:00Z";
@@ -39,7 +39,7 @@ const ids = (graph: { nodes: { id: string }[] }): string[] => graph.nodes.map((n
 describe("the graph of jobs and datasets", () => {
   const chain = graphOf([job("one", ["a"], ["b"]), job("two", ["b"], ["c"]), job("three", ["c"], ["d"]), job("other", ["b"], ["x"])]);
 
-  it("names each dataset once, however many jobs use it", () => {
+  it("contains each dataset once, however many jobs use it", () => {
     expect(ids(chain).filter((id) => id === "dataset:d:b")).toHaveLength(1);
     expect(chain.edges).toHaveLength(8);
   });
@@ -51,36 +51,36 @@ describe("the graph of jobs and datasets", () => {
     expect(around(chain, "job:n:gone", "both").nodes).toEqual([]);
   });
 
-  it("keeps no line to a node that is left out", () => {
+  it("has no edge to a node that was removed", () => {
     const left = only(chain, (node) => node.id !== "job:n:two");
     expect(left.edges.some((edge) => edge.from === "job:n:two" || edge.to === "job:n:two")).toBe(false);
   });
 
   const run = (state: string, endedAt: string | null): object => ({ latestRun: { id: "r", state, startedAt: "2026-01-02T00:00:00Z", endedAt, updatedAt: endedAt ?? "2026-02-02T00:00:00Z", facets: {}, outputDatasetVersions: [] } });
 
-  it.each(["FAILED", "ABORTED", "NEW", "COMPLETED"])("is as fresh as the service knows it, whatever the writer's last run has come to: %s", (state) => {
+  it.each(["FAILED", "ABORTED", "NEW", "COMPLETED"])("has the write time of the service, independent of the state of the writer: %s", (state) => {
     const graph = graphOf([job("stream", [], ["t"], { type: "STREAM", ...run(state, "2026-01-03T00:00:00Z") })], { t: "2026-01-02T00:00:00Z" });
     expect(graph.nodes.find((node) => node.id === "dataset:d:t")).toMatchObject({ writtenAt: "2026-01-02T00:00:00Z", live: false });
   });
 
-  it("is live where a running stream writes, and nowhere else", () => {
+  it("marks only the datasets of a running stream as live", () => {
     const graph = graphOf([job("stream", ["in"], ["s"], { type: "STREAM", ...run("RUNNING", null) }), job("batch", [], ["b"], run("RUNNING", null))]);
     const live = graph.nodes.filter((node) => node.kind === "dataset" && node.live).map((node) => node.id);
     expect(live).toEqual(["dataset:d:s"]);
   });
 
-  it("has a stop of the slider where a run began or ended, too", () => {
+  it("has a slider stop for the start and end of a run", () => {
     const graph = graphOf([job("one", [], ["t"], run("FAILED", "2026-01-03T00:00:00Z"))], { t: "2026-01-01T12:00:00Z" });
     expect(momentsOf(graph).map((at) => new Date(at).toISOString().slice(0, 13))).toEqual(["2026-01-01T00", "2026-01-01T12", "2026-01-02T00", "2026-01-03T00"]);
   });
 
-  it("stops at or after the time of what it shows, where the browser knows no microseconds", () => {
+  it("rounds slider stops up to the next millisecond", () => {
     const graph = graphOf([job("one", [], [], { createdAt: "2026-01-01T00:00:00.123456Z" }), job("two", [], [], { createdAt: "2026-01-01T00:00:00.5Z" })]);
     const base = Date.parse("2026-01-01T00:00:00Z");
     expect(momentsOf(graph)).toEqual([base + 124, base + 500]);
   });
 
-  it("reads the service's answer, and has a stop of the slider for each beginning", () => {
+  it("is parsed from a response, with a slider stop for each creation time", () => {
     const node = (id: string, type: string, createdAt: string, out: string[] = []): object => ({
       id, type, data: { namespace: "n", name: id, createdAt, fields: [{ name: "f" }] }, inEdges: [], outEdges: out.map((destination) => ({ origin: id, destination })),
     });
@@ -100,13 +100,13 @@ describe("columns", () => {
     graph: [field("a", "x"), field("a", "y"), field("b", "x", [["a", "x"]]), field("c", "z", [["b", "x"]]), field("c", "w", [["a", "y"]])],
   } as unknown as LineageGraph);
 
-  it("lights up all that a column is made from and all that is made from it", () => {
+  it("highlights all columns upstream and downstream of a column", () => {
     const { columns, edges } = pathThrough(graph, JSON.stringify(["n", "b", "x"]));
     expect([...columns].map((id) => (JSON.parse(id) as string[]).slice(1).join(".")).toSorted()).toEqual(["a.x", "b.x", "c.z"]);
     expect(edges.size).toBe(2);
   });
 
-  it("leaves the other columns of the same datasets alone", () => {
+  it("does not highlight other columns of the same datasets", () => {
     expect(pathThrough(graph, JSON.stringify(["n", "a", "y"])).columns.has(JSON.stringify(["n", "b", "x"]))).toBe(false);
   });
 });
@@ -115,7 +115,7 @@ describe("records", () => {
   const record = (offset: number, parents: object[] = [], more: object = {}): never =>
     ({ topic: "t", partition: 0, offset, unlisted: 0, truncated: false, state: "found", parents, ...more }) as never;
 
-  it("become a graph in which a record that is met twice stands once", () => {
+  it("become a graph that contains each record once", () => {
     const source = record(0);
     const graph = recordGraph(record(3, [record(1, [source]), record(2, [source])]), "parents");
     expect(graph.nodes.map((node) => node.id).toSorted()).toEqual(["t/0@0", "t/0@1", "t/0@2", "t/0@3"]);
@@ -123,11 +123,11 @@ describe("records", () => {
     expect(graph.edges).toHaveLength(4);
   });
 
-  it("count those that have more than is followed", () => {
+  it("are counted if they have more parents than are shown", () => {
     expect(recordGraph(record(3, [record(1, [], { truncated: true }), record(2, [], { unlisted: 9 })]), "parents").cut).toBe(2);
   });
 
-  it("tell values that are no text as bytes", () => {
+  it("show values that are not text as bytes", () => {
     expect(valueText({ base64: "AAEC" })).toBe("3 bytes, base64 AAEC");
     expect([valueText(null), valueText("x"), valueText(undefined)]).toEqual(["null", "x", ""]);
   });
@@ -136,26 +136,26 @@ describe("records", () => {
 describe("the view", () => {
   const screen = { width: 800, height: 600 };
 
-  it("fits a drawing, and never larger than life", () => {
+  it("fits a drawing at a scale of at most 1", () => {
     expect(fit({ width: 100, height: 100 }, screen).scale).toBe(1);
     const small = fit({ width: 8000, height: 100 }, screen);
-    expect(holds(seen(small, screen, 0), { x: 0, y: 0, width: 8000, height: 100 })).toBe(true);
+    expect(contains(visibleRect(small, screen, 0), { x: 0, y: 0, width: 8000, height: 100 })).toBe(true);
   });
 
-  it("begins at the sources where a drawing has no room", () => {
-    const view = sources({ width: 2000, height: 3000 }, { width: 390, height: 500 });
-    expect(holds(seen(view, { width: 390, height: 500 }, 0), { x: 0, y: 0, width: 300, height: 74 })).toBe(true);
+  it("starts at the sources if the drawing does not fit", () => {
+    const view = startView({ width: 2000, height: 3000 }, { width: 390, height: 500 });
+    expect(contains(visibleRect(view, { width: 390, height: 500 }, 0), { x: 0, y: 0, width: 300, height: 74 })).toBe(true);
     expect(view.scale).toBeGreaterThan(0.5);
   });
 
-  it("keeps what is under the pointer there while it zooms", () => {
+  it("keeps the point under the pointer fixed while zooming", () => {
     const before = { x: 10, y: 20, scale: 0.5 };
     const after = zoomAt(before, 1.6, 300, 200);
     expect((300 - after.x) / after.scale).toBeCloseTo((300 - before.x) / before.scale);
     expect(zoomAt(before, 1000, 0, 0).scale).toBe(2);
   });
 
-  it("leads the arrow keys along lines", () => {
+  it("follows edges with the arrow keys", () => {
     const box = (id: string): { id: string; width: number; height: number } => ({ id, width: 50, height: 20 });
     const drawn = layout(["a", "b", "c"].map(box), [{ from: "a", to: "b" }, { from: "a", to: "c" }]);
     expect(neighbour(drawn, "b", "ArrowLeft")).toBe("a");

@@ -9,15 +9,15 @@ const links = (...pairs: string[]): { from: string; to: string }[] =>
   });
 const places = (of: ReturnType<typeof layout>): Map<string, { x: number; y: number }> => new Map(of.nodes.map((node) => [node.id, node]));
 
-describe("a layered drawing", () => {
-  it("places what is made to the right of what it is made from", () => {
+describe("a layered layout", () => {
+  it("places a node to the right of its inputs", () => {
     const drawn = places(layout(["c", "a", "b", "d"].map(box), links("a>b", "b>c", "a>c", "c>d")));
     const xs = ["a", "b", "c", "d"].map((id) => drawn.get(id)?.x ?? -1);
     expect(xs).toEqual(xs.toSorted((one, other) => one - other));
     expect(new Set(xs).size).toBe(4);
   });
 
-  it("lets no two nodes overlap, however they are linked", () => {
+  it("never lets nodes overlap", () => {
     const ids = Array.from({ length: 120 }, (_, at) => `n${at}`);
     const all = ids.flatMap((id, at) => (at ? [{ from: `n${Math.floor((at - 1) / 3)}`, to: id }, { from: `n${(at * 7) % at}`, to: id }] : []));
     const { nodes } = layout(ids.map(box), all);
@@ -35,29 +35,29 @@ describe("a layered drawing", () => {
     expect(new Set(drawn.nodes.map((node) => node.y)).size).toBe(1);
   });
 
-  it("crosses no lines where none have to cross", () => {
+  it("avoids unnecessary crossings", () => {
     const drawn = places(layout(["a", "b", "x", "y"].map(box), links("a>y", "b>x")));
     const [a, b, x, y] = ["a", "b", "x", "y"].map((id) => drawn.get(id)?.y ?? 0) as [number, number, number, number];
     expect(Math.sign(a - b)).toBe(Math.sign(y - x));
   });
 
-  it("ends on circles, and tells which link goes against the stream", () => {
+  it("handles cycles and marks the link that goes back", () => {
     const drawn = layout(["a", "b", "c"].map(box), links("a>b", "b>c", "c>a"));
     expect(drawn.routes.filter((route) => route.back)).toHaveLength(1);
     expect(drawn.nodes).toHaveLength(3);
   });
 
-  it("draws parts that are not connected below each other, the largest first", () => {
+  it("places components below each other, the largest first", () => {
     const drawn = places(layout(["lone", "a", "b"].map(box), links("a>b")));
     expect(drawn.get("lone")?.y).toBeGreaterThan(drawn.get("a")?.y ?? Infinity);
   });
 
-  it("leaves out links to what is not there, and links of a node to itself", () => {
+  it("ignores links to missing nodes and self links", () => {
     const drawn = layout([box("a")], links("a>a", "a>gone", "gone>a"));
     expect(drawn.routes).toEqual([]);
   });
 
-  it("leads a long line around the nodes between", () => {
+  it("routes a long link around the nodes between", () => {
     const drawn = layout(["a", "b", "c"].map(box), links("a>b", "b>c", "a>c"));
     const long = drawn.routes.find((route) => route.from === "a" && route.to === "c");
     const b = drawn.nodes.find((node) => node.id === "b");
@@ -72,7 +72,7 @@ describe("a layered drawing", () => {
     expect(inversions([1, 1, 0])).toBe(2);
   });
 
-  it("makes paths that begin and end flat", () => {
+  it("draws paths that are horizontal at both ends", () => {
     expect(pathOf([[0, 5], [10, 5]])).toBe("M0 5H10");
     expect(pathOf([[0, 0], [10, 20]])).toBe("M0 0C5 0 5 20 10 20");
     expect(pathOf([])).toBe("");

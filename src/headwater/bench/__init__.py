@@ -1,4 +1,4 @@
-"""Measurements. Ratios and rates of one run, printed and never asserted: machines differ."""
+"""Benchmarks. Ratios and rates are printed and never asserted, because machines differ."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,8 @@
-"""The lineage service under load: events in, graphs and lists out.
+"""The lineage service under load: writing events, reading graphs and lists.
 
-Ordinary events (two inputs, one output, 20 columns each with schema and column lineage), each
-durable before it is acknowledged. Service and PostgreSQL are started for the measurement, in a
-folder of their own, and share the machine's cores with the clients.
+Typical events (two inputs, one output, 20 columns each with schema and column lineage), each
+durable before it is acknowledged. Service and PostgreSQL are started in a temporary folder, and
+share the machine's cores with the clients.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from socket import socket
 
 import psutil
 
-from headwater.bench.http_load import ask, percentile, post, send_all
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.http_load import percentile, post, send_all, time_requests
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.model.progress import no_progress
 from headwater.service import down, up
 from headwater.settings import Settings
@@ -35,24 +36,24 @@ _MIB = 1024 * 1024
 
 
 def measure(settings: Settings, events: int = _EVENTS) -> BenchResult:
-    """Rates, times, CPU and memory against their bars."""
+    """Rates, latencies, CPU and memory, with targets."""
     load = load_now()
     result = BenchResult("catalog", 1)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
-        own = _own(settings, Path(folder))
+        isolated = _isolated(settings, Path(folder))
         try:
-            states = {s.name: s for s in up(["catalog"], own, no_progress)}
+            states = {s.name: s for s in up(["catalog"], isolated, no_progress)}
             processes = _Processes(states["catalog"].pid or 0, states["postgres"].pid or 0)
-            result.figures += _post(own.catalog.port, processes, min(events, _MEASURED))
-            result.figures += _questions(own.catalog.port)
-            result.figures += _memory(own.catalog.port, processes, events)
+            result.measurements += _post(isolated.catalog.port, processes, min(events, _MEASURED))
+            result.measurements += _queries(isolated.catalog.port)
+            result.measurements += _memory(isolated.catalog.port, processes, events)
         finally:
-            down(own, wipe=True)
+            down(isolated, wipe=True)
     result.machine = machine_now(load)
     return result
 
 
-def _own(settings: Settings, folder: Path) -> Settings:
+def _isolated(settings: Settings, folder: Path) -> Settings:
     ports = [_free_port() for _ in range(3)]
     catalog = {"database_url": None, "host": "127.0.0.1", "port": ports[1], "page_port": ports[2]}
     return settings.model_copy(
@@ -71,7 +72,7 @@ def _free_port() -> int:
 
 
 class _Processes:
-    """The service, and PostgreSQL with all its helpers."""
+    """The service, and PostgreSQL with its child processes."""
 
     def __init__(self, service: int, postgres: int) -> None:
         self.service = psutil.Process(service)
@@ -89,62 +90,57 @@ class _Processes:
         return round(float(self.service.memory_info().rss) / _MIB, 1)
 
 
-def _post(port: int, processes: _Processes, count: int) -> list[Figure]:
-    # Made before the clock runs: clients of a service are not on its cores.
-    requests = iter([post("/api/v1/lineage", body) for body in _ordinary(count)])
+def _post(port: int, processes: _Processes, count: int) -> list[Measurement]:
+    # Built before the clock starts: clients usually run on other machines.
+    requests = iter([post("/api/v1/lineage", body) for body in _typical(count)])
     cpu, began = processes.cpu_seconds(), time.perf_counter()
     seconds, refused = asyncio.run(send_all(port, requests, _CLIENTS))
     elapsed = time.perf_counter() - began
     each = (processes.cpu_seconds() - cpu) / count * 1000
     return [
-        Figure("POST, 16 clients", round(count / elapsed), "events/s", at_least=400),
-        Figure("POST, median", percentile(seconds, 0.5), "ms"),
-        Figure("POST, p99", percentile(seconds, 0.99), "ms", at_most=100),
-        Figure("POST, not taken", refused, "events", at_most=0),
-        Figure("CPU, service and database", round(each, 2), "ms/event", at_most=5),
+        Measurement("POST, 16 clients", round(count / elapsed), "events/s", at_least=400),
+        Measurement("POST, median", percentile(seconds, 0.5), "ms"),
+        Measurement("POST, p99", percentile(seconds, 0.99), "ms", at_most=100),
+        Measurement("POST, refused", refused, "events", at_most=0),
+        Measurement("CPU, service and database", round(each, 2), "ms/event", at_most=5),
     ]
 
 
-def _questions(port: int) -> list[Figure]:
+def _queries(port: int) -> list[Measurement]:
     rest = _JOBS - _PIPELINES - _CHAIN - _STAR
     asyncio.run(send_all(port, _batches([*_chain(), *_star(), *_others(rest)]), 2))
     chain = f"/api/v1/lineage?nodeId=job:bench:chain_{_CHAIN // 2}&depth=20"
     star = "/api/v1/lineage?nodeId=dataset:bench:hub&depth=0"
     jobs = "/api/v1/namespaces/bench/jobs?limit=100"
-    figures = []
-    for name, path, times, bar in (
+    measurements = []
+    for name, path, times, target in (
         ("GET lineage, depth 20, chain of 10,000, p95", chain, 60, 50),
         ("GET lineage, 1,000 jobs on one dataset, p95", star, 20, 300),
         ("GET jobs, 100 of 12,400, p95", jobs, 60, 50),
     ):
-        asyncio.run(ask(port, path, 3))
-        found = asyncio.run(ask(port, path, times))
-        figures.append(Figure(name, percentile(found, 0.95), "ms", at_most=bar))
-    return figures
+        asyncio.run(time_requests(port, path, 3))
+        seconds = asyncio.run(time_requests(port, path, times))
+        measurements.append(Measurement(name, percentile(seconds, 0.95), "ms", at_most=target))
+    return measurements
 
 
-def _memory(port: int, processes: _Processes, count: int) -> list[Figure]:
-    """Memory after a tenth of all events, and after all of them."""
+def _memory(port: int, processes: _Processes, count: int) -> list[Measurement]:
+    """Memory after a tenth of the events, and after all of them."""
     first = max(count // 10, 1)
-    requests = (post("/api/v1/lineage", body) for body in _ordinary(count, start=10**7))
-    asyncio.run(send_all(port, _some(requests, first), _CLIENTS))
+    requests = (post("/api/v1/lineage", body) for body in _typical(count, start=10**7))
+    asyncio.run(send_all(port, islice(requests, first), _CLIENTS))
     early = processes.memory_mib()
     asyncio.run(send_all(port, requests, _CLIENTS))
     late = processes.memory_mib()
     return [
-        Figure(f"memory after {first:,} events", early, "MiB"),
-        Figure(f"memory after {count:,} events", late, "MiB", at_most=300),
-        Figure("growth in between", round(late - early, 1), "MiB", at_most=30),
+        Measurement(f"memory after {first:,} events", early, "MiB"),
+        Measurement(f"memory after {count:,} events", late, "MiB", at_most=300),
+        Measurement("growth in between", round(late - early, 1), "MiB", at_most=30),
     ]
 
 
-def _some(requests: Iterator[bytes], count: int) -> Iterator[bytes]:
-    for _ in range(count):
-        yield next(requests)
-
-
-def _ordinary(count: int, start: int = 0) -> Iterator[bytes]:
-    """START and COMPLETE of runs of 200 pipelines, in turn."""
+def _typical(count: int, start: int = 0) -> Iterator[bytes]:
+    """START and COMPLETE events of runs of 200 pipelines, alternating."""
     for number in range(start, start + count):
         pipeline = number // 2 % _PIPELINES
         kind = ("START", "COMPLETE")[number % 2]

@@ -1,7 +1,7 @@
-"""Copying a topic with Spark, timed: what the measurements of jobs have in common.
+"""Times how fast Spark copies a topic: shared by the benchmarks of jobs.
 
-Contenders copy the same topic in turn, in one session, so that the machine's noise hits all of
-them alike. Each copy is timed from the start of its query to its end.
+Contenders copy the same topic alternately, in one session, so that noise affects all of them
+equally. Each copy is timed from the start of its query to its end.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from headwater.bench.result import Figure
-from headwater.delivery.registry import DEFAULT_MODE
+from headwater.bench.result import Measurement
+from headwater.delivery.modes import DEFAULT_MODE
 from headwater.job import LineageJob
 from headwater.kafka import create_topic, delete_topics, end_offsets, list_topics
 from headwater.settings import Settings
 
-# Takes a place for its checkpoint; returns when everything is copied.
+# Takes a folder for its checkpoint; returns when all records are copied.
 Copy = Callable[[Path], None]
 
 
 @dataclass
 class Timing:
-    """Of one contender: records per second, and CPU seconds of driver and JVM, by round."""
+    """Records per second and CPU seconds of driver and JVM of one contender, by round."""
 
     rates: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    # What the copy takes on the broker's disk, if that was asked for.
+    # Size of the copy on the broker's disk, if it is measured.
     size: int = 0
 
     @property
     def rate(self) -> float:
         return statistics.median(self.rates)
 
-    def figures(self, name: str, records: int) -> list[Figure]:
+    def measurements(self, name: str, records: int) -> list[Measurement]:
         seconds = statistics.median(self.cpu) * 1_000_000 / records
         return [
-            Figure(name, round(self.rate), "records/s"),
-            Figure(f"{name}: CPU", round(seconds, 2), "s per million records"),
+            Measurement(name, round(self.rate), "records/s"),
+            Measurement(f"{name}: CPU", round(seconds, 2), "s per million records"),
         ]
 
 
@@ -57,9 +57,9 @@ def plain_copy(
     reading: Mapping[str, str] | None = None,
     writing: Mapping[str, str] | None = None,
 ) -> Copy:
-    """Spark's own source and sink: key and value, no headers."""
+    """A copy by Spark's own source and sink: key and value, without headers."""
 
-    def copy(place: Path) -> None:
+    def copy(folder: Path) -> None:
         brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
         stream = (
             spark.readStream.format("kafka")
@@ -69,7 +69,7 @@ def plain_copy(
         query = (
             stream.select("key", "value")
             .writeStream.format("kafka")
-            .options(**brokers, topic=target, checkpointLocation=str(place), **(writing or {}))
+            .options(**brokers, topic=target, checkpointLocation=str(folder), **(writing or {}))
             .trigger(availableNow=True)
             .start()
         )
@@ -81,10 +81,10 @@ def plain_copy(
 def headwater_copy(
     settings: Settings, source: str, target: str, delivery: str = DEFAULT_MODE
 ) -> Copy:
-    """A job of Headwater's: key, value, headers and lineage."""
+    """A copy by a Headwater job: key, value, headers and lineage."""
 
-    def copy(place: Path) -> None:
-        job = LineageJob("bench_copy", settings=settings, checkpoint=place, delivery=delivery)
+    def copy(folder: Path) -> None:
+        job = LineageJob("bench_copy", settings=settings, checkpoint=folder, delivery=delivery)
         records = job.read(source).select("key", "value", "lineage")
         job.write(records, target, trigger={"availableNow": True})
 
@@ -101,13 +101,13 @@ def time_copies(
     repeats: int,
     size: Callable[[], int] = lambda: 0,
 ) -> dict[str, Timing]:
-    """All contenders in turn, `repeats` times; a round before them warms the JVM up."""
+    """Run all contenders alternately, `repeats` times; an extra first round warms up the JVM."""
     timings = {name: Timing() for name in contenders}
     for round_ in range(repeats + 1):
         for name, copy in contenders.items():
-            with new_topic(target, partitions, settings), tempfile.TemporaryDirectory() as place:
+            with new_topic(target, partitions, settings), tempfile.TemporaryDirectory() as folder:
                 cpu, began = cpu_seconds(), time.monotonic()
-                copy(Path(place) / "checkpoint")
+                copy(Path(folder) / "checkpoint")
                 seconds, used = time.monotonic() - began, cpu_seconds() - cpu
                 check_copied(target, records, settings)
                 timings[name].size = size()
@@ -124,24 +124,24 @@ def check_copied(target: str, records: int, settings: Settings) -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process and its JVM; the broker's is not counted."""
-    me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return float(sum(each.user + each.system for each in times))
+    """CPU time of this process and its JVM, without the broker."""
+    process = psutil.Process()
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return float(sum(used.user + used.system for used in times))
 
 
 @contextmanager
 def new_topic(name: str, partitions: int, settings: Settings) -> Iterator[None]:
-    """A topic that is gone afterwards."""
+    """A topic that is deleted afterwards."""
     create_topic(name, partitions, settings.kafka)
     try:
         yield
     finally:
         delete_topics([name], settings.kafka)
-        _wait_until_gone(name, settings)
+        _wait_until_deleted(name, settings)
 
 
-def _wait_until_gone(name: str, settings: Settings) -> None:
+def _wait_until_deleted(name: str, settings: Settings) -> None:
     for _ in range(200):
         if name not in {topic.name for topic in list_topics(settings.kafka)}:
             return

@@ -1,4 +1,4 @@
-"""How much of a broker's disk a topic takes, asked of the broker itself."""
+"""The size of a topic on the brokers' disks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headwater.settings import Settings
 
 
 def bytes_on_disk(topic: str, spark: SparkSession, settings: Settings) -> int:
-    """The sum over all replicas; through Kafka's Java client, as librdkafka has no such call."""
+    """The sum over all replicas. Uses Kafka's Java client: librdkafka has no such call."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    # py4j walks over lists only.
+    # py4j can iterate over lists only.
     items = jvm.java.util.ArrayList
     properties = jvm.java.util.HashMap()
     properties.put("bootstrap.servers", settings.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""How fast the generator makes records, on one core, without sending them."""
+"""The rate of the generator on one core, without sending."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import statistics
 import time
 from collections import deque
 
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.generator import KINDS, Blemishes, generate
 from headwater.settings import Settings
 
 _ROWS = 200_000
 _REPEATS = 5
-_BAR = 50_000
+_TARGET = 50_000
 _BLEMISHED = Blemishes(duplicates=2, missing=2, malformed=2, late=2)
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Medians for every kind, without blemishes and with 2 % of each."""
+    """Medians for each kind, without blemishes and with 2 % of each."""
     load = load_now()
     result = BenchResult("generator", _REPEATS)
     for kind in KINDS:
         for label, blemishes in (("", Blemishes()), (", blemished", _BLEMISHED)):
             rate = statistics.median(_rate(kind, blemishes) for _ in range(_REPEATS))
-            result.figures.append(Figure(f"{kind}{label}", round(rate), "records/s", _BAR))
+            result.measurements.append(
+                Measurement(f"{kind}{label}", round(rate), "records/s", _TARGET)
+            )
     result.machine = machine_now(load)
     return result
 

@@ -1,4 +1,4 @@
-"""HTTP clients that cost little: the service is to be measured, not they."""
+"""HTTP clients with little overhead, to measure the service and not the client."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
-_ANSWER_SECONDS = 60
+_RESPONSE_SECONDS = 60
 
 
-class Connection:
-    """One kept connection to loopback."""
+class LoadConnection:
+    """A persistent connection to loopback."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -18,7 +18,7 @@ class Connection:
         self._writer: asyncio.StreamWriter
 
     async def open(self) -> None:
-        # Answers about large graphs have several MiB.
+        # Responses with large graphs have several MiB.
         self._reader, self._writer = await asyncio.open_connection(
             "127.0.0.1", self._port, limit=64 * 1024 * 1024
         )
@@ -27,8 +27,8 @@ class Connection:
         self._writer.close()
 
     async def send(self, request: bytes) -> tuple[int, int]:
-        """Status and length of the answer."""
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        """Send a request; returns status and length of the response."""
+        async with asyncio.timeout(_RESPONSE_SECONDS):
             self._writer.write(request)
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = 0
@@ -55,13 +55,13 @@ def get(path: str) -> bytes:
 
 
 async def send_all(port: int, requests: Iterator[bytes], clients: int) -> tuple[list[float], int]:
-    """Send by several clients at once; seconds of each answer, and how many were no success."""
+    """Send with several concurrent clients; returns the latencies and the number of failures."""
     seconds: list[float] = []
     refused = 0
 
     async def client() -> None:
         nonlocal refused
-        connection = Connection(port)
+        connection = LoadConnection(port)
         await connection.open()
         for request in requests:
             began = time.perf_counter()
@@ -74,22 +74,22 @@ async def send_all(port: int, requests: Iterator[bytes], clients: int) -> tuple[
     return seconds, refused
 
 
-async def ask(port: int, path: str, times: int) -> list[float]:
-    """Seconds of each answer to the same question, one after the other."""
-    connection = Connection(port)
+async def time_requests(port: int, path: str, times: int) -> list[float]:
+    """Latencies in seconds of the same GET request, sent `times` times one after the other."""
+    connection = LoadConnection(port)
     await connection.open()
-    found: list[float] = []
+    seconds: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
         status, _ = await connection.send(get(path))
-        found.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - began)
         if status != 200:
-            raise RuntimeError(f"{path} was answered with {status}")
+            raise RuntimeError(f"{path} returned status {status}")
     await connection.close()
-    return found
+    return seconds
 
 
 def percentile(seconds: Sequence[float], share: float) -> float:
-    """Of sorted values, in milliseconds."""
+    """A percentile in milliseconds."""
     ordered = sorted(seconds)
     return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000, 1)

@@ -1,9 +1,9 @@
-"""What a join with lineage, side outputs and a state on disk costs, against Spark's own.
+"""The cost of a join with lineage, side outputs and state on disk, compared with plain Spark.
 
-The plain one is written the obvious way: `from_json`, `withWatermark`, a left outer join and
-`to_json`, with Spark's own Kafka source and sink. All read the same topics in the same batches in
-one session, with as many partitions of the state as the topics have. The bar is for the same state
-store, so that it tells what lineage and side outputs cost; what RocksDB costs is shown beside it.
+The plain join is `from_json`, `withWatermark`, a left outer join and `to_json`, with Spark's own
+Kafka source and sink. All read the same topics in the same batches in one session, with as many
+state partitions as the topics have. The target applies to the same state store: it is the cost of
+lineage and side outputs. The cost of RocksDB is shown separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.bench.copying import Timing, cpu_seconds, new_topic
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.job import LineageJob
 from headwater.jobs.visits_ads import JoinRule
 from headwater.jobs.visits_ads.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
@@ -38,26 +38,26 @@ _REPEATS = 3
 _VISITS, _ADS, _TARGET = "bench-join-visits", "bench-join-ads", "bench-join-target"
 # A topic that stays empty.
 _NO_ADS = "bench-join-no-ads"
-# Ten visits a second on so many pages: a dozen of each page wait at a time.
+# Ten visits per second on this number of pages: about a dozen visits of each page wait.
 _PAGES = 20_000
 _STEP_SECONDS = 0.1
 _LATEST_AD_SECONDS = 240
 _PLAIN, _PLAIN_ROCKS = "plain Spark, state in memory", "plain Spark, state in RocksDB"
 _OURS, _OURS_MEMORY = "Headwater, state in RocksDB", "Headwater, state in memory"
 
-# Takes a place for its checkpoint; returns when everything is joined.
+# Takes a folder for its checkpoint; returns when all records are joined.
 Run = Callable[[Path], None]
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Ratios of records per second, visits and ads; bytes of state of a visit that waits."""
+    """Ratios of records per second (visits and ads), and state bytes of a waiting visit."""
     load = load_now()
     for _ in up(["kafka"], settings):
         pass
     result = BenchResult("join", _REPEATS)
     with ExitStack() as stack:
-        aside = [dead_letter_topic(_TARGET), late_topic(_TARGET), f"{_TARGET}-heartbeat"]
-        for topic in (_VISITS, _ADS, _NO_ADS, *aside):
+        side_outputs = [dead_letter_topic(_TARGET), late_topic(_TARGET), f"{_TARGET}-heartbeat"]
+        for topic in (_VISITS, _ADS, _NO_ADS, *side_outputs):
             stack.enter_context(new_topic(topic, _PARTITIONS, settings))
         _fill(settings)
         spark = LineageJob("bench_join", settings=settings).spark
@@ -67,17 +67,21 @@ def measure(settings: Settings) -> BenchResult:
             for name, run in _contenders(spark, settings, _NO_ADS).items()
         }
     rates = {name: timing.rate for name, timing in timings.items()}
-    result.figures += [
-        Figure(f"{_OURS} / {_PLAIN_ROCKS}", round(rates[_OURS] / rates[_PLAIN_ROCKS], 3), "", 0.85),
-        Figure(
+    result.measurements += [
+        Measurement(
+            f"{_OURS} / {_PLAIN_ROCKS}", round(rates[_OURS] / rates[_PLAIN_ROCKS], 3), "", 0.85
+        ),
+        Measurement(
             f"{_OURS_MEMORY} / {_PLAIN}", round(rates[_OURS_MEMORY] / rates[_PLAIN], 3), "", 0.85
         ),
-        Figure(f"{_OURS} / {_PLAIN}", round(rates[_OURS] / rates[_PLAIN], 3), ""),
+        Measurement(f"{_OURS} / {_PLAIN}", round(rates[_OURS] / rates[_PLAIN], 3), ""),
     ]
     for name, timing in timings.items():
-        result.figures += timing.figures(name, 2 * _RECORDS)
+        result.measurements += timing.measurements(name, 2 * _RECORDS)
     for name, size in states.items():
-        result.figures.append(Figure(f"{name}: state", round(size), "bytes per waiting visit"))
+        result.measurements.append(
+            Measurement(f"{name}: state", round(size), "bytes per waiting visit")
+        )
     result.machine = machine_now(load)
     return result
 
@@ -95,14 +99,14 @@ def _plain(spark: SparkSession, settings: Settings, ads: str, store: str) -> Run
     brokers = {"kafka.bootstrap.servers": settings.bootstrap_servers}
 
     def read(topic: str, fields: str) -> DataFrame:
-        given = {"subscribe": topic, "startingOffsets": "earliest"}
-        given["maxOffsetsPerTrigger"] = str(_PER_BATCH)
-        stream = spark.readStream.format("kafka").options(**brokers, **given).load()
+        options = {"subscribe": topic, "startingOffsets": "earliest"}
+        options["maxOffsetsPerTrigger"] = str(_PER_BATCH)
+        stream = spark.readStream.format("kafka").options(**brokers, **options).load()
         return stream.select(
             F.from_json(F.col("value").cast("string"), fields).alias("data")
         ).select("data.*")
 
-    def run(place: Path) -> None:
+    def run(folder: Path) -> None:
         visits = read(_VISITS, "visit_id string, event_time timestamp, page string")
         displays = read(ads, "page string, display_time timestamp, campaign_name string")
         joined = (
@@ -120,7 +124,7 @@ def _plain(spark: SparkSession, settings: Settings, ads: str, store: str) -> Run
         sink = (
             joined.select(F.to_json(F.struct("*")).alias("value"))
             .writeStream.format("kafka")
-            .options(**brokers, topic=_TARGET, checkpointLocation=str(place))
+            .options(**brokers, topic=_TARGET, checkpointLocation=str(folder))
             .trigger(availableNow=True)
         )
         with configured(spark, {**STATE_STORES[store], PARTITIONS_SETTING: str(_PARTITIONS)}):
@@ -131,12 +135,12 @@ def _plain(spark: SparkSession, settings: Settings, ads: str, store: str) -> Run
 
 
 def _headwater(settings: Settings, ads: str, store: str) -> Run:
-    def run(place: Path) -> None:
-        job = LineageJob("bench_join", settings=settings, checkpoint=place)
+    def run(folder: Path) -> None:
+        job = LineageJob("bench_join", settings=settings, checkpoint=folder)
         join = Join(
             JoinRule(_VISITS, ads),
             _TARGET,
-            place,
+            folder,
             {"availableNow": True},
             max_records_per_batch=_PER_BATCH,
             state_store=store,
@@ -147,29 +151,29 @@ def _headwater(settings: Settings, ads: str, store: str) -> Run:
 
 
 def _time(contenders: Mapping[str, Run], settings: Settings) -> dict[str, Timing]:
-    """All in turn; a round before the first warms the JVM up."""
+    """Run all contenders alternately; an extra first round warms up the JVM."""
     timings = {name: Timing() for name in contenders}
     rows: set[int] = set()
     for round_ in range(_REPEATS + 1):
         for name, run in contenders.items():
-            with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as place:
+            with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as folder:
                 cpu, began = cpu_seconds(), time.monotonic()
-                run(place)
+                run(folder)
                 seconds, used = time.monotonic() - began, cpu_seconds() - cpu
                 rows.add(sum(end_offsets(_TARGET, settings.kafka).values()))
             if round_:
                 timings[name].rates.append(2 * _RECORDS / seconds)
                 timings[name].cpu.append(used)
     if len(rows) != 1:
-        raise RuntimeError(f"the contenders do not agree on the number of rows: {sorted(rows)}")
+        raise RuntimeError(f"the contenders wrote different numbers of rows: {sorted(rows)}")
     return timings
 
 
 def _state_bytes(run: Run, settings: Settings) -> float:
-    """Of a visit that waits, as the checkpoint keeps it: all do when there are no ads."""
-    with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as place:
-        run(place)
-        files = (file for file in (place / "state").rglob("*") if file.is_file())
+    """Bytes per waiting visit in the checkpoint: without ads all visits wait."""
+    with new_topic(_TARGET, _PARTITIONS, settings), _checkpoint() as folder:
+        run(folder)
+        files = (file for file in (folder / "state").rglob("*") if file.is_file())
         return sum(file.stat().st_size for file in files) / _RECORDS
 
 
@@ -180,15 +184,15 @@ def _checkpoint() -> Iterator[Path]:
 
 
 def _fill(settings: Settings) -> None:
-    """As many ads as visits; each is shown on a visit's page, half of them too late for it."""
+    """Write as many ads as visits; each is displayed on a visit's page, half of them too late."""
     random = Random(1)  # noqa: S311 - data, not secrets
     with RecordProducer(settings.kafka) as producer:
         for number in range(_RECORDS):
-            page, at = f"page_{number % _PAGES}", number * _STEP_SECONDS
-            visit = {"visit_id": f"visit-{number}", "event_time": _time_text(at), "page": page}
+            page, seconds = f"page_{number % _PAGES}", number * _STEP_SECONDS
+            visit = {"visit_id": f"visit-{number}", "event_time": _time_text(seconds), "page": page}
             visit["user_id"] = f"user-{number % 1000}"
-            shown = _time_text(at + random.random() * _LATEST_AD_SECONDS)
-            ad = {"page": page, "display_time": shown, "campaign_name": "supermarket"}
+            displayed = _time_text(seconds + random.random() * _LATEST_AD_SECONDS)
+            ad = {"page": page, "display_time": displayed, "campaign_name": "supermarket"}
             producer.send(_VISITS, json.dumps(visit).encode(), visit["visit_id"].encode())
             producer.send(_ADS, json.dumps(ad).encode(), page.encode())
 

@@ -1,26 +1,26 @@
-"""What five lineage headers cost: Kafka to Kafka, against Spark without them."""
+"""The cost of five lineage headers: Kafka to Kafka, compared with Spark without them."""
 
 from __future__ import annotations
 
 from headwater.bench.copying import headwater_copy, new_topic, plain_copy, time_copies
 from headwater.bench.disk import bytes_on_disk
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.delivery.modes import PRODUCER
 from headwater.generator import generate
 from headwater.job import LineageJob
 from headwater.kafka import RecordProducer
 from headwater.model import Address, Lineage
-from headwater.model.header_codec import encode
-from headwater.model.headers import (
+from headwater.model.header import (
     LINEAGE,
     PARENT_LINEAGE,
     STAMP_HEADERS,
     JobStamp,
+    encode,
     parent_lineage_text,
 )
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark.kafka_source import FETCH
+from headwater.spark.source import FETCH
 
 _RECORDS = 400_000
 _PARTITIONS = 2
@@ -32,11 +32,11 @@ _RUN = "6b1f0c1e-0000-4000-8000-000000000000"
 _DEFAULTS = "plain Spark, default settings"
 _TUNED = "plain Spark, same settings"
 _OURS = "Headwater, exactly once"
-_STRICT = "Headwater, strict"
+_TRANSACTIONAL = "Headwater, transactional"
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Ratios of records per second; CPU seconds of driver and JVM beside them."""
+    """Ratios of records per second; with CPU seconds of driver and JVM."""
     load = load_now()
     for _ in up(["kafka"], settings):
         pass
@@ -48,7 +48,7 @@ def measure(settings: Settings) -> BenchResult:
             _DEFAULTS: plain_copy(spark, settings, _SOURCE, _TARGET),
             _TUNED: plain_copy(spark, settings, _SOURCE, _TARGET, reading=FETCH, writing=PRODUCER),
             _OURS: headwater_copy(settings, _SOURCE, _TARGET),
-            _STRICT: headwater_copy(settings, _SOURCE, _TARGET, "strict"),
+            _TRANSACTIONAL: headwater_copy(settings, _SOURCE, _TARGET, "transactional"),
         }
         timings = time_copies(
             contenders,
@@ -59,19 +59,19 @@ def measure(settings: Settings) -> BenchResult:
             repeats=_REPEATS,
             size=lambda: bytes_on_disk(_TARGET, spark, settings),
         )
-    ours, strict = timings[_OURS].rate, timings[_STRICT].rate
+    ours, transactional = timings[_OURS].rate, timings[_TRANSACTIONAL].rate
     plain, tuned = timings[_DEFAULTS].rate, timings[_TUNED].rate
-    result.figures += [
-        Figure(f"exactly once / {_DEFAULTS}", round(ours / plain, 3), "", 1.0),
-        Figure(f"strict / {_DEFAULTS}", round(strict / plain, 3), "", 0.75),
-        Figure(f"exactly once / {_TUNED}", round(ours / tuned, 3), "", 0.85),
+    result.measurements += [
+        Measurement(f"exactly once / {_DEFAULTS}", round(ours / plain, 3), "", 1.0),
+        Measurement(f"transactional / {_DEFAULTS}", round(transactional / plain, 3), "", 0.75),
+        Measurement(f"exactly once / {_TUNED}", round(ours / tuned, 3), "", 0.85),
     ]
     for name, timing in timings.items():
-        result.figures += timing.figures(name, _RECORDS)
+        result.measurements += timing.measurements(name, _RECORDS)
     stored = (timings[_OURS].size - timings[_TUNED].size) / _RECORDS
-    result.figures += [
-        Figure("five headers, as they are", _header_bytes(), "bytes per record"),
-        Figure("five headers, compressed on disk", round(stored, 1), "bytes per record"),
+    result.measurements += [
+        Measurement("five headers, uncompressed", _header_bytes(), "bytes per record"),
+        Measurement("five headers, compressed on disk", round(stored, 1), "bytes per record"),
     ]
     result.machine = machine_now(load)
     return result
@@ -87,7 +87,7 @@ def _header_bytes() -> int:
 
 
 def _fill(settings: Settings) -> None:
-    """Visits as another job of Headwater's wrote them: their stamp becomes `parent_lineage`."""
+    """Write visits with the headers of a Headwater job, which become `parent_lineage`."""
     stamp = JobStamp("visits_decorator", "v1.0.0", 11).headers(STAMP_HEADERS)
     with RecordProducer(settings.kafka) as producer:
         for number, (key, value) in enumerate(generate("visits", _RECORDS)):

@@ -1,7 +1,7 @@
-"""What dataset lineage costs: a streaming copy with it and without, and what it takes per batch.
+"""The cost of dataset lineage: a streaming copy with and without it, and the cost per batch.
 
-The catalog is not there while it is measured, which is the worst case for the job: events are
-written to the spool, and delivery is tried in vain.
+The catalog can't be reached meanwhile, which is the worst case for the job: events are written to
+the spool, and delivery is retried.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.bench.copying import Copy, new_topic, time_copies
-from headwater.bench.openlineage_batch import batch_figures
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.openlineage_batch import batch_measurements
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.collector.description import describe
 from headwater.generator import generate
 from headwater.job import LineageJob
@@ -37,24 +37,24 @@ _PER_BATCH = 20_000
 _REPEATS = 5
 _SOURCE = "bench-openlineage-source"
 _TARGET = "bench-openlineage-target"
-# Long enough for a few events of a job that does nothing but run.
+# Long enough for a few RUNNING events.
 _STEADY_SECONDS = 20.0
 _STEADY_INTERVAL = 6.0
 _STEADY_TRIGGER = {"processingTime": "500 milliseconds"}
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Ratios of one run; the bars are those of a user's job."""
+    """Ratios with and without lineage."""
     load = load_now()
     result = BenchResult("openlineage", _REPEATS)
-    result.figures += measure_streaming(settings)
-    result.figures += batch_figures(settings)
+    result.measurements += measure_streaming(settings)
+    result.measurements += batch_measurements(settings)
     result.machine = machine_now(load)
     return result
 
 
-def measure_streaming(settings: Settings) -> list[Figure]:
-    """The streaming half."""
+def measure_streaming(settings: Settings) -> list[Measurement]:
+    """The measurements of streaming queries."""
     for _ in up(["kafka"], settings):
         pass
     with tempfile.TemporaryDirectory() as folder, new_topic(_SOURCE, _PARTITIONS, settings):
@@ -69,29 +69,29 @@ def measure_streaming(settings: Settings) -> list[Figure]:
             partitions=_PARTITIONS,
             repeats=_REPEATS,
         )
-        share, start = _share_of_batches(on), _look_at_plan(on)
-        events = _events_per_minute(on)
+        share, start = _share_of_batches(on), _describe_seconds(on)
+        events = _events_per_interval(on)
     ratio = timings["lineage on"].rate / timings["lineage off"].rate
     return [
-        Figure("streaming: lineage per micro-batch", round(share * 100, 4), "%", at_most=1.0),
-        Figure("streaming: events per query and interval", events, "", at_most=1.0),
-        Figure("streaming: records/s with lineage / without", round(ratio, 3), ""),
-        Figure("streaming: looking at the plan, at the start", round(start * 1000), "ms"),
-        *timings["lineage on"].figures("lineage on", _RECORDS),
-        *timings["lineage off"].figures("lineage off", _RECORDS),
+        Measurement("streaming: lineage per micro-batch", round(share * 100, 4), "%", at_most=1.0),
+        Measurement("streaming: events per query and interval", events, "", at_most=1.0),
+        Measurement("streaming: records/s with lineage / without", round(ratio, 3), ""),
+        Measurement("streaming: describing the plan at the start", round(start * 1000), "ms"),
+        *timings["lineage on"].measurements("lineage on", _RECORDS),
+        *timings["lineage off"].measurements("lineage off", _RECORDS),
     ]
 
 
 def _with_lineage(settings: Settings, spool: Path, *, enabled: bool, **more: Any) -> Settings:
     lineage = settings.lineage.model_copy(update={"enabled": enabled, "spool": spool, **more})
-    # Nobody listens on this port.
+    # No process listens on this port.
     catalog = settings.catalog.model_copy(update={"url": "http://127.0.0.1:1"})
     return settings.model_copy(update={"lineage": lineage, "catalog": catalog})
 
 
 def _copy(settings: Settings, on_batch: OnBatch | None = None) -> Copy:
-    def copy(place: Path) -> None:
-        job = LineageJob("bench_openlineage", settings=settings, checkpoint=place)
+    def copy(checkpoint_folder: Path) -> None:
+        job = LineageJob("bench_openlineage", settings=settings, checkpoint=checkpoint_folder)
         rows = _rows(job, _PER_BATCH)
         job.write(rows, _TARGET, trigger={"availableNow": True}, on_batch=on_batch)
 
@@ -104,31 +104,34 @@ def _rows(job: LineageJob, per_batch: int) -> DataFrame:
 
 
 def _share_of_batches(settings: Settings) -> float:
-    """Of the time that micro-batches take, the part that their lineage takes of the driver: asking
-    Spark for what it tells of a batch, and adding it up."""
+    """The share of the micro-batches' duration that the driver spends on lineage: reading Spark's
+    progress of a batch, and adding it up."""
     spent: list[float] = []
     batches: list[float] = []
-    look_at = Batches.look_at
+    poll = Batches.poll
 
     def timed(self: Batches, query: StreamingQuery, *, now: bool = False) -> None:
         began = time.perf_counter()
-        look_at(self, query, now=now)
+        poll(self, query, now=now)
         spent.append(time.perf_counter() - began)
 
     def on_batch(progress: Mapping[str, Any]) -> None:
         batches.append(progress["durationMs"]["triggerExecution"] / 1000)
 
-    Batches.look_at = timed  # type: ignore[method-assign]
+    Batches.poll = timed  # type: ignore[method-assign]
     try:
-        with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
-            _copy(settings, ThrottledCallback(on_batch))(Path(place) / "checkpoint")
+        with (
+            new_topic(_TARGET, _PARTITIONS, settings),
+            tempfile.TemporaryDirectory() as checkpoint_folder,
+        ):
+            _copy(settings, ThrottledCallback(on_batch))(Path(checkpoint_folder) / "checkpoint")
     finally:
-        Batches.look_at = look_at  # type: ignore[method-assign]
+        Batches.poll = poll  # type: ignore[method-assign]
     return sum(spent) / sum(batches)
 
 
-def _look_at_plan(settings: Settings) -> float:
-    """Seconds that a start takes to follow the columns of a plan with a dozen steps."""
+def _describe_seconds(settings: Settings) -> float:
+    """Seconds to derive the column lineage of a plan with a dozen steps."""
     job = LineageJob("bench_openlineage", settings=settings)
     rows = reduce_visits(job.read(_SOURCE))
     seconds = []
@@ -139,12 +142,15 @@ def _look_at_plan(settings: Settings) -> float:
     return statistics.median(seconds)
 
 
-def _events_per_minute(settings: Settings) -> float:
-    """RUNNING events of a query that runs on and on, for each interval of its setting."""
+def _events_per_interval(settings: Settings) -> float:
+    """RUNNING events of a steady query per configured interval."""
     lineage = settings.lineage.model_copy(update={"interval_seconds": _STEADY_INTERVAL})
     settings = settings.model_copy(update={"lineage": lineage})
-    with new_topic(_TARGET, _PARTITIONS, settings), tempfile.TemporaryDirectory() as place:
-        checkpoint = Path(place) / "checkpoint"
+    with (
+        new_topic(_TARGET, _PARTITIONS, settings),
+        tempfile.TemporaryDirectory() as checkpoint_folder,
+    ):
+        checkpoint = Path(checkpoint_folder) / "checkpoint"
         job = LineageJob("bench_steady", settings=settings, checkpoint=checkpoint)
         rows = _rows(job, _PER_BATCH // 10)
         timer = threading.Timer(_STEADY_SECONDS, _stop_queries, [job.spark])

@@ -1,7 +1,7 @@
-"""What lineage costs a batch job: the shipped one, with and without, in turn.
+"""The cost of lineage in a batch job: the shipped one with and without it, alternating.
 
-Each run is a process of its own, as a user's job is: Spark's start is left out, the loading of the
-listener and the delivery of the last event are not. The catalog is there and gets the events.
+Each run is a separate process. The time excludes the start of Spark, and includes the loading of
+the listener and the delivery of the last event to a running catalog.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from headwater.bench.result import Figure
+from headwater.bench.result import Measurement
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.errors import CheckFailedError
@@ -30,8 +30,8 @@ from headwater.settings import Settings, child_environment, load
 from headwater.spark import create_session
 
 _RUNS = 20
-_SHORTEST_SECONDS = 20.0
-# So many take somewhat more than that on two cores; found by trial, then scaled to the machine.
+_MIN_SECONDS = 20.0
+# Takes slightly longer than that on two cores; scaled to the machine if it does not.
 _ARTICLES = 265_000
 _FILES = 8
 _WITH, _WITHOUT = "with", "without"
@@ -40,51 +40,51 @@ _CHILD_SECONDS = 600
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the job: its wall and CPU time, and the most memory that it had."""
+    """One run of the job: wall time, CPU time and peak memory."""
 
     seconds: float
     cpu_seconds: float
     peak_mb: float
 
 
-def batch_figures(settings: Settings) -> list[Figure]:
-    """Of at least 20 runs each; fewer and shorter ones with `testing.bench_share`."""
+def batch_measurements(settings: Settings) -> list[Measurement]:
+    """Medians of 20 runs each; fewer and shorter ones with `testing.bench_share`."""
     for _ in up(["catalog"], settings):
         pass
     share = settings.testing.bench_share
     repeats = max(2, round(_RUNS * share))
     with tempfile.TemporaryDirectory(prefix="bench-openlineage-") as folder:
         _write_files(Path(folder), int(_ARTICLES * share))
-        # Warms the disk's cache, and says whether the job is long enough.
+        # Warms the disk cache, and shows whether the job is long enough.
         first = _child(_WITHOUT, Path(folder), settings)
-        if share == 1 and first.seconds < _SHORTEST_SECONDS:
-            _write_files(Path(folder), int(_ARTICLES * _SHORTEST_SECONDS * 1.2 / first.seconds))
+        if share == 1 and first.seconds < _MIN_SECONDS:
+            _write_files(Path(folder), int(_ARTICLES * _MIN_SECONDS * 1.2 / first.seconds))
         runs: dict[str, list[_Run]] = {_WITH: [], _WITHOUT: []}
         for number in range(repeats):
             order = (_WITH, _WITHOUT) if number % 2 else (_WITHOUT, _WITH)
             for mode in order:
                 runs[mode].append(_child(mode, Path(folder), settings))
-    return _figures(runs)
+    return _measurements(runs)
 
 
-def _figures(runs: dict[str, list[_Run]]) -> list[Figure]:
-    ratios = [
-        one.seconds / other.seconds for one, other in zip(runs[_WITH], runs[_WITHOUT], strict=True)
-    ]
+def _measurements(runs: dict[str, list[_Run]]) -> list[Measurement]:
+    ratios = [on.seconds / off.seconds for on, off in zip(runs[_WITH], runs[_WITHOUT], strict=True)]
     seconds = {mode: statistics.median(run.seconds for run in each) for mode, each in runs.items()}
     cpu = {mode: statistics.median(run.cpu_seconds for run in each) for mode, each in runs.items()}
     memory = {mode: statistics.median(run.peak_mb for run in each) for mode, each in runs.items()}
     ratio = seconds[_WITH] / seconds[_WITHOUT]
     return [
-        Figure("batch: wall time with lineage / without", round(ratio, 4), "", at_most=1.03),
-        Figure("batch: the same, median of pairs", round(statistics.median(ratios), 4), ""),
-        Figure("batch: job without lineage", round(seconds[_WITHOUT], 2), "s"),
-        Figure("batch: job with lineage", round(seconds[_WITH], 2), "s"),
-        Figure("batch: CPU without lineage", round(cpu[_WITHOUT], 2), "s"),
-        Figure("batch: CPU with lineage", round(cpu[_WITH], 2), "s"),
-        Figure("batch: runs of each", len(ratios), ""),
-        Figure("batch: extra memory", round(memory[_WITH] - memory[_WITHOUT], 1), "MiB"),
-        Figure("batch: memory without lineage", round(memory[_WITHOUT], 1), "MiB"),
+        Measurement("batch: wall time with lineage / without", round(ratio, 4), "", at_most=1.03),
+        Measurement(
+            "batch: wall time ratio, median of pairs", round(statistics.median(ratios), 4), ""
+        ),
+        Measurement("batch: job without lineage", round(seconds[_WITHOUT], 2), "s"),
+        Measurement("batch: job with lineage", round(seconds[_WITH], 2), "s"),
+        Measurement("batch: CPU without lineage", round(cpu[_WITHOUT], 2), "s"),
+        Measurement("batch: CPU with lineage", round(cpu[_WITH], 2), "s"),
+        Measurement("batch: runs of each", len(ratios), ""),
+        Measurement("batch: extra memory", round(memory[_WITH] - memory[_WITHOUT], 1), "MiB"),
+        Measurement("batch: memory without lineage", round(memory[_WITHOUT], 1), "MiB"),
     ]
 
 
@@ -117,12 +117,11 @@ def _child(mode: str, folder: Path, settings: Settings) -> _Run:
     )
     if done.returncode != 0:
         raise CheckFailedError(f"the job {mode} lineage failed: {done.stderr.strip()[-2000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    return _Run(**found)
+    return _Run(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def _run(mode: str, files: str) -> None:
-    """In the child: the job once, on a table of its own."""
+    """In the child process: run the job once, on a new table."""
     settings = load()
     table = f"{settings.iceberg.catalog}.bench.articles"
     if mode == _WITH:
@@ -144,8 +143,8 @@ def _run(mode: str, files: str) -> None:
 
 
 def _own_processes() -> list[psutil.Process]:
-    me = psutil.Process()
-    return [me, *me.children(recursive=True)]
+    process = psutil.Process()
+    return [process, *process.children(recursive=True)]
 
 
 def _cpu_seconds() -> float:
@@ -153,13 +152,13 @@ def _cpu_seconds() -> float:
 
 
 def _peak_mb(process: psutil.Process) -> float:
-    """The most that the process has had resident."""
+    """The peak resident memory of the process."""
     status = Path(f"/proc/{process.pid}/status")
     if status.is_file():
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-    # Elsewhere than on Linux what it has now.
+    # The current value on other systems than Linux.
     return float(process.memory_info().rss) / 2**20
 
 

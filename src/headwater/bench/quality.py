@@ -1,5 +1,5 @@
-"""What measuring costs: CPU time of each row with `observe` against the same rows without, and how
-long the driver is busy with it."""
+"""The cost of quality measures: CPU time per row with `observe` compared with the same rows
+without, and the time of the driver."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.bench.result import BenchResult, Figure, load_now, machine_now
+from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.quality import Quality, in_range, in_set, matches, not_null, satisfies
 from headwater.settings import Settings
 from headwater.spark import create_session
-from headwater.spark.measures.cost_meter import CostMeter
 from headwater.spark.measures.quality_columns import aggregates, measured_columns
+from headwater.spark.measures.run_measures import CostMeter
 
 _ROWS = 2_000_000
 _REPEATS = 5
 _TIMES = 200
 
 _PLAIN = "no observe"
-_COUNT = "rows alone"
+_COUNT = "row count only"
 _EIGHT = "eight metrics"
-_FULL = "six columns in full"
+_FULL = "all measures of six columns"
 _EXPECTED = "eight expectations"
 
 Contender = Callable[[DataFrame], DataFrame]
 
 
 def measure(settings: Settings) -> BenchResult:
-    """Microseconds of CPU that a row takes more, as tasks tell; medians of alternated rounds."""
+    """Additional CPU microseconds per row from task metrics; medians of alternating rounds."""
     load = load_now()
     spark = create_session("bench_quality", settings)
     contenders = {
@@ -46,27 +46,27 @@ def measure(settings: Settings) -> BenchResult:
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(_REPEATS + 1):
         for name, contender in contenders.items():
-            took = _cpu_seconds(contender(rows), f"{name} {number}", settings)
+            used = _cpu_seconds(contender(rows), f"{name} {number}", settings)
             # The first round compiles.
             if number:
-                seconds[name].append(took)
+                seconds[name].append(used)
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     result = BenchResult("quality", _REPEATS)
     for name in (_COUNT, _EIGHT, _FULL, _EXPECTED):
         extra = (medians[name] - medians[_PLAIN]) / _ROWS * 1e6
-        result.figures.append(Figure(name, round(extra, 3), "µs per row"))
+        result.measurements.append(Measurement(name, round(extra, 3), "µs per row"))
     plain = medians[_PLAIN] / _ROWS * 1e6
-    result.figures += [
-        Figure(f"{_PLAIN}, making the rows", round(plain, 3), "µs per row"),
-        Figure("adding up a batch, 40 columns", round(_add(spark, settings), 2), "ms"),
-        Figure("one look at the cost", round(_look(spark, settings), 2), "ms"),
+    result.measurements += [
+        Measurement(f"{_PLAIN}, creating the rows", round(plain, 3), "µs per row"),
+        Measurement("adding up a batch, 40 columns", round(_add(spark, settings), 2), "ms"),
+        Measurement("reading the cost", round(_read_cost(spark, settings), 2), "ms"),
     ]
     result.machine = machine_now(load)
     return result
 
 
 def _articles(spark: SparkSession) -> DataFrame:
-    """Rows that cost little to make."""
+    """Rows that are cheap to create."""
     return spark.range(0, _ROWS, 1, 1).selectExpr(
         "id",
         "id % 1000 / 7.0D AS price",
@@ -103,18 +103,18 @@ def _cpu_seconds(rows: DataFrame, owner: str, settings: Settings) -> float:
 
 
 def _add(spark: SparkSession, settings: Settings) -> float:
-    """What a micro-batch costs the driver: metrics as Spark tells them, with full sketches."""
+    """Driver time per micro-batch: parsing observed metrics with full sketches."""
     columns = [f"id * {number} AS c{number}" for number in range(1, 41)]
     rows = spark.range(0, 100_000, 1, 1).selectExpr(*columns)
     quality = Quality("bench", columns=rows.columns, settings=settings)
     quality.measure(rows)
     measured, _ = measured_columns(rows, rows.columns, 0, distinct=True)
-    (told,) = rows.agg(*aggregates(rows, measured, ())).toJSON().collect()
-    progress = json.dumps({"observedMetrics": {quality.metric: json.loads(told)}})
+    (metrics,) = rows.agg(*aggregates(rows, measured, ())).toJSON().collect()
+    progress = json.dumps({"observedMetrics": {quality.metric: json.loads(metrics)}})
     return _median_ms(lambda: quality.add_progress(json.loads(progress)))
 
 
-def _look(spark: SparkSession, settings: Settings) -> float:
+def _read_cost(spark: SparkSession, settings: Settings) -> float:
     meter = CostMeter(spark, "bench", settings)
     with meter.counting():
         spark.range(10).write.format("noop").mode("overwrite").save()
@@ -122,9 +122,9 @@ def _look(spark: SparkSession, settings: Settings) -> float:
 
 
 def _median_ms(step: Callable[[], object]) -> float:
-    took = []
+    seconds = []
     for _ in range(_TIMES):
         began = time.perf_counter()
         step()
-        took.append(time.perf_counter() - began)
-    return statistics.median(took) * 1000
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds) * 1000

@@ -1,4 +1,4 @@
-"""What a measurement gives: figures, the bar for some of them, and the machine's state."""
+"""The result of a benchmark: measurements, targets for some of them, and the machine's state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One measured value. `at_least` or `at_most` is the bar, where there is one."""
+class Measurement:
+    """One measured value. `at_least` or `at_most` is the target, if there is one."""
 
     name: str
     value: float
@@ -25,8 +25,8 @@ class Figure:
         return None if self.at_least is None else self.value >= self.at_least
 
     @property
-    def bar(self) -> str:
-        """The bar in words; empty without one."""
+    def target(self) -> str:
+        """The target as text; empty without one."""
         if self.at_most is not None:
             return f"at most {self.at_most:,g}"
         return "" if self.at_least is None else f"at least {self.at_least:,g}"
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures depend on."""
+    """The machine that was measured on."""
 
     cores: int
     python: str
@@ -44,24 +44,27 @@ class Machine:
 
 @dataclass
 class BenchResult:
-    """All figures of one measurement."""
+    """All measurements of one benchmark."""
 
     name: str
     repeats: int
-    figures: list[Figure] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
     machine: Machine | None = None
 
     def as_json(self) -> dict[str, Any]:
-        content = asdict(self)
-        content["figures"] = [{**asdict(f), "met": f.met} for f in self.figures]
-        return content
+        return {
+            "name": self.name,
+            "repeats": self.repeats,
+            "figures": [{**asdict(each), "met": each.met} for each in self.measurements],
+            "machine": None if self.machine is None else asdict(self.machine),
+        }
 
 
 def machine_now(load_before: float) -> Machine:
-    """The machine as it is at the end of a measurement."""
+    """The machine at the end of a benchmark."""
     return Machine(os.cpu_count() or 1, platform.python_version(), load_before, load_now())
 
 
 def load_now() -> float:
-    """Processes that want to run, averaged over a minute."""
+    """Runnable processes, averaged over a minute."""
     return round(os.getloadavg()[0], 2)

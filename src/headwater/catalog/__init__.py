@@ -1,1 +1,1 @@
-"""The lineage service. Nothing in it needs a JVM."""
+"""The lineage service. It does not need a JVM."""

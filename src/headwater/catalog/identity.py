@@ -1,7 +1,7 @@
-"""Ids that follow from names: the same event makes the same ids, on any machine, in any order.
+"""Ids derived from names: the same event gives the same ids, on any machine and in any order.
 
-Nothing has to be looked up before it is written, and two writers that create the same thing at
-once mean the same row.
+Rows are written without a lookup, and two writers that create the same object concurrently write
+the same row.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def job_id(namespace: str, name: str) -> UUID:
 
 
 def dataset_version_id(dataset: UUID, fields: UUID, lifecycle: str, run: UUID | None) -> UUID:
-    """A version of a dataset: what a run wrote, or what somebody saw without writing it."""
+    """A version of a dataset: written by a run, or observed without a run."""
     return _digest("version", str(dataset), str(fields), lifecycle, str(run or ""))
 
 
 def incident_id(alert: str, subject: str, number: int) -> UUID:
-    """The so-manieth incident of an alert for one job, dataset or the service (an empty text)."""
+    """An incident of an alert, numbered per job, dataset or the service (an empty subject)."""
     return _digest("incident", alert, subject, str(number))
 
 
 def content_id(content: bytes) -> UUID:
-    """The name of a text that is stored once however often it is sent."""
+    """The id of a text that is stored once, however often it is sent."""
     return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())
 
 
@@ -51,9 +51,9 @@ def job_version_id(
     outputs: Iterable[Name],
     location: str | None,
 ) -> UUID:
-    """The version of a job, as Marquez computes it: what it reads, writes, and where its code is.
+    """The version of a job, as Marquez computes it: its inputs, its outputs and its code location.
 
-    A job keeps the versions that another catalog has shown for it.
+    A job that moves here from Marquez keeps its versions.
     """
     parts = [namespace, name, _joined(inputs), _joined(outputs)]
     text = ":".join([*parts, location] if location else parts)
@@ -65,6 +65,6 @@ def _joined(names: Iterable[Name]) -> str:
 
 
 def _digest(*parts: str) -> UUID:
-    # NUL can't be part of a name, so that no two lists of parts give the same bytes.
+    # NUL can't be part of a name, so no two lists of parts give the same bytes.
     content = "\0".join(parts).encode("utf-8", "surrogatepass")
     return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())

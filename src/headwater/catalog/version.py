@@ -1,4 +1,4 @@
-"""Which Headwater answers. From the package's metadata: `headwater` itself reaches Spark."""
+"""The version of the service. Read from the package metadata: `import headwater` loads Spark."""
 
 from importlib.metadata import version
 

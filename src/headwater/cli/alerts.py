@@ -8,14 +8,9 @@ from typing import Any
 
 import click
 
-from headwater.cli.output import (
-    json_option,
-    messages,
-    print_json,
-    print_table,
-    stopped_by_signals,
-    with_settings,
-)
+from headwater.cli.app import with_settings
+from headwater.cli.options import RenamedOption
+from headwater.cli.output import json_option, messages, print_json, print_table, stopped_by_signals
 from headwater.cli.text import json_text, one_line_each
 from headwater.errors import InputError, UnavailableError
 from headwater.settings import Settings, rules_file
@@ -23,7 +18,7 @@ from headwater.settings import Settings, rules_file
 
 @click.group()
 def alerts() -> None:
-    """Alerts of the lineage service: their rules, how they stand, where messages go."""
+    """Alerts of the lineage service: rules, states and notification channels."""
 
 
 @alerts.command()
@@ -31,19 +26,19 @@ def alerts() -> None:
 @json_option
 @with_settings
 def check(settings: Settings, file: Path | None, as_json: bool) -> None:
-    """Check a rules file; without a name the one that the service would read.
+    """Check a rules file; by default the one that the service reads.
 
-    A condition that can't be used is an error with its position. A channel that no setting
-    defines is a warning.
+    An invalid condition is an error with its position. A channel that no setting defines is a
+    warning.
     """
-    from headwater.catalog.alerting.channels import read_channels, undefined
+    from headwater.catalog.alerting.channels import read_channels, undefined_channels
     from headwater.catalog.alerting.rules import read_rules
 
     path = file or rules_file(settings)
     if path is None:
-        raise InputError("there is no rules file", hint="name one, or set HEADWATER_ALERTS__FILE")
+        raise InputError("there is no rules file", hint="pass FILE, or set HEADWATER_ALERTS__FILE")
     rules = read_rules(path)
-    missing = undefined(rules, read_channels(settings.alerts.channels))
+    missing = undefined_channels(rules, read_channels(settings.alerts.channels))
     if as_json:
         print_json(
             {
@@ -53,7 +48,7 @@ def check(settings: Settings, file: Path | None, as_json: bool) -> None:
                         "name": rule.name,
                         "condition": rule.condition.text,
                         "about": rule.condition.scope.value,
-                        "names": list(rule.condition.names),
+                        "names": list(rule.condition.fields),
                         "for": rule.hold_seconds,
                         "severity": rule.severity,
                         "channels": list(rule.channels),
@@ -68,7 +63,7 @@ def check(settings: Settings, file: Path | None, as_json: bool) -> None:
             (rule.name, rule.condition.scope.value, rule.condition.text, ", ".join(rule.channels))
             for rule in rules
         ]
-        print_table(("alert", "about", "condition", "channels"), rows)
+        print_table(("alert", "scope", "condition", "channels"), rows)
     for each in missing.items():
         messages.print(f"warning: {_undefined(*each)}", markup=False, soft_wrap=True)
 
@@ -84,12 +79,12 @@ def _undefined(channel: str, named_by: list[str]) -> str:
 @json_option
 @with_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """Show how each alert stands, as the service found it."""
-    from headwater.service.catalog_client import ask
+    """Show the state of each alert."""
+    from headwater.service.catalog_client import get_json
 
-    found = ask(settings, "/api/v1/alerts?limit=1000")
+    response = get_json(settings, "/api/v1/alerts?limit=1000")
     if as_json:
-        print_json(found)
+        print_json(response)
         return
     rows = [
         (
@@ -100,19 +95,19 @@ def list_(settings: Settings, as_json: bool) -> None:
             each["value"] or "",
             _note(each),
         )
-        for each in found["alerts"]
+        for each in response["alerts"]
     ]
     if not rows:
-        click.echo("the service knows no alerts: it has no rules file")
+        click.echo("no alerts: the service has no rules file")
         return
-    print_table(("state", "alert", "what", "since", "found", "note"), rows)
-    left = found["totalCount"] - len(rows)
-    if left > 0:
-        messages.print(f"and {left} more", markup=False)
+    print_table(("state", "alert", "subject", "since", "value", "note"), rows)
+    more = response["totalCount"] - len(rows)
+    if more > 0:
+        messages.print(f"and {more} more", markup=False)
 
 
 def _note(alert: dict[str, Any]) -> str:
-    """What else is to be known of it; a service that is older does not count."""
+    """The problem and the counts of an alert; older services do not return the counts."""
     counted = (("withoutData", "without data"), ("heldBack", "held back"))
     notes = [f"{alert[key]} {words}" for key, words in counted if alert.get(key)]
     return "; ".join(filter(None, (alert["problem"], *notes)))
@@ -123,29 +118,34 @@ def _note(alert: dict[str, Any]) -> str:
 @json_option
 @with_settings
 def test(settings: Settings, channel: str, as_json: bool) -> None:
-    """Send a message to a channel, from here, and tell what became of it.
+    """Send a test message to a channel from this machine.
 
-    The same rules hold as for the service: a target that is not public is refused unless
-    HEADWATER_ALERTS__ALLOW_PRIVATE names its network.
+    The same restrictions apply as for the service: a target that is not public is refused unless
+    HEADWATER_ALERTS__ALLOW_PRIVATE lists its network.
     """
     from headwater.catalog.alerting.channels import find_channel, read_channels
-    from headwater.catalog.alerting.messages import trial
-    from headwater.catalog.alerting.sending import Sender
+    from headwater.catalog.alerting.messages import sample_message
+    from headwater.catalog.alerting.sending import ChannelSender
 
-    found = find_channel(read_channels(settings.alerts.channels), channel)
-    sender = Sender(found, settings.alerts)
+    target = find_channel(read_channels(settings.alerts.channels), channel)
+    sender = ChannelSender(target, settings.alerts)
     began = time.monotonic()
     try:
-        sender.send(trial(found.name))
+        sender.send(sample_message(target.name))
     finally:
         sender.close()
     seconds = time.monotonic() - began
     if as_json:
         print_json(
-            {"channel": found.name, "kind": found.kind, "sent": True, "seconds": round(seconds, 3)}
+            {
+                "channel": target.name,
+                "kind": target.kind,
+                "sent": True,
+                "seconds": round(seconds, 3),
+            }
         )
     else:
-        click.echo(f"{found.name} ({found.kind}) took the message, after {seconds:.1f} s")
+        click.echo(f"{target.name} ({target.kind}) accepted the message in {seconds:.1f} s")
 
 
 @alerts.command()
@@ -154,32 +154,39 @@ def test(settings: Settings, channel: str, as_json: bool) -> None:
     type=click.FloatRange(0.2, 3600),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two requests.",
 )
-@click.option("--seconds", type=click.FloatRange(min=0), help="Stop after this time.")
+@click.option(
+    "--timeout",
+    cls=RenamedOption,
+    former=["--seconds"],
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Stop after this time.",
+)
 @json_option
 @with_settings
-def watch(settings: Settings, every: float, seconds: float | None, as_json: bool) -> None:
-    """Print each change of an alert as it happens, with a bell for what fires.
+def watch(settings: Settings, every: float, timeout: float | None, as_json: bool) -> None:
+    """Print each change of an alert, and ring the bell when one fires.
 
-    A service that does not answer is told as well: nobody else could tell it.
+    Also reports that the service does not respond, which it can't report itself.
     """
     began = time.monotonic()
     known: dict[tuple[str, str], str] = {}
     with stopped_by_signals() as stopped:
         while not stopped.is_set():
-            for change in _changes(known, _look(settings)):
+            for change in _changes(known, _fetch(settings)):
                 _show(change, as_json)
-            if seconds is not None and time.monotonic() - began >= seconds:
+            if timeout is not None and time.monotonic() - began >= timeout:
                 return
             stopped.wait(every)
 
 
-def _look(settings: Settings) -> dict[tuple[str, str], dict[str, Any]]:
-    from headwater.service.catalog_client import ask
+def _fetch(settings: Settings) -> dict[tuple[str, str], dict[str, Any]]:
+    from headwater.service.catalog_client import get_json
 
     try:
-        listed = ask(settings, "/api/v1/alerts?limit=1000")["alerts"]
+        listed = get_json(settings, "/api/v1/alerts?limit=1000")["alerts"]
     except UnavailableError as error:
         down = {"name": "lineage service", "subject": None, "state": "unreachable"}
         return {("lineage service", ""): {**down, "value": error.message, "severity": "critical"}}
@@ -187,29 +194,29 @@ def _look(settings: Settings) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _changes(
-    known: dict[tuple[str, str], str], found: dict[tuple[str, str], dict[str, Any]]
+    known: dict[tuple[str, str], str], current: dict[tuple[str, str], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What differs from the last look; `known` is brought up to date."""
+    """The differences from the `known` states, which are updated."""
     service = ("lineage service", "")
-    if service in found:
-        # Of the alerts themselves nothing is known now.
-        found = {**{key: {"state": state} for key, state in known.items()}, **found}
-    before, now = {name for name, _ in known}, {name for name, _ in found}
+    if service in current:
+        # The states of the alerts are unknown now: keep the last ones.
+        current = {**{key: {"state": state} for key, state in known.items()}, **current}
+    before, now = {name for name, _ in known}, {name for name, _ in current}
     changes = [
         each
-        for (name, about), each in found.items()
-        if known.get((name, about)) != each["state"]
-        # That an alert is ok as a whole goes without saying once its subjects are.
-        and (about or each["state"] != "ok" or (name, about) in known or name not in before)
+        for (name, subject), each in current.items()
+        if known.get((name, subject)) != each["state"]
+        # An alert that is ok is not reported again when its last subject became ok.
+        and (subject or each["state"] != "ok" or (name, subject) in known or name not in before)
     ]
-    # An alert as a whole is not listed beside its subjects: it is not gone.
+    # The summary of an alert is not listed while its subjects are: it was not removed.
     changes += [
-        {"name": name, "subject": about or None, "state": "ok"}
-        for (name, about), state in known.items()
-        if (name, about) not in found and state != "ok" and (about or name not in now)
+        {"name": name, "subject": subject or None, "state": "ok"}
+        for (name, subject), state in known.items()
+        if (name, subject) not in current and state != "ok" and (subject or name not in now)
     ]
     known.clear()
-    known.update({key: each["state"] for key, each in found.items()})
+    known.update({key: each["state"] for key, each in current.items()})
     return changes
 
 

@@ -1,4 +1,4 @@
-"""`archive status|compact|read`: topics that are kept in Delta tables."""
+"""`archive status|compact|read`: topics that are archived in Delta tables."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
-from headwater.cli.records import as_line, as_object
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table
+from headwater.cli.records import as_line, as_object, record_options
+from headwater.cli.show import MAX_ROWS, print_archive_table
 from headwater.cli.text import json_text
 from headwater.errors import BrokerUnavailableError, InputError, TopicNotFoundError
 from headwater.kafka import TopicPartitionState, partition_states
-from headwater.settings import Settings, fault_points
+from headwater.settings import Settings, arm_fault_points
 from headwater.storage.archive.contract import archive_folder
 
 if TYPE_CHECKING:
-    from headwater.storage.archive.coverage import Coverage
+    from headwater.storage.archive.coverage import ArchiveCoverage
     from headwater.storage.archive.reader import Archive
     from headwater.storage.offset_ranges import OffsetRanges
 
-# Gaps that a line of the table names; `--json` has all of them.
+# Gaps in a line of the table; `--json` has all of them.
 _GAPS_SHOWN = 3
 
 _table = click.option(
     "--table",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the archive, if it lies elsewhere.",
+    help="Folder of the archive, if it is not in the archive folder.",
 )
 
 
 @click.group()
 def archive() -> None:
-    """Look at topics that are kept in Delta tables, read from them, join their files."""
+    """Show, read and compact topics that are archived in Delta tables."""
 
 
 @archive.command()
@@ -44,11 +46,11 @@ def archive() -> None:
 @json_option
 @with_settings
 def status(settings: Settings, topics: tuple[str, ...], table: Path | None, as_json: bool) -> None:
-    """Show for each partition what is archived, what is missing, and how far it is behind.
+    """Show for each partition the archived offsets, the gaps and the lag.
 
-    Without TOPICS: of all archives.
+    Without TOPICS: for all archives.
     """
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     unreachable = None
     for each in _archives(settings, topics, table):
         states: Mapping[int, TopicPartitionState] | None = None
@@ -56,15 +58,15 @@ def status(settings: Settings, topics: tuple[str, ...], table: Path | None, as_j
             try:
                 states = {s.partition: s for s in partition_states(each.topic, settings.kafka)}
             except TopicNotFoundError:
-                messages.print(f"{each.topic}: the topic is gone", markup=False)
+                messages.print(f"{each.topic}: the topic does not exist", markup=False)
             except BrokerUnavailableError as error:
                 unreachable = error
-        with messages.status(f"looking at {each.path}"):
-            found += _status_lines(each, states)
+        with messages.status(f"reading {each.path}"):
+            lines += _status_lines(each, states)
     if as_json:
-        print_json(found)
+        print_json(lines)
     else:
-        _print_status(found)
+        _print_status(lines)
     if unreachable is not None:
         raise unreachable
 
@@ -73,31 +75,31 @@ def status(settings: Settings, topics: tuple[str, ...], table: Path | None, as_j
 @click.argument("topics", nargs=-1)
 @_table
 @click.option(
-    "--vacuum", "clean", is_flag=True, help="Also remove files that were replaced a day ago."
+    "--vacuum", "clean", is_flag=True, help="Also delete files that were replaced a day ago."
 )
 @json_option
 @with_settings
 def compact(
     settings: Settings, topics: tuple[str, ...], table: Path | None, clean: bool, as_json: bool
 ) -> None:
-    """Join small files, in the order of their offsets; the job may run meanwhile.
+    """Merge small files, in offset order. The archiving job may be running.
 
-    Without TOPICS: of all archives.
+    Without TOPICS: for all archives.
     """
     from headwater.storage.archive import compaction
 
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    arm_fault_points(settings)
     results = []
     for each in _archives(settings, topics, table):
-        with _joining(each.topic) as progress:
-            done = compaction.compact(each, settings, everything=True, progress=progress)
+        with _compaction_progress(each.topic) as progress:
+            result = compaction.compact(each, settings, everything=True, progress=progress)
         results.append(
             {
                 "topic": each.topic,
-                "files_before": done.files_before,
-                "files_after": done.files_after,
-                "joined": done.joined,
-                "left_to_others": done.left_to_others,
+                "files_before": result.files_before,
+                "files_after": result.files_after,
+                "joined": result.joined,
+                "left_to_others": result.left_to_others,
                 "removed": compaction.vacuum(each) if clean else 0,
             }
         )
@@ -105,20 +107,16 @@ def compact(
         print_json(results)
     else:
         headings = ("topic", "files before", "files after", "joined", "left to others", "removed")
-        print_table(headings, [list(result.values()) for result in results])
+        print_table(headings, [list(each.values()) for each in results])
 
 
 @archive.command()
 @click.argument("topic")
 @_table
-@click.option("--partition", type=click.IntRange(min=0), help="Only of this partition.")
-@click.option("--first", type=click.IntRange(min=0), default=0, help="From this offset on.")
-@click.option("--last", type=click.IntRange(min=0), help="Up to and with this offset.")
-@click.option("--max", "limit", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("--headers", is_flag=True, help="Print the headers before the value.")
-@click.option("--timestamps", is_flag=True, help="Print the time of each record.")
-@click.option("--partitions", is_flag=True, help="Print partition and offset.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything, one object a line.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
+@click.option("--first", type=click.IntRange(min=0), default=0, help="First offset.")
+@click.option("--last", type=click.IntRange(min=0), help="Last offset, included.")
+@record_options
 @with_settings
 def read(
     settings: Settings,
@@ -130,24 +128,29 @@ def read(
     limit: int | None,
     headers: bool,
     timestamps: bool,
-    partitions: bool,
-    as_json: bool,
+    show_address: bool,
+    output_format: str,
 ) -> None:
     """Print archived records as `consume` prints those of a topic.
 
-    Offsets that are not archived are told, and the exit code is 1.
+    Exits 1 if some of the offsets are not archived, and prints them. With --format table, prints
+    at most 1000 records unless --limit is set, with year, month, day and hour of their event time
+    in UTC.
     """
-    (found,) = _archives(settings, (topic,), table)
-    ranges = _ranges(found.coverage(), partition, first, last)
-    plan = found.plan(ranges)
+    (archive,) = _archives(settings, (topic,), table)
+    ranges = _ranges(archive.coverage(), partition, first, last)
+    plan = archive.plan(ranges)
     messages.print(f"{plan.records} records in {len(plan.files)} files", markup=False)
-    for record in itertools.islice(found.read(ranges), limit):
-        if as_json:
-            click.echo(json_text(as_object(record)))
-        else:
-            click.echo(as_line(record, headers, timestamps, partitions))
+    if output_format == "table":
+        print_archive_table(archive, ranges, limit or MAX_ROWS)
+    else:
+        for record in itertools.islice(archive.read(ranges), limit):
+            if output_format == "json":
+                click.echo(json_text(as_object(record)))
+            else:
+                click.echo(as_line(record, headers, timestamps, show_address))
     for number, missing in plan.missing.items():
-        click.echo(f"not archived: {topic}/{number} {_named(missing.ranges())}", err=True)
+        click.echo(f"not archived: {topic}/{number} {_ranges_text(missing.ranges())}", err=True)
     if plan.missing:
         click.get_current_context().exit(1)
 
@@ -157,17 +160,17 @@ def _archives(settings: Settings, topics: Sequence[str], table: Path | None) -> 
 
     if table is not None:
         if len(topics) > 1:
-            raise InputError("--table is one archive: name one topic at most")
-        found = Archive(table.absolute())
-        if topics and found.topic != topics[0]:
-            raise InputError(f"{table} is the archive of {found.topic!r}, not of {topics[0]!r}")
-        return [found]
+            raise InputError("--table is one archive: use it with at most one topic")
+        archive = Archive(table.absolute())
+        if topics and archive.topic != topics[0]:
+            raise InputError(f"{table} is the archive of {archive.topic!r}, not of {topics[0]!r}")
+        return [archive]
     folder = archive_folder(settings)
     names = topics or sorted(log.parent.name for log in folder.glob("*/_delta_log"))
     if not names:
         raise InputError(
             f"there are no archives in {folder}",
-            hint="`headwater run data_synchronization_job` makes one",
+            hint="`headwater run data_synchronization_job` creates one",
         )
     return [Archive.open(name, settings) for name in names]
 
@@ -175,71 +178,71 @@ def _archives(settings: Settings, topics: Sequence[str], table: Path | None) -> 
 def _status_lines(
     archive: Archive, states: Mapping[int, TopicPartitionState] | None
 ) -> Iterator[dict[str, Any]]:
-    """For each partition, whether the archive or the topic has it."""
+    """One line for each partition of the archive or the topic."""
     coverage = archive.coverage()
     for partition in sorted({*coverage, *(states or {})}):
-        there = coverage.get(partition)
+        covered = coverage.get(partition)
         state = None if states is None else states.get(partition)
-        behind = there.last + 1 if there else (state.first if state else 0)
+        next_offset = covered.last + 1 if covered else (state.first if state else 0)
         yield {
             "topic": archive.topic,
             "partition": partition,
-            "first": there.first if there else None,
-            "last": there.last if there else None,
-            "records": len(there.archived) if there else 0,
-            "holes": len(there.holes) if there else 0,
-            "gaps": [list(gap) for gap in there.gaps] if there else [],
-            "lag": max(state.end - behind, 0) if state else None,
-            # Gone from the topic before they were archived.
-            "lost": max(state.first - behind, 0) if state else None,
+            "first": covered.first if covered else None,
+            "last": covered.last if covered else None,
+            "records": len(covered.archived) if covered else 0,
+            "holes": len(covered.holes) if covered else 0,
+            "gaps": [list(gap) for gap in covered.gaps] if covered else [],
+            "lag": max(state.end - next_offset, 0) if state else None,
+            # Deleted from the topic by retention before they were archived.
+            "lost": max(state.first - next_offset, 0) if state else None,
         }
 
 
-def _print_status(found: Sequence[dict[str, Any]]) -> None:
+def _print_status(lines: Sequence[dict[str, Any]]) -> None:
     headings = ("topic", "partition", "first", "last", "records", "holes", "gaps", "lag", "lost")
     rows = [
-        [_named(line[name]) if name == "gaps" else _plain(line[name]) for name in headings]
-        for line in found
+        [_ranges_text(line[name]) if name == "gaps" else _text(line[name]) for name in headings]
+        for line in lines
     ]
     print_table(headings, rows)
 
 
-def _plain(value: Any) -> str:
+def _text(value: Any) -> str:
     return "?" if value is None else str(value)
 
 
-def _named(ranges: Sequence[Sequence[int]]) -> str:
+def _ranges_text(ranges: Sequence[Sequence[int]]) -> str:
     texts = [f"@{first}" if first == last else f"@{first}..{last}" for first, last in ranges]
     more = len(texts) - _GAPS_SHOWN
     return ", ".join(texts[:_GAPS_SHOWN]) + (f" and {more} more" if more > 0 else "") or "none"
 
 
 def _ranges(
-    coverage: Mapping[int, Coverage], partition: int | None, first: int, last: int | None
+    coverage: Mapping[int, ArchiveCoverage], partition: int | None, first: int, last: int | None
 ) -> dict[int, OffsetRanges]:
-    """What was asked for, of each partition; without an end, up to what is archived."""
+    """The requested offsets by partition; without --last, up to the last archived one."""
     from headwater.storage.offset_ranges import OffsetRanges
 
     if partition is not None and partition not in coverage:
         raise InputError(
-            f"nothing of partition {partition} is archived",
+            f"partition {partition} is not archived",
             hint=f"archived: {', '.join(map(str, coverage)) or 'nothing'}",
         )
     chosen = coverage if partition is None else [partition]
     ranges = {}
     for number in chosen:
-        there = coverage[number]
-        begin, end = first or there.first, there.last if last is None else last
+        covered = coverage[number]
+        begin, end = first or covered.first, covered.last if last is None else last
         if begin <= end:
             ranges[number] = OffsetRanges.of((begin, end))
     return ranges
 
 
 @contextmanager
-def _joining(topic: str) -> Iterator[Any]:
-    with messages.status(f"{topic}: looking for small files") as shown:
+def _compaction_progress(topic: str) -> Iterator[Any]:
+    with messages.status(f"{topic}: looking for small files") as status:
 
         def progress(task: str, done: int, total: int) -> None:
-            shown.update(f"{task}: {done} of {total} small files")
+            status.update(f"{task}: {done} of {total} small files")
 
         yield progress

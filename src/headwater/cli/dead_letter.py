@@ -1,4 +1,4 @@
-"""`dead-letter list|redrive`: records that jobs have set aside."""
+"""`dead-letter list|redrive`: records that jobs sent to dead letter topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from headwater.cli.output import messages, reading_progress, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.options import RenamedOption
+from headwater.cli.output import messages, reading_progress
 from headwater.cli.parsing import parse_time
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
@@ -15,7 +17,7 @@ from headwater.delivery.dead_letter import (
     Choice,
     Handled,
     Listed,
-    Outcome,
+    RedriveOutcome,
     RedriveReport,
     Summary,
     list_letters,
@@ -30,21 +32,34 @@ _SHOWN = 100
 _VALUE_SHOWN = 70
 
 _reason = click.option("--reason", metavar="KIND", help="Only those with this reason.")
-_lines = click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
+_lines = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
 
 @click.group("dead-letter")
 def dead_letter() -> None:
-    """List records that jobs have set aside, and send them back."""
+    """List records in dead letter topics, and send them back."""
 
 
 @dead_letter.command("list")
 @click.argument("topic")
 @_reason
-@click.option("--since", metavar="TIME", help="Only those set aside at or after, in ISO 8601.")
-@click.option("--until", metavar="TIME", help="Only those set aside before.")
-@click.option("--to", "target", metavar="TOPIC", help="Look for redriven ones in this topic.")
-@click.option("--max", "limit", type=click.IntRange(min=1), help="Show so many at most.")
+@click.option("--since", metavar="TIME", help="Only those written at or after, in ISO 8601.")
+@click.option("--until", metavar="TIME", help="Only those written before.")
+@click.option(
+    "--redriven-to",
+    "target",
+    cls=RenamedOption,
+    former=["--to"],
+    metavar="TOPIC",
+    help="Look for redriven records in this topic.",
+)
+@click.option(
+    "--limit",
+    cls=RenamedOption,
+    former=["--max"],
+    type=click.IntRange(min=1),
+    help="Maximum number to show.",
+)
 @_lines
 @with_settings
 def list_(
@@ -59,15 +74,15 @@ def list_(
 ) -> None:
     """Show the records that could not be processed, and why.
 
-    TOPIC is a job's output, or its dead letter topic. The first 100 are shown unless --max says
-    otherwise; the numbers below them are of all.
+    TOPIC is a job's output, or its dead letter topic. Shows the first 100, or --limit; the summary
+    counts all.
     """
     choice = Choice(reason, since=parse_time(since, "--since"), until=parse_time(until, "--until"))
     with reading_progress() as progress:
-        summary, found = list_letters(
+        summary, letters = list_letters(
             topic, settings, choice=choice, target=target, progress=progress
         )
-        for number, listed in enumerate(found):
+        for number, listed in enumerate(letters):
             if as_json and (limit is None or number < limit):
                 click.echo(json_text(_as_object(listed)))
             elif not as_json and number < (limit or _SHOWN):
@@ -79,29 +94,35 @@ def list_(
 
 @dead_letter.command()
 @click.argument("topic")
-@click.option("--to", "target", metavar="TOPIC", help="Default: where each one came from.")
+@click.option("--to", "target", metavar="TOPIC", help="Default: the original topic of each.")
 @_reason
 @click.option(
     "--record",
     "records",
     multiple=True,
     metavar="ADDRESS",
-    help="A dead letter, or the record it was made from. May be repeated.",
+    help="Address of a dead letter or of its original record. May be repeated.",
 )
-@click.option("--max", "limit", type=click.IntRange(min=1), help="Send so many at most.")
+@click.option(
+    "--limit",
+    cls=RenamedOption,
+    former=["--max"],
+    type=click.IntRange(min=1),
+    help="Maximum number to send.",
+)
 @click.option(
     "--max-redrives",
     default=MAX_REDRIVES,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Refuse what was sent back so often and failed again.",
+    help="Refuse records that were redriven this often and failed again.",
 )
 @click.option(
     "--allow-unproven",
     is_flag=True,
-    help="Send also where retention or compaction hides whether it was done before.",
+    help="Send also if retention or compaction may have removed an earlier copy.",
 )
-@click.option("--dry-run", is_flag=True, help="Send nothing; show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent; send nothing.")
 @_lines
 @click.pass_context
 @with_settings
@@ -120,13 +141,12 @@ def redrive(
 ) -> None:
     """Send records back to the topics they came from, each once.
 
-    TOPIC is a job's output, or its dead letter topic. What was redriven before is left out, also
-    after a redrive that was cut off. Exits 1 if a record was refused; each is told with the
-    reason.
+    TOPIC is a job's output, or its dead letter topic. Records that were redriven before are left
+    out, also after an interrupted redrive. Exits 1 if a record was refused; the reason is shown.
     """
-    from headwater.settings import fault_points
+    from headwater.settings import arm_fault_points
 
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    arm_fault_points(settings)
     choice = Choice(reason, frozenset(Address.parse(record) for record in records))
     with reading_progress() as progress:
         report = redrive_letters(
@@ -138,7 +158,7 @@ def redrive(
             max_redrives=max_redrives,
             allow_unproven=allow_unproven,
             dry_run=dry_run,
-            tell=lambda handled: _tell(handled, dry_run, as_json),
+            on_handled=lambda handled: _show(handled, dry_run, as_json),
             progress=progress,
         )
     _sum_up_redrive(report)
@@ -146,7 +166,7 @@ def redrive(
 
 
 def _block(listed: Listed) -> Iterator[str]:
-    """Three lines: addresses and reasons are too long for the columns of a table."""
+    """Three lines, as addresses and reasons are too long for a table."""
     letter = listed.letter
     reason = _plain(letter.reason) or "no readable headers"
     message = f": {_plain(letter.message)}" if letter.message else ""
@@ -197,10 +217,10 @@ def _sum_up(summary: Summary, shown: int) -> None:
     for reason, count in summary.reasons.most_common():
         click.echo(f"  {count}  {_plain(reason)}")
     if shown < summary.total:
-        messages.print(f"shown: {shown} of {summary.total}; --max N shows more", markup=False)
+        messages.print(f"{shown} of {summary.total} shown; --limit N shows more", markup=False)
 
 
-def _tell(handled: Handled, dry_run: bool, as_json: bool) -> None:
+def _show(handled: Handled, dry_run: bool, as_json: bool) -> None:
     letter = handled.letter
     if as_json:
         content = {
@@ -212,7 +232,7 @@ def _tell(handled: Handled, dry_run: bool, as_json: bool) -> None:
             "dry_run": dry_run,
         }
         click.echo(json_text(content))
-    elif handled.outcome is Outcome.REDRIVEN:
+    elif handled.outcome is RedriveOutcome.REDRIVEN:
         done = "would be redriven" if dry_run else "redriven"
         click.echo(f"{letter.address}  {done} to {handled.target}")
     else:
@@ -221,8 +241,8 @@ def _tell(handled: Handled, dry_run: bool, as_json: bool) -> None:
 
 def _sum_up_redrive(report: RedriveReport) -> None:
     counts = {outcome.value: count for outcome, count in report.counts.items()}
-    if report.dry_run and Outcome.REDRIVEN.value in counts:
-        counts = {"would be redriven": counts.pop(Outcome.REDRIVEN.value), **counts}
+    if report.dry_run and RedriveOutcome.REDRIVEN.value in counts:
+        counts = {"would be redriven": counts.pop(RedriveOutcome.REDRIVEN.value), **counts}
     text = ", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing to redrive"
     messages.print(f"{report.topic}: {text}", markup=False)
 

@@ -1,4 +1,4 @@
-"""`demo [NAME]`."""
+"""`demo [NAME]`: runs the demos."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import time
 import click
 from rich.console import Console
 
-from headwater.cli.output import download_progress, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import download_progress
 from headwater.demo import STORIES, Story
 from headwater.jvm.java import SHORT_LIVED
-from headwater.service.processes import noted
+from headwater.service.processes import pid_file
 from headwater.settings import Settings
 
-_SEE_MORE = {
+_NEXT_COMMANDS = {
     "tracker": (
         "headwater consume visits-reduced --from-beginning --headers",
         "headwater trace visits-reduced/0@0",
@@ -23,11 +24,11 @@ _SEE_MORE = {
         "headwater consume joiner-1.visits-enriched --from-beginning --headers",
     ),
     "fifo": (
-        "headwater consume visits-individual-send --from-beginning --timestamps --partitions",
+        "headwater consume visits-individual-send --from-beginning --timestamps --show-address",
         "headwater verify visits-individual-send --source visits --order --follow",
     ),
     "reprocessor": (
-        "headwater read-topic clicks_transformed",
+        "headwater consume clicks_transformed --format table",
         "headwater replay list",
         "headwater archive status",
     ),
@@ -43,12 +44,12 @@ _SEE_MORE = {
 @click.pass_context
 @with_settings
 def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Run stories on the real stack, step by step, and check them; without a name: all."""
+    """Run demos on the real stack, step by step, and check them; without a name: all."""
     spark = {"log_level": "ERROR", "java_options": settings.spark.java_options or SHORT_LIVED}
     quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
     began = time.monotonic()
-    with noted("demo", settings.home_dir), download_progress() as progress:
+    with pid_file("demo", settings.home_dir), download_progress() as progress:
         story = Story(quiet, console, progress)
         for name in names or STORIES:
             STORIES[name](story)
@@ -58,7 +59,7 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
         console.print(f"{len(story.failed)} of {story.passed + len(story.failed)} checks failed.")
         ctx.exit(1)
     console.print(f"All {story.passed} checks passed in {seconds:.0f} s.")
-    console.print("The services keep running; `headwater down` stops them. To see more:")
+    console.print("The services are still running; `headwater down` stops them. To see more:")
     for name in names or STORIES:
-        for command in _SEE_MORE.get(name, ()):
+        for command in _NEXT_COMMANDS.get(name, ()):
             console.print(f"  {command}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`doctor`: is everything there that jobs need?"""
+"""`doctor`: checks what jobs need."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from itertools import chain
 
 import click
 
-from headwater.cli.output import json_option, print_json, with_settings
-from headwater.service.doctor import Finding, check_up, check_up_spark
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, print_json
+from headwater.service.doctor import CheckResult, run_checks, run_spark_checks
 from headwater.settings import Settings
 
 
 @click.command()
-@click.option("--spark", is_flag=True, help="Start Spark, too, and see a write's lineage arrive.")
+@click.option("--spark", is_flag=True, help="Also check that the lineage of a Spark write arrives.")
 @json_option
 @click.pass_context
 @with_settings
 def doctor(settings: Settings, ctx: click.Context, spark: bool, as_json: bool) -> None:
-    """Check what jobs need, from Python to the catalog; exits 1 if something is not well."""
-    findings = []
-    for finding in chain(check_up(settings), check_up_spark(settings) if spark else ()):
-        findings.append(finding)
+    """Check what jobs need, from Python to the catalog; exits 1 if a check fails."""
+    results = []
+    for result in chain(run_checks(settings), run_spark_checks(settings) if spark else ()):
+        results.append(result)
         if not as_json:
-            _show(finding)
+            _show(result)
     if as_json:
-        print_json([asdict(finding) for finding in findings])
-    ctx.exit(0 if all(finding.ok for finding in findings) else 1)
+        print_json([asdict(result) for result in results])
+    ctx.exit(0 if all(result.ok for result in results) else 1)
 
 
-def _show(finding: Finding) -> None:
-    """At once: the next check may take a minute."""
-    mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red")
-    click.echo(f"{mark}  {finding.name:<10} {finding.text}")
-    if not finding.ok and finding.hint:
-        click.echo(f"      {'':<10} hint: {finding.hint}")
+def _show(result: CheckResult) -> None:
+    """Print a result immediately: the next check may take a minute."""
+    mark = click.style("ok  ", fg="green") if result.ok else click.style("FAIL", fg="red")
+    click.echo(f"{mark}  {result.name:<10} {result.text}")
+    if not result.ok and result.hint:
+        click.echo(f"      {'':<10} hint: {result.hint}")

@@ -1,61 +1,64 @@
-"""`verify --follow`: the order proof while a topic grows."""
+"""`verify --follow`: checks the order of a topic while it grows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from prometheus_client import CollectorRegistry, Counter
 
 from headwater.cli.output import messages, stopped_by_signals
 from headwater.cli.text import json_text, printable
 from headwater.settings import Settings
 from headwater.storage.metrics_export import serve, write_file
-from headwater.tracing import Finding, Found, OrderProof, OrderReport, Violation
-from headwater.tracing.order_metrics import OrderMetrics
+from headwater.tracing import OrderCheck, OrderReport, OrderViolation, RecordFinding, Violation
 
 _STATUS_SECONDS = 10.0
 
-# Takes how many records were judged, and the violations by kind.
-Tell = Callable[[int, Mapping[Violation, int]], None]
+_VIOLATIONS = "headwater_order_violations_total"
+_JUDGED = "headwater_order_judged_records_total"
+
+# Called with the number of judged records and the violations by kind.
+UpdateMetrics = Callable[[int, Mapping[Violation, int]], None]
 
 
 def follow_order(
-    proof: OrderProof,
+    check: OrderCheck,
     *,
-    seconds: float | None,
+    timeout: float | None,
     limit: int | None,
-    tell: Tell,
+    update_metrics: UpdateMetrics,
     as_json: bool,
 ) -> OrderReport:
-    """Print what is found, as it is found, until a signal or a bound ends it."""
-    report = proof.report
-    began = told = time.monotonic()
+    """Print violations as they occur, until a signal or a limit."""
+    report = check.report
+    started = last_status = time.monotonic()
     messages.print(f"following {report.topic} and {report.source}", markup=False)
     with stopped_by_signals() as stopped:
         while not stopped.is_set():
-            found = proof.step()
+            violations = check.step()
             now = time.monotonic()
-            if found or now - told >= _STATUS_SECONDS:
-                # Before it is printed: who reads a line finds it counted.
-                tell(report.judged, report.found)
-            _print(found, as_json)
-            if now - told >= _STATUS_SECONDS:
-                told = now
+            if violations or now - last_status >= _STATUS_SECONDS:
+                # Before printing: a printed violation is already counted.
+                update_metrics(report.judged, report.violations)
+            _print(violations, as_json)
+            if now - last_status >= _STATUS_SECONDS:
+                last_status = now
                 messages.print(_status(report), markup=False)
-            if seconds is not None and now - began >= seconds:
+            if timeout is not None and now - started >= timeout:
                 break
             if limit is not None and report.judged >= limit:
                 break
-        _print(proof.finish(), as_json)
-    tell(report.judged, report.found)
+        _print(check.finish(), as_json)
+    update_metrics(report.judged, report.violations)
     return report
 
 
 def show_end(report: OrderReport, as_json: bool) -> None:
-    """The last line: an object of kind `end`, or a sentence."""
+    """Print the last line: an object of kind `end`, or a sentence."""
     if as_json:
         click.echo(json_text({"kind": "end", **report.as_json()}))
         return
@@ -63,27 +66,59 @@ def show_end(report: OrderReport, as_json: bool) -> None:
     click.echo(f"{report.topic}, made from {report.source}: {word}; {_status(report)}")
 
 
+class OrderMetrics:
+    """Counters of one topic, in a separate registry.
+
+    Labels are bounded: one topic, and the given kinds. Each kind starts with 0, so that the rate
+    includes the first violation.
+    """
+
+    def __init__(self, topic: str, kinds: Iterable[str]) -> None:
+        self.registry = CollectorRegistry()
+        violations = Counter(
+            _VIOLATIONS,
+            "Records that are out of order, missing between others of their key, or copies.",
+            ("topic", "kind"),
+            registry=self.registry,
+        )
+        judged = Counter(
+            _JUDGED, "Records whose order was judged.", ("topic",), registry=self.registry
+        )
+        self._violations = {kind: violations.labels(topic, kind) for kind in kinds}
+        self._judged = judged.labels(topic)
+        self._last: dict[str, int] = dict.fromkeys(self._violations, 0)
+        self._last_judged = 0
+
+    def update(self, judged: int, violations: Mapping[str, int]) -> None:
+        """Set the current totals, which never decrease."""
+        self._judged.inc(judged - self._last_judged)
+        self._last_judged = judged
+        for kind, count in violations.items():
+            self._violations[kind].inc(count - self._last[kind])
+            self._last[kind] = count
+
+
 @contextmanager
-def order_metrics(topic: str, port: int | None, file: Path | None) -> Iterator[Tell]:
-    """Counters on a port, in a file, on both or nowhere."""
+def order_metrics(topic: str, port: int | None, file: Path | None) -> Iterator[UpdateMetrics]:
+    """Export counters on a port, to a file, both or neither."""
     if port is None and file is None:
-        yield lambda judged, found: None
+        yield lambda judged, violations: None
         return
     metrics = OrderMetrics(topic, [kind.value for kind in Violation])
 
-    def tell(judged: int, found: Mapping[Violation, int]) -> None:
-        metrics.update(judged, {kind.value: found.get(kind, 0) for kind in Violation})
+    def update(judged: int, violations: Mapping[Violation, int]) -> None:
+        metrics.update(judged, {kind.value: violations.get(kind, 0) for kind in Violation})
         if file is not None:
             write_file(metrics.registry, file)
 
-    # At once: a file that can't be written is told before hours of following.
-    tell(0, {})
+    # Now, so that an unwritable file is reported at the start.
+    update(0, {})
     if port is None:
-        yield tell
+        yield update
         return
     with serve(metrics.registry, port) as address:
         messages.print(f"metrics at {address}", markup=False)
-        yield tell
+        yield update
 
 
 def follow_and_exit(
@@ -92,7 +127,7 @@ def follow_and_exit(
     topic: str,
     source: str,
     *,
-    seconds: float | None,
+    timeout: float | None,
     limit: int | None,
     settle: float,
     gaps: bool,
@@ -101,16 +136,18 @@ def follow_and_exit(
     as_json: bool,
 ) -> None:
     with (
-        OrderProof(topic, source, settings, settle_seconds=settle, gaps=gaps) as proof,
-        order_metrics(topic, metrics_port, metrics_file) as tell,
+        OrderCheck(topic, source, settings, settle_seconds=settle, gaps=gaps) as check,
+        order_metrics(topic, metrics_port, metrics_file) as update,
     ):
-        report = follow_order(proof, seconds=seconds, limit=limit, tell=tell, as_json=as_json)
+        report = follow_order(
+            check, timeout=timeout, limit=limit, update_metrics=update, as_json=as_json
+        )
     show_end(report, as_json)
     ctx.exit(0 if report.passed else 1)
 
 
-def example(finding: Finding) -> str:
-    """A finding as a person reads it."""
+def example(finding: RecordFinding) -> str:
+    """A finding as text."""
     text = str(finding.record)
     if finding.parent is not None:
         text += f", made from {finding.parent}"
@@ -121,8 +158,8 @@ def example(finding: Finding) -> str:
     return text
 
 
-def _print(found: list[Found], as_json: bool) -> None:
-    for each in found:
+def _print(violations: list[OrderViolation], as_json: bool) -> None:
+    for each in violations:
         if as_json:
             click.echo(json_text(each.as_json()))
         else:
@@ -132,13 +169,15 @@ def _print(found: list[Found], as_json: bool) -> None:
 
 def _status(report: OrderReport) -> str:
     counts = [(report.judged, "judged")]
-    counts += [(report.found[kind], kind.plural) for kind in Violation]
-    rare = [
+    counts += [(report.violations[kind], kind.plural) for kind in Violation]
+    optional = [
         (report.without_lineage, "without lineage"),
-        (report.unknown_parents, "with parents that never were"),
+        (report.unknown_parents, "with parents that never existed"),
         (report.other_parents, "made from other topics"),
         (report.without_key, "without a key"),
         (report.waiting, "waiting for the source"),
-        (report.forgotten, "of the source no longer watched for"),
+        (report.forgotten, "source records no longer tracked"),
     ]
-    return ", ".join(f"{number} {what}" for number, what in counts + [r for r in rare if r[0]])
+    return ", ".join(
+        f"{number} {what}" for number, what in counts + [row for row in optional if row[0]]
+    )

@@ -1,4 +1,4 @@
-"""`generate KIND`: test data into a topic, or to standard output."""
+"""`generate KIND`: writes test data to a topic, or to standard output."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from threading import Event
 import click
 from rich.progress import Progress
 
-from headwater.cli.output import messages, stopped_by_signals, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import messages, stopped_by_signals
 from headwater.generator import KINDS, VISITS_PER_ROUND, Blemishes, Generated, generate
 from headwater.kafka import RecordProducer, describe_topic, ensure_topic
 from headwater.settings import Settings
 
-# Few enough that a stop is noticed at once, enough that looking at the clock costs nothing.
+# Small enough to stop at once, large enough that checking the clock costs nothing.
 _CHUNK = 500
 
 
 @click.command("generate")
 @click.argument("kind", type=click.Choice(list(KINDS)))
-@click.option("--rows", type=click.IntRange(min=1), help="How many records. [default: 1000]")
-@click.option("--topic", help="Default: the kind's own topic.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
+@click.option("--rows", type=click.IntRange(min=1), help="Number of records.  [default: 1000]")
+@click.option("--topic", help="Default: the topic of the kind.")
+@click.option("--seed", default=0, show_default=True, help="Same seed, same bytes.")
 @click.option("--duplicates", default=0.0, metavar="PERCENT", help="Records sent twice.")
 @click.option("--missing", default=0.0, metavar="PERCENT", help="Records that lack a field.")
 @click.option("--malformed", default=0.0, metavar="PERCENT", help="Records that are not JSON.")
-@click.option("--late", default=0.0, metavar="PERCENT", help="Records whose time lies back.")
+@click.option("--late", default=0.0, metavar="PERCENT", help="Records with an earlier event time.")
 @click.option(
-    "--late-by", default=3600, show_default=True, metavar="SECONDS", help="How far it lies back."
+    "--late-by", default=3600, show_default=True, metavar="SECONDS", help="How much earlier."
 )
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records per second.")
-@click.option("--continuous", is_flag=True, help="Go on until Ctrl-C; ten records, then a pause.")
-@click.option("--partitions", type=click.IntRange(min=1), help="For a topic that is not there yet.")
-@click.option("--no-create", is_flag=True, help="Do not make a missing topic.")
+@click.option("--continuous", is_flag=True, help="Run until Ctrl-C: ten records, then a pause.")
+@click.option("--partitions", type=click.IntRange(min=1), help="If the topic is created.")
+@click.option("--no-create", is_flag=True, help="Do not create a missing topic.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the values instead of sending.")
 @with_settings
 def generate_command(
@@ -56,7 +57,7 @@ def generate_command(
     no_create: bool,
     to_stdout: bool,
 ) -> None:
-    """Write visits, ads, clicks or articles, with blemishes as exact shares of the records."""
+    """Write visits, ads, clicks or articles, with exact percentages of blemishes."""
     blemishes = Blemishes(
         duplicates=duplicates,
         missing=missing,
@@ -80,7 +81,7 @@ def generate_command(
 
 
 class _Pace:
-    """Waits so that `rate` is kept or, without one, as people visit: a round, then 1 to 6 s."""
+    """Keeps the rate or, without one, pauses 1 to 6 s after each round of visits."""
 
     def __init__(self, rate: float | None, seed: int) -> None:
         self.chunk = VISITS_PER_ROUND if rate is None else max(1, min(_CHUNK, int(rate / 20)))
@@ -92,7 +93,7 @@ class _Pace:
         if self._rate is None:
             stopped.wait(1 + 5 * self._random.random())
             return
-        # Due times follow from the rate, not from the last wait, so that errors don't add up.
+        # Due times are derived from the rate, not from the last wait: errors must not add up.
         self._due += self.chunk / self._rate
         stopped.wait(max(0.0, self._due - time.monotonic()))
 

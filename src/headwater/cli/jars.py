@@ -1,21 +1,19 @@
-"""`jars fetch|list|path|verify|archive`."""
+"""`jars fetch|list|path|cds|verify`."""
 
 from __future__ import annotations
 
+import logging
+
 import click
 
-from headwater.cli.output import (
-    download_progress,
-    json_option,
-    print_json,
-    print_table,
-    with_settings,
-)
+from headwater.cli.app import with_settings
+from headwater.cli.output import download_progress, json_option, print_json, print_table
 from headwater.errors import CheckFailedError
-from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars
-from headwater.jvm.own_jar import session_jars
+from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars, session_jars
 from headwater.jvm.versions import CONNECTORS, GROUPS
 from headwater.settings import Settings
+
+_LOG = logging.getLogger(__name__)
 
 _groups = click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
 
@@ -29,7 +27,7 @@ def jars() -> None:
 @_groups
 @with_settings
 def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Fetch groups of jars (all, without names) into the cache."""
+    """Fetch groups of jars into the cache; all groups by default."""
     with download_progress() as progress:
         paths = ensure_jars(groups or GROUPS, settings, progress)
     click.echo(f"{len(paths)} jars in {settings.jars_dir}")
@@ -39,24 +37,40 @@ def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
 @_groups
 @with_settings
 def path(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Print the connectors' paths, separated by commas: `spark-submit --jars "$(…)"`."""
+    """Print the paths of the connectors, separated by commas, for `spark-submit --jars`."""
     with download_progress() as progress:
-        found = session_jars(groups or CONNECTORS, settings, progress)
-        click.echo(",".join(str(jar) for jar in found))
+        paths = session_jars(groups or CONNECTORS, settings, progress)
+        click.echo(",".join(map(str, paths)))
+
+
+_again = click.option("--again", is_flag=True, help="Recreate an existing archive.")
 
 
 @jars.command()
-@click.option("--again", is_flag=True, help="Make it anew where there is one.")
+@_again
+@with_settings
+def cds(settings: Settings, again: bool) -> None:
+    """Create a class data sharing (CDS) archive, which halves the startup time of Spark.
+
+    Takes about as long as starting Spark a few times. Run it again after an update of Java or
+    Spark; a valid archive is kept.
+    """
+    _write_cds_archive(settings, again)
+
+
+@jars.command("archive", hidden=True)
+@_again
 @with_settings
 def archive(settings: Settings, again: bool) -> None:
-    """Keep Spark's classes in a form that halves what each start of Spark costs.
+    """Former name of `jars cds`."""
+    _LOG.warning("`headwater jars archive` is deprecated: use `headwater jars cds`")
+    _write_cds_archive(settings, again)
 
-    Takes as long as some starts. To be done again after an update of Java or Spark; where there
-    is one that fits, nothing is done.
-    """
-    from headwater.spark.cds import make_class_archive
 
-    path = make_class_archive(settings, again=again)
+def _write_cds_archive(settings: Settings, again: bool) -> None:
+    from headwater.spark.cds import write_cds_archive
+
+    path = write_cds_archive(settings, again=again)
     click.echo(f"{path.stat().st_size / 1e6:.0f} MB in {path}")
 
 
@@ -65,7 +79,7 @@ def archive(settings: Settings, again: bool) -> None:
 @json_option
 @with_settings
 def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
-    """Every pinned jar with its checksum, and whether it is in the cache."""
+    """List the pinned jars with their checksums, and whether they are in the cache."""
     rows = []
     for group in groups or GROUPS:
         missing = missing_jars(group, settings)
@@ -73,14 +87,14 @@ def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(
             [
-                {"group": j.group, "coordinate": j.coordinate, "sha256": j.sha256, "cached": there}
-                for j, there in rows
+                {"group": j.group, "coordinate": j.coordinate, "sha256": j.sha256, "cached": cached}
+                for j, cached in rows
             ]
         )
         return
     print_table(
         ("group", "coordinate", "sha256", "cached"),
-        [(j.group, j.coordinate, j.sha256[:12], "yes" if there else "no") for j, there in rows],
+        [(j.group, j.coordinate, j.sha256[:12], "yes" if cached else "no") for j, cached in rows],
     )
 
 
@@ -88,7 +102,7 @@ def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
 @_groups
 @with_settings
 def verify(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Read every cached jar and compare its checksum with the pinned one."""
+    """Compare the checksum of every cached jar with the pinned one."""
     wrong = [jar for group in groups or GROUPS for jar in corrupt_jars(group, settings)]
     if wrong:
         raise CheckFailedError(

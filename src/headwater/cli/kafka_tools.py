@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from headwater.cli.output import download_progress, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import download_progress
 from headwater.errors import InputError
 from headwater.jvm.jars import ensure_jars, scala_library
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
 
-# Kafka's shell scripts are not in its jars; these are the classes that they start.
+# The classes that Kafka's shell scripts start; the scripts are not in its jars.
 TOOLS: Mapping[str, str] = {
     "acls": "org.apache.kafka.tools.AclCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -33,7 +34,7 @@ TOOLS: Mapping[str, str] = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-_NEED_NO_BROKER = {"dump-log", "producer-perf-test"}
+_WITHOUT_BROKER = {"dump-log", "producer-perf-test"}
 
 
 @click.command(
@@ -46,8 +47,8 @@ _NEED_NO_BROKER = {"dump-log", "producer-perf-test"}
 def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> None:
     """Run one of Apache Kafka's own tools, such as `console-consumer` or `topics`.
 
-    Takes the tool's own arguments. Without --bootstrap-server the brokers of the settings are
-    used.
+    Takes the tool's own arguments. The default of --bootstrap-server is the brokers of the
+    settings.
     """
     if tool in (None, "--help", "-h"):
         click.echo("headwater kafka TOOL ARGUMENTS…\n\ntools: " + ", ".join(TOOLS))
@@ -60,15 +61,15 @@ def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> N
         jars = [*ensure_jars(["broker"], settings, progress), scala_library()]
     class_path = ":".join(str(jar) for jar in jars)
     command = [str(java.binary), "-Xmx256m", "-Dlog4j2.level=ERROR", "-cp", class_path]
-    # The tool takes this process's place, so that signals and standard input are its own.
+    # Replaces this process, so that the tool receives signals and standard input directly.
     os.execv(command[0], [*command, TOOLS[name], *_with_brokers(name, arguments, settings)])  # noqa: S606
 
 
 def _with_brokers(tool: str, arguments: Sequence[str], settings: Settings) -> list[str]:
-    # Older texts say --broker-list, which Kafka 4 no longer knows.
-    given = ["--bootstrap-server" if word == "--broker-list" else word for word in arguments]
-    told = any(word.startswith(("--bootstrap-", "--command-config")) for word in given)
-    if told or tool in _NEED_NO_BROKER or "--help" in given:
-        return given
-    # `cluster` wants its sub-command first.
-    return [*given, "--bootstrap-server", settings.bootstrap_servers]
+    # Kafka 4 has removed --broker-list, which older tutorials use.
+    words = ["--bootstrap-server" if word == "--broker-list" else word for word in arguments]
+    has_brokers = any(word.startswith(("--bootstrap-", "--command-config")) for word in words)
+    if has_brokers or tool in _WITHOUT_BROKER or "--help" in words:
+        return words
+    # Last, because `cluster` expects its subcommand first.
+    return [*words, "--bootstrap-server", settings.bootstrap_servers]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, messages, print_json, print_table
 from headwater.errors import InputError
 from headwater.settings import Settings
 
 
 @click.group()
 def keys() -> None:
-    """API keys of the lineage service. Only their hashes are kept."""
+    """API keys of the lineage service. Only their hashes are stored."""
 
 
 @keys.command()
@@ -21,23 +22,23 @@ def keys() -> None:
     type=click.Choice(["read", "write", "admin"]),
     default="read",
     show_default=True,
-    help="write may also send events and tag; admin may also delete.",
+    help="write can also send events and tag; admin can also delete.",
 )
-@click.option("--namespace", help="The only namespace that the key may touch.")
+@click.option("--namespace", help="The only namespace that the key can access.")
 @json_option
 @with_settings
 def create(settings: Settings, name: str, role: str, namespace: str | None, as_json: bool) -> None:
-    """Make a key and print it. It is shown this once."""
+    """Create a key and print it. It can't be shown again."""
     from headwater.catalog.store.keys import create_key
 
-    made, secret = create_key(_ready(settings), name, role, namespace)
+    key, secret = create_key(_migrated(settings), name, role, namespace)
     if as_json:
         print_json(
-            {"id": made.id, "name": name, "role": role, "namespace": namespace, "key": secret}
+            {"id": key.id, "name": name, "role": role, "namespace": namespace, "key": secret}
         )
         return
     messages.print(
-        f"key {made.id} for {name}, role {role}: keep it, it is shown once", markup=False
+        f"key {key.id} for {name}, role {role}: store it, it can't be shown again", markup=False
     )
     click.echo(secret)
 
@@ -49,7 +50,6 @@ def list_(settings: Settings, as_json: bool) -> None:
     """Show all keys, without their secrets."""
     from headwater.catalog.store.keys import list_keys
 
-    found = list_keys(_ready(settings))
     rows = [
         {
             "id": key.id,
@@ -59,7 +59,7 @@ def list_(settings: Settings, as_json: bool) -> None:
             "created": key.created_at.isoformat(timespec="seconds"),
             "revoked": key.revoked_at.isoformat(timespec="seconds") if key.revoked_at else None,
         }
-        for key in found
+        for key in list_keys(_migrated(settings))
     ]
     if as_json:
         print_json(rows)
@@ -72,17 +72,15 @@ def list_(settings: Settings, as_json: bool) -> None:
 @click.argument("key_id", metavar="ID")
 @with_settings
 def revoke(settings: Settings, key_id: str) -> None:
-    """Make a key useless; services notice within five seconds."""
+    """Revoke a key; services reject it within five seconds."""
     from headwater.catalog.store.keys import revoke_key
 
-    if not revoke_key(_ready(settings), key_id):
-        raise InputError(
-            f"no key {key_id!r} that could be revoked", hint="`headwater keys list` shows all"
-        )
+    if not revoke_key(_migrated(settings), key_id):
+        raise InputError(f"no active key {key_id!r}", hint="`headwater keys list` lists all keys")
     click.echo(f"revoked: {key_id}")
 
 
-def _ready(settings: Settings) -> str:
+def _migrated(settings: Settings) -> str:
     from headwater.catalog.store import migrate
     from headwater.service.catalog import check_installed, database_url
 

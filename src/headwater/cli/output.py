@@ -1,14 +1,13 @@
-"""What commands share: settings, `--json`, tables, progress."""
+"""Output that commands share: `--json`, tables, progress."""
 
 from __future__ import annotations
 
-import functools
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import click
 import rich.progress
@@ -17,55 +16,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.table import Table
 
 from headwater.cli.text import json_text
-from headwater.errors import InputError
 from headwater.model.progress import Progress
-from headwater.settings import Settings, load
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# People read standard error; standard output is for data.
+# Messages go to standard error; standard output is for data.
 messages = Console(stderr=True, highlight=False)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def with_settings(function: Callable[Concatenate[Settings, P], R]) -> Callable[P, R]:
-    """Give a command the settings as its first argument; `--set` wins."""
-
-    @functools.wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        root = click.get_current_context().find_root()
-        overrides = (root.obj or {}).get("overrides", ())
-        return function(load(**parse_overrides(overrides)), *args, **kwargs)
-
-    return wrapper
-
-
-def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """`kafka.port=19092` becomes `{"kafka": {"port": "19092"}}`."""
-    result: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        section, dot, key = name.partition(".")
-        if not equals or not section or (dot and not key):
-            raise InputError(f"--set wants SECTION.KEY=VALUE, not {pair!r}")
-        if section in result and isinstance(result[section], dict) != bool(dot):
-            raise InputError(f"--set gives {section!r} a value and keys, with {pair!r}")
-        if dot:
-            result.setdefault(section, {})[key] = value
-        else:
-            result[section] = value
-    return result
-
-
 def print_json(value: Any) -> None:
-    """One document on standard output."""
+    """Print one JSON document to standard output."""
     click.echo(json_text(value, indent=2))
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on standard output; nothing in it is taken as markup."""
+    """Print a table to standard output; cells are not interpreted as markup."""
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -73,9 +38,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    # A pipe has no width: rows are not to be folded at an invented one.
+    # A pipe has no width: rows must not be folded.
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
-    # Not printed by rich itself: it ends the program with 1 when the reader of a pipe has left.
+    # Not printed by rich, which exits with 1 when the reader of a pipe has closed it.
     with console.capture() as table_text:
         console.print(table)
     click.echo(table_text.get(), nl=False)
@@ -83,7 +48,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 @contextmanager
 def reading_progress() -> Iterator[Progress]:
-    """Shows how far a topic has been read; without a terminal, a line per 250,000 records."""
+    """Shows how much of a topic was read; without a terminal, a line per 250,000 records."""
     if messages.is_terminal:
         with messages.status("connecting to Kafka") as status:
             yield lambda task, done, total: status.update(f"{task}: {done} of {total}")
@@ -137,14 +102,14 @@ class _QuarterLines:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Event]:
-    """An event that SIGINT and SIGTERM set, so that what was begun is brought to its end."""
+    """An event that SIGINT and SIGTERM set, so that a command can finish what it started."""
     event = Event()
-    kept = {
+    previous = {
         name: signal.signal(name, lambda number, frame: event.set())
         for name in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield event
     finally:
-        for name, handler in kept.items():
+        for name, handler in previous.items():
             signal.signal(name, handler)

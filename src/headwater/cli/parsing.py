@@ -1,4 +1,4 @@
-"""Values that people give as text: times and ranges."""
+"""Parses option values: times and ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parse_time(text: str | None, option: str) -> datetime | None:
     """A time in ISO 8601; without a zone it is UTC, as everywhere in Headwater.
 
     Raises:
-        InputError: it is none; names the option.
+        InputError: not a time; the message names the option.
     """
     if text is None:
         return None
@@ -31,7 +31,7 @@ def parse_batches(text: str) -> tuple[int, int]:
     """Micro-batches `3` or `3..7`, both ends included.
 
     Raises:
-        InputError: it is no range.
+        InputError: not a range.
     """
     match = _BATCHES.fullmatch(text)
     first = int(match["first"]) if match else 0

@@ -1,4 +1,4 @@
-"""`replay LOGIC …`, `replay list|show|verify|undo`."""
+"""`replay TRANSFORM …`, `replay list|show|verify|undo`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.cli.app import with_settings
+from headwater.cli.options import RenamedOption
 from headwater.cli.output import (
     download_progress,
     json_option,
@@ -14,21 +16,22 @@ from headwater.cli.output import (
     print_json,
     print_table,
     reading_progress,
-    with_settings,
 )
 from headwater.cli.replay_text import manifest_lines, plan_lines, print_differences
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.replay.operation import Session
+    from headwater.replay.operation import ReplaySession
     from headwater.replay.plan import Plan
-    from headwater.replay.planning import Planned, Request
+    from headwater.replay.planning import Planned
+    from headwater.replay.request import Request
 
-_SAMPLE = 10
+_COMPARED = 10
+_LISTED = ("replay_id", "began", "logic", "job_version", "topic", "records", "target", "state")
 
 
 class ReplayGroup(click.Group):
-    """A group whose first word may also be the name of a logic."""
+    """A group whose first word may also be the name of a transform."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -38,24 +41,24 @@ class ReplayGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_usage(ctx.command_path, "LOGIC [OPTIONS] | list | show | verify | undo")
+        formatter.write_usage(ctx.command_path, "TRANSFORM [OPTIONS] | list | show | verify | undo")
 
 
 @click.group("replay", cls=ReplayGroup)
 def replay() -> None:
-    """Run archived records through a job's logic again: exactly those, in order, once.
+    """Run archived records through a job's transform again: exactly those, in order, once.
 
-    LOGIC is a shipped one (visits_converter, visits_decorator, visits_reducer), or one of your
-    own as `module:name` or `path/to/file.py:name`. `headwater replay run --help` lists the ways
-    to select records; all that is given has to hold at once.
+    TRANSFORM is a shipped one (visits_converter, visits_decorator, visits_reducer), or your own
+    as `module:name` or `path/to/file.py:name`. `headwater replay run --help` lists the options
+    that select records; all of them must match.
     """
 
 
 @replay.command()
-@click.argument("logic")
+@click.argument("transform")
 @click.option("--offsets", metavar="JSON", help='`{"visits":{"0":[0,2]}}`; -2 earliest, -1 latest.')
-@click.option("--since", metavar="TIME", help="Records written at or after, in ISO 8601.")
-@click.option("--until", metavar="TIME", help="Records written before.")
+@click.option("--since", metavar="TIME", help="Records written at or after this time, in ISO 8601.")
+@click.option("--until", metavar="TIME", help="Records written before this time.")
 @click.option("--key", help="Records with this key.")
 @click.option("--where", metavar="SQL", help="A predicate on the decoded value: `page = 'home'`.")
 @click.option(
@@ -63,64 +66,78 @@ def replay() -> None:
     "outputs",
     multiple=True,
     metavar="ADDRESS",
-    help="What this record was made from. May be repeated.",
+    help="The records that this one was made from. May be repeated.",
 )
-@click.option("--made-by", metavar="JOB", help="What everything that a job made was made from.")
-@click.option("--made-by-version", metavar="V", help="Of that job, only this version.")
-@click.option("--batches", metavar="A..B", help="Of that job, only these micro-batches.")
-@click.option("--from", "source", metavar="TOPIC", help="Default: the logic's own input.")
-@click.option("--to", "topic", metavar="TOPIC", help="Default: the logic's own output.")
+@click.option("--made-by", metavar="JOB", help="The records that a job's output was made from.")
+@click.option("--made-by-version", metavar="V", help="With --made-by: only this version.")
+@click.option("--batches", metavar="A..B", help="With --made-by: only these micro-batches.")
+@click.option("--from", "source", metavar="TOPIC", help="Default: the transform's input topic.")
+@click.option("--to", "topic", metavar="TOPIC", help="Default: the transform's output topic.")
 @click.option(
     "--to-table",
     "table",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A Delta table instead; this can be undone.",
+    help="A Delta table instead of a topic; this can be undone.",
 )
-@click.option("--job-name", help="Of which the records are; default: the logic's own.")
-@click.option("--job-version", help="Default: the setting jobs.version.")
+@click.option("--job-name", help="Job name of the output. Default: the transform's.")
+@click.option(
+    "--as-version",
+    "job_version",
+    cls=RenamedOption,
+    former=["--job-version"],
+    help="Job version of the output. Default: the setting jobs.version.",
+)
 @click.option(
     "--delivery",
-    type=click.Choice(["exactly-once", "strict"]),
+    type=click.Choice(["exactly-once", "transactional", "strict"]),
+    metavar="[exactly-once|transactional]",
     default="exactly-once",
     show_default=True,
-    help="Into a topic: on one driver, or with transactions on clusters, too.",
+    help="Into a topic: on one driver, or with transactions, which also works on clusters.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan and write nothing.")
-@click.option("--diff", is_flag=True, help="Show old results beside new ones and write nothing.")
-@click.option("--sample", default=_SAMPLE, show_default=True, help="Records that --diff takes.")
-@click.option("--skip-existing", is_flag=True, help="Leave out what is there with this content.")
-@click.option("--allow-gaps", is_flag=True, help="Go on without records that are not archived.")
-@click.option("--force", is_flag=True, help="Write even into the topic that is replayed.")
-@click.option("--again", is_flag=True, help="Do it though the same was done before.")
+@click.option("--diff", is_flag=True, help="Compare old and new results and write nothing.")
+@click.option(
+    "--limit",
+    cls=RenamedOption,
+    former=["--sample"],
+    default=_COMPARED,
+    show_default=True,
+    help="With --diff: number of input records.",
+)
+@click.option("--skip-existing", is_flag=True, help="Skip results that exist with this content.")
+@click.option("--allow-gaps", is_flag=True, help="Continue without records that are not archived.")
+@click.option("--force", is_flag=True, help="Allow the source topic as the target.")
+@click.option("--again", is_flag=True, help="Run even if the same replay was done before.")
 @json_option
 @click.pass_context
 @with_settings
-def run(settings: Settings, ctx: click.Context, /, as_json: bool, **given: Any) -> None:
-    """Replay archived records through LOGIC.
+def run(settings: Settings, ctx: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Replay archived records through TRANSFORM.
 
-    Done a second time the same replay writes nothing; one that was cut off goes on.
+    The same replay writes nothing a second time; an interrupted one is resumed.
     """
-    from headwater.cli.replay_request import request_of
+    from headwater.cli.replay_request import parse_request
     from headwater.replay.operation import run_planned
     from headwater.replay.planning import make_plan
     from headwater.replay.results import count_results
-    from headwater.settings import fault_points
+    from headwater.settings import arm_fault_points
 
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-    request = request_of(settings, given)
+    arm_fault_points(settings)
+    request = parse_request(settings, options)
     with download_progress() as progress:
         session = _session(settings, progress)
         planned = make_plan(request, settings, session)
-        if given["dry_run"]:
+        if options["dry_run"]:
             with reading_progress() as reading:
-                there = count_results(planned.plan, settings, reading)
+                existing = count_results(planned.plan, settings, reading)
             if as_json:
-                print_json(_planned_json(planned, there))
+                print_json(_planned_json(planned, existing))
             else:
-                click.echo("\n".join(plan_lines(planned, there)))
+                click.echo("\n".join(plan_lines(planned, existing)))
             return
-        if given["diff"]:
-            _show_differences(planned.plan, request, session, settings, given["sample"], as_json)
+        if options["diff"]:
+            _show_differences(planned.plan, request, session, settings, options["limit"], as_json)
             return
         outcome = run_planned(planned, request, settings, session)
     content = outcome.folder.manifest_content()
@@ -130,8 +147,8 @@ def run(settings: Settings, ctx: click.Context, /, as_json: bool, **given: Any) 
         print_json({**content, "new": outcome.new})
         return
     if not outcome.new:
-        click.echo(f"replay {outcome.folder.replay_id} was done before: nothing is written")
-        messages.print("--again does it once more", markup=False)
+        click.echo(f"replay {outcome.folder.replay_id} is already done: nothing was written")
+        messages.print("--again repeats it", markup=False)
         return
     click.echo("\n".join(manifest_lines(content)))
 
@@ -150,7 +167,7 @@ def list_(settings: Settings, as_json: bool) -> None:
             {
                 "replay_id": folder.replay_id,
                 "began": folder.began(),
-                "logic": plan.logic,
+                "logic": plan.transform,
                 "job_version": plan.job_version,
                 "topic": plan.topic,
                 "records": plan.record_count,
@@ -161,8 +178,8 @@ def list_(settings: Settings, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    headings = ("replay_id", "began", "logic", "job_version", "topic", "records", "target", "state")
-    print_table(headings, [[row[name] for name in headings] for row in rows])
+    headings = ["transform" if name == "logic" else name for name in _LISTED]
+    print_table(headings, [[row[name] for name in _LISTED] for row in rows])
 
 
 @replay.command()
@@ -170,7 +187,7 @@ def list_(settings: Settings, as_json: bool) -> None:
 @json_option
 @with_settings
 def show(settings: Settings, replay_id: str, as_json: bool) -> None:
-    """Show a replay: its plan, and what it did."""
+    """Show a replay: its plan and its result."""
     from headwater.replay.folder import find_replay
 
     folder = find_replay(replay_id, settings)
@@ -193,7 +210,7 @@ def show(settings: Settings, replay_id: str, as_json: bool) -> None:
 @click.pass_context
 @with_settings
 def verify(settings: Settings, ctx: click.Context, replay_id: str, as_json: bool) -> None:
-    """Hold a replay's manifest against the archive and the target; exit 1 if something is off."""
+    """Compare a replay's manifest with the archive and the target; exit 1 on a difference."""
     from headwater.replay.checking import check_replay
     from headwater.replay.folder import find_replay
 
@@ -207,7 +224,7 @@ def verify(settings: Settings, ctx: click.Context, replay_id: str, as_json: bool
         click.echo(f"{check.written.records} records found in {folder.plan().target}")
         for finding in check.findings:
             click.echo(f"  {finding}")
-        click.echo("all of it fits" if check.passed else "it does not fit")
+        click.echo("the replay matches its manifest" if check.passed else "differences were found")
     if not check.passed:
         ctx.exit(1)
 
@@ -217,9 +234,9 @@ def verify(settings: Settings, ctx: click.Context, replay_id: str, as_json: bool
 @json_option
 @with_settings
 def undo(settings: Settings, replay_id: str, as_json: bool) -> None:
-    """Take back what a replay wrote to a table: its rows and no others."""
+    """Delete the rows that a replay wrote to a table, and no others."""
     from headwater.replay.folder import find_replay
-    from headwater.replay.undoing import undo_replay
+    from headwater.replay.operation import undo_replay
 
     folder = find_replay(replay_id, settings)
     with download_progress() as progress:
@@ -227,36 +244,37 @@ def undo(settings: Settings, replay_id: str, as_json: bool) -> None:
     if as_json:
         print_json(folder.manifest_content())
     else:
-        click.echo(f"{manifest.undone_rows} rows of replay {folder.replay_id} were taken back")
+        click.echo(f"{manifest.undone_rows} rows of replay {folder.replay_id} were deleted")
 
 
-def _session(settings: Settings, progress: Any) -> Session:
-    from headwater.replay.operation import Session
+def _session(settings: Settings, progress: Any) -> ReplaySession:
+    from headwater.replay.operation import ReplaySession
 
-    return Session(settings, progress)
-
-
-def _say(line: str) -> None:
-    messages.print(f"replay: {line}", markup=False)
+    return ReplaySession(settings, progress)
 
 
 def _show_differences(
-    plan: Plan, request: Request, session: Session, settings: Settings, sample: int, as_json: bool
+    plan: Plan,
+    request: Request,
+    session: ReplaySession,
+    settings: Settings,
+    limit: int,
+    as_json: bool,
 ) -> None:
     from headwater.replay.preview import preview
 
-    differences = preview(plan, request.logic, session(), settings, sample)
+    differences = preview(plan, request.transform, session(), settings, limit)
     print_differences(differences, as_json)
 
 
-def _planned_json(planned: Planned, there: int) -> dict[str, Any]:
+def _planned_json(planned: Planned, existing: int) -> dict[str, Any]:
     return {
         **planned.plan.as_json(),
         "record_count": planned.plan.record_count,
         "files": list(planned.files),
         "archive_version": planned.archive_version,
-        "behind": {str(partition): number for partition, number in planned.behind.items()},
-        "already_there": there,
+        "behind": {str(partition): number for partition, number in planned.lag.items()},
+        "already_there": existing,
         "can_be_undone": planned.plan.can_be_undone,
-        "state": planned.known.state() if planned.known is not None else "new",
+        "state": planned.existing.state() if planned.existing is not None else "new",
     }

@@ -1,4 +1,4 @@
-"""The options of `replay` as a request."""
+"""Builds the request of a replay from the options of `replay run`."""
 
 from __future__ import annotations
 
@@ -7,81 +7,78 @@ from typing import Any
 
 from headwater.cli.parsing import parse_batches, parse_time
 from headwater.errors import InputError
-from headwater.jobs import LOGICS
+from headwater.jobs import TRANSFORMS
 from headwater.model import Address, JobOutput
-from headwater.replay.planning import Request
+from headwater.replay.plan import table_target
+from headwater.replay.request import Request, build_request
 from headwater.replay.selection import Selection, parse_offsets
-from headwater.replay.table_path import table_target
-from headwater.replay.transform import load_logic
+from headwater.replay.transform import load_transform
 from headwater.settings import Settings
 
 
-def request_of(settings: Settings, given: dict[str, Any]) -> Request:
-    """What the options of `replay` ask for.
+def parse_request(settings: Settings, options: dict[str, Any]) -> Request:
+    """The request that the options state.
 
     Raises:
-        InputError: they contradict each other, or select nothing.
+        InputError: the options contradict each other, or select nothing.
     """
-    logic = load_logic(given["logic"], LOGICS)
-    if given["job_name"]:
-        logic = replace(logic, job_name=given["job_name"])
-    if given["topic"] and given["table"]:
+    name = options["transform"]
+    transform = load_transform(name, TRANSFORMS)
+    if options["job_name"]:
+        transform = replace(transform, job_name=options["job_name"])
+    if options["topic"] and options["table"]:
         raise InputError("--to and --to-table exclude each other")
-    target = table_target(given["table"]) if given["table"] else given["topic"]
-    if not (target or logic.output_topic):
-        raise InputError(f"{given['logic']!r} names no output topic", hint="name one with --to")
-    return Request(
-        name=given["logic"].replace("-", "_") if given["logic"] in LOGICS else given["logic"],
-        logic=logic,
-        selection=_selection(given, logic.input_topic),
-        job_version=given["job_version"] or settings.jobs.version,
-        target=target or logic.output_topic or "",
-        allow_gaps=given["allow_gaps"],
-        force=given["force"],
-        skip_existing=given["skip_existing"],
-        again=given["again"],
-        delivery=given["delivery"],
+    target = table_target(options["table"]) if options["table"] else options["topic"]
+    target = target or transform.output_topic
+    if not target:
+        raise InputError(f"{name!r} has no output topic", hint="set it with --to")
+    return build_request(
+        name.replace("-", "_") if name in TRANSFORMS else name,
+        transform,
+        _selection(options, transform.input_topic),
+        target,
+        settings,
+        options,
     )
 
 
-def _selection(given: dict[str, Any], input_topic: str | None) -> Selection:
-    topic, offsets = given["source"] or input_topic, None
-    if given["offsets"] is not None:
-        named, offsets = parse_offsets(given["offsets"])
-        if given["source"] not in (None, named):
-            raise InputError(f"--from names {given['source']!r}, --offsets {named!r}")
-        topic = named
+def _selection(options: dict[str, Any], input_topic: str | None) -> Selection:
+    topic, offsets = options["source"] or input_topic, None
+    if options["offsets"] is not None:
+        topic, offsets = parse_offsets(options["offsets"])
+        if options["source"] not in (None, topic):
+            raise InputError(f"--from names {options['source']!r}, --offsets {topic!r}")
     if topic is None:
-        raise InputError(f"{given['logic']!r} names no input topic", hint="name one with --from")
+        raise InputError(f"{options['transform']!r} has no input topic", hint="set it with --from")
     selection = Selection(
         topic=topic,
         offsets=offsets,
-        since_ms=_milliseconds(given["since"], "--since"),
-        until_ms=_milliseconds(given["until"], "--until"),
-        key=given["key"],
-        where=given["where"],
-        inputs_of=tuple(map(Address.parse, given["outputs"])),
-        made_by=_made_by(given),
+        since_ms=_milliseconds(options["since"], "--since"),
+        until_ms=_milliseconds(options["until"], "--until"),
+        key=options["key"],
+        where=options["where"],
+        inputs_of=tuple(map(Address.parse, options["outputs"])),
+        made_by=_made_by(options),
     )
     if not selection.selects:
         raise InputError(
-            "nothing says which records to replay",
-            hint="`headwater replay run --help` lists the ways; all of them are "
+            "no option selects records",
+            hint="`headwater replay run --help` lists the options; all records are "
             f'--offsets \'{{"{topic}":{{"0":[-2,-1]}}}}\'',
         )
     return selection
 
 
-def _made_by(given: dict[str, Any]) -> JobOutput | None:
-    if given["made_by"] is None:
-        if given["made_by_version"] or given["batches"]:
-            raise InputError("--made-by-version and --batches go with --made-by")
+def _made_by(options: dict[str, Any]) -> JobOutput | None:
+    if options["made_by"] is None:
+        if options["made_by_version"] or options["batches"]:
+            raise InputError("--made-by-version and --batches require --made-by")
         return None
-    batches = parse_batches(given["batches"]) if given["batches"] else None
-    return JobOutput(given["made_by"], given["made_by_version"], batches)
+    batches = parse_batches(options["batches"]) if options["batches"] else None
+    return JobOutput(options["made_by"], options["made_by_version"], batches)
 
 
 def _milliseconds(text: str | None, option: str) -> int | None:
-    """A time as Kafka has it."""
+    """A time as a Kafka timestamp."""
     time = parse_time(text, option)
     return None if time is None else round(time.timestamp() * 1000)

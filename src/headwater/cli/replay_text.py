@@ -1,4 +1,4 @@
-"""Plans, manifests and differences, as people read them."""
+"""Plans, manifests and differences as text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _RANGES_SHOWN = 5
 _FILES_SHOWN = 5
 
 
-def plan_lines(planned: Planned, there: int) -> Iterator[str]:
-    """What would be done, and what one should know before."""
+def plan_lines(planned: Planned, existing: int) -> Iterator[str]:
+    """What a replay would do."""
     plan = planned.plan
     yield from _head(plan.as_json(), plan.record_count)
     yield _line("files", f"{len(planned.files)} of the archive, version {planned.archive_version}")
@@ -28,19 +28,19 @@ def plan_lines(planned: Planned, there: int) -> Iterator[str]:
         yield _line("", name)
     if len(planned.files) > _FILES_SHOWN:
         yield _line("", f"… {len(planned.files) - _FILES_SHOWN} more")
-    for partition, number in planned.behind.items():
-        yield _line("behind", f"the archive lacks the newest {number} of {plan.topic}/{partition}")
-    yield _line("there", f"{there} results of these records are in the target already")
+    for partition, number in planned.lag.items():
+        yield _line("lag", f"the last {number} offsets of {plan.topic}/{partition} not archived")
+    yield _line("existing", f"{existing} results of these records are already in the target")
     if plan.can_be_undone:
-        yield _line("undo", f"`headwater replay undo {plan.replay_id}` takes its rows back")
+        yield _line("undo", f"`headwater replay undo {plan.replay_id}` deletes its rows")
     else:
-        yield _line("undo", "not possible: what is written to a topic stays there")
-    state = "new" if planned.known is None else planned.known.state()
-    yield _line("state", state if state != "done" else "done before: nothing would be written")
+        yield _line("undo", "not possible: records can't be deleted from a topic")
+    state = "new" if planned.existing is None else planned.existing.state()
+    yield _line("state", state if state != "done" else "already done: nothing would be written")
 
 
 def manifest_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    """A manifest, or what there is of one while a replay is not done."""
+    """A manifest, or the known part of it while a replay is not done."""
     plan = content["plan"]
     yield from _head(plan, sum(plan["records"].values()))
     yield _line("state", content["state"])
@@ -54,18 +54,18 @@ def manifest_lines(content: Mapping[str, Any]) -> Iterator[str]:
     if result["dead_letters"]:
         yield _line("failed", f"{result['dead_letters']} of them could not be processed")
     if plan["skip_existing"]:
-        yield _line("skipped", f"{result['skipped']} were there with the same content")
+        yield _line("skipped", f"{result['skipped']} exist with the same content")
     if result["found_after_interruption"]:
         found = result["found_after_interruption"]
-        yield _line("resumed", f"{found} had been written before it was cut off")
+        yield _line("resumed", f"{found} had been written before the interruption")
     if content["undone_rows"] is not None:
-        yield _line("undone", f"{content['undone_rows']} rows were taken back")
+        yield _line("undone", f"{content['undone_rows']} rows were deleted")
     yield _line("signed", "yes" if "signature" in content else "no")
 
 
 def _head(plan: Mapping[str, Any], records: int) -> Iterator[str]:
     yield _line("replay", plan["replay_id"])
-    yield _line("logic", f"{plan['logic']}, job {plan['job_name']} {plan['job_version']}")
+    yield _line("transform", f"{plan['logic']}, job {plan['job_name']} {plan['job_version']}")
     steps = "" if plan["steps"] == 1 else f" in {plan['steps']} steps"
     yield _line("records", f"{records}{steps}")
     for partition, ranges in plan["offsets"].items():
@@ -76,36 +76,36 @@ def _head(plan: Mapping[str, Any], records: int) -> Iterator[str]:
     for name, value in plan["filters"].items():
         yield _line("filter", f"{name} {value}")
     for gap in plan["gaps"]:
-        place = f"{plan['topic']}/{gap['partition']}@{gap['first']}"
-        yield _line("gap", f"{place} to {gap['last']}: {gap['reason']}")
+        first = f"{plan['topic']}/{gap['partition']}@{gap['first']}"
+        yield _line("gap", f"{first} to {gap['last']}: {gap['reason']}")
     yield _line("target", plan["target"])
 
 
 def _line(name: str, text: object) -> str:
-    return f"{name:<9}{one_line_each(str(text))}"
+    return f"{name:<11}{one_line_each(str(text))}"
 
 
 def print_differences(differences: Sequence[Difference], as_json: bool) -> None:
-    """Old and new, one below the other; those that are the same are only counted."""
+    """Print old and new results one below the other; equal ones are only counted."""
     if as_json:
         print_json(
             [
                 {
-                    "identity": one.identity,
-                    "same": one.same,
-                    "old": bytes_as_json(one.old) if one.has_old else {"missing": True},
-                    "new": bytes_as_json(one.new) if one.has_new else {"missing": True},
+                    "identity": each.identity,
+                    "same": each.same,
+                    "old": bytes_as_json(each.old) if each.has_old else {"missing": True},
+                    "new": bytes_as_json(each.new) if each.has_new else {"missing": True},
                 }
-                for one in differences
+                for each in differences
             ]
         )
         return
-    for one in differences:
-        if not one.same:
-            click.echo(printable(one.identity.encode()))
-            click.echo(f"  - {printable(one.old) if one.has_old else '(nothing)'}")
-            click.echo(f"  + {printable(one.new) if one.has_new else '(nothing)'}")
-    same = sum(one.same for one in differences)
+    for each in differences:
+        if not each.same:
+            click.echo(printable(each.identity.encode()))
+            click.echo(f"  - {printable(each.old) if each.has_old else '(nothing)'}")
+            click.echo(f"  + {printable(each.new) if each.has_new else '(nothing)'}")
+    same = sum(each.same for each in differences)
     click.echo(
         f"{len(differences)} results compared: {same} the same, {len(differences) - same} different"
     )

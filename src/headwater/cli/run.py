@@ -1,18 +1,21 @@
-"""`run JOB`: a shipped job by name, or a user's own by path."""
+"""`run JOB`: runs a shipped job by name, or a user's own by path."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import runpy
+import signal
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
 import click
 
-from headwater.cli.output import with_settings
-from headwater.cli.restarts import run_with_restarts, take_restarts
-from headwater.errors import UnknownJobError
+from headwater.cli.app import with_settings
+from headwater.errors import InputError, UnknownJobError
 from headwater.jobs import JOBS
 from headwater.settings import Settings
 
@@ -28,31 +31,36 @@ from headwater.settings import Settings
 def run(
     settings: Settings, ctx: click.Context, job: str | None, arguments: tuple[str, ...]
 ) -> None:
-    """Run a shipped job, or the Python file of one's own; `--restarts N` tries again.
+    """Run a shipped job, or a Python file; `--restarts N` restarts it after a failure.
 
-    Ends by itself with --available-now; else SIGTERM or Ctrl-C ends it after the micro-batch
-    that runs.
+    With --available-now it stops when all available data is processed; otherwise SIGTERM or Ctrl-C
+    stops it after the current micro-batch.
     """
     if job in (None, "--help", "-h"):
         click.echo("headwater run JOB [OPTIONS]\n\nshipped jobs: " + ", ".join(JOBS))
-        click.echo("\nJOB may also be a path to a job of your own. Options: run JOB --help")
-        click.echo("--restarts N starts a fresh process after a failed one, at most N times.")
+        click.echo("\nJOB may also be the path of a Python file. Options: run JOB --help")
+        click.echo("--restarts N starts a new process after a failure, at most N times.")
         return
     name = job.replace("-", "_")
     restarts, rest = take_restarts(arguments)
     if restarts:
-        given = [word for pair in ctx.find_root().obj["overrides"] for word in ("--set", pair)]
-        ctx.exit(run_with_restarts([*given, "run", job, *rest], restarts))
+        ctx.exit(run_with_restarts([*_root_options(ctx), "run", job, *rest], restarts))
     if name in JOBS:
         _run_shipped(name, arguments, settings)
     elif Path(job).is_file():
-        _run_own(Path(job), arguments)
+        _run_file(Path(job), arguments)
     else:
         close = difflib.get_close_matches(name, JOBS, n=1)
         raise UnknownJobError(
-            f"no shipped job and no file has the name {job!r}",
+            f"there is no shipped job and no file {job!r}",
             hint=f"did you mean {close[0]}?" if close else f"shipped: {', '.join(JOBS)}",
         )
+
+
+def _root_options(ctx: click.Context) -> list[str]:
+    root = ctx.find_root().obj
+    overrides = [word for pair in root["overrides"] for word in ("--set", pair)]
+    return ["--log-level", root["log_level"], "--log-format", root["log_format"], *overrides]
 
 
 def _run_shipped(name: str, arguments: tuple[str, ...], settings: Settings) -> None:
@@ -62,10 +70,78 @@ def _run_shipped(name: str, arguments: tuple[str, ...], settings: Settings) -> N
     )
 
 
-def _run_own(path: Path, arguments: tuple[str, ...]) -> None:
-    kept = sys.argv, sys.path
+def _run_file(path: Path, arguments: tuple[str, ...]) -> None:
+    previous = sys.argv, sys.path
     sys.argv, sys.path = [str(path), *arguments], [str(path.parent.absolute()), *sys.path]
     try:
         runpy.run_path(str(path), run_name="__main__")
     finally:
-        sys.argv, sys.path = kept
+        sys.argv, sys.path = previous
+
+
+_MAX_PAUSE_SECONDS = 30.0
+
+
+def run_with_restarts(arguments: Sequence[str], restarts: int) -> int:
+    """Run `headwater ARGUMENTS` in a child process, and again after a failure.
+
+    Bad input is not retried, and a stop request ends it. Signals are forwarded.
+
+    Returns:
+        The exit code of the last process.
+    """
+    stopped = Event()
+    for failures in range(restarts + 1):
+        code = _run_child(arguments, stopped)
+        if code == 0 or code == InputError.exit_code or stopped.is_set():
+            return code
+        if failures < restarts:
+            pause = min(2.0**failures, _MAX_PAUSE_SECONDS)
+            left = restarts - failures
+            click.echo(
+                f"the job exited with {code}; {left} restarts left, next in {pause:g} s", err=True
+            )
+            if stopped.wait(pause):
+                return code
+    click.echo(f"the job failed {restarts + 1} times; --restarts allows more", err=True)
+    return code
+
+
+def _run_child(arguments: Sequence[str], stopped: Event) -> int:
+    children: list[subprocess.Popen[bytes]] = []
+
+    def forward(number: int, frame: object) -> None:
+        stopped.set()
+        for child in children:
+            child.send_signal(number)
+
+    # Before the child starts: a signal in between would not reach it.
+    previous = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with subprocess.Popen([sys.executable, "-m", "headwater", *arguments]) as child:
+            children.append(child)
+            if stopped.is_set():
+                child.terminate()
+            return child.wait()
+    finally:
+        for name, handler in previous.items():
+            signal.signal(name, handler)
+
+
+def take_restarts(arguments: Sequence[str]) -> tuple[int, list[str]]:
+    """Take `--restarts N` out of a job's arguments; returns N and the rest.
+
+    Raises:
+        InputError: N is not a number.
+    """
+    rest = list(arguments)
+    for index, word in enumerate(rest):
+        name, equals, value = word.partition("=")
+        if name != "--restarts":
+            continue
+        number = value if equals else "".join(rest[index + 1 : index + 2])
+        if not number.isascii() or not number.isdigit():
+            raise InputError(f"--restarts expects a number, got {number!r}")
+        del rest[index : index + (1 if equals else 2)]
+        return int(number), rest
+    return 0, rest

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import logging
-
 import click
 
-from headwater.cli.output import with_settings
+from headwater.cli.app import with_settings
+from headwater.logs import configure_logging
 from headwater.settings import Settings
 
 
 @click.command()
-@click.option("--mark", hidden=True, help="By which `headwater up` knows its own process.")
+@click.option("--mark", hidden=True, help="Identifies the process that `headwater up` started.")
+@click.pass_context
 @with_settings
-def serve(settings: Settings, mark: str | None) -> None:
+def serve(settings: Settings, ctx: click.Context, mark: str | None) -> None:
     """Run the lineage service until Ctrl-C or SIGTERM.
 
-    It needs PostgreSQL: the one of HEADWATER_CATALOG__DATABASE_URL, or the local one that
+    Requires PostgreSQL: either HEADWATER_CATALOG__DATABASE_URL, or the local one that
     `headwater up catalog` starts. Neither Java nor Spark is needed.
     """
     from headwater.service.catalog import check_installed, database_url
-    from headwater.settings import fault_points
+    from headwater.settings import arm_fault_points
 
     check_installed()
     url = database_url(settings)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    root = ctx.find_root().obj or {}
+    configure_logging(root.get("log_level", "info"), root.get("log_format", "text"), service=True)
+    arm_fault_points(settings)
 
-    from headwater.jobs import LOGICS
-    from headwater.service.record_queries import RecordsOfKafka
+    from headwater.jobs import TRANSFORMS
+    from headwater.service.record_queries import KafkaRecordQueries
     from headwater.service.server import serve as run
 
-    run(settings, url, RecordsOfKafka(settings, logics=LOGICS))
+    run(settings, url, KafkaRecordQueries(settings, transforms=TRANSFORMS))

@@ -7,14 +7,8 @@ import time
 import click
 
 from headwater import service as services
-from headwater.cli.output import (
-    download_progress,
-    json_option,
-    messages,
-    print_json,
-    print_table,
-    with_settings,
-)
+from headwater.cli.app import with_settings
+from headwater.cli.output import download_progress, json_option, messages, print_json, print_table
 from headwater.service import ServiceState
 from headwater.settings import Settings
 
@@ -24,10 +18,10 @@ from headwater.settings import Settings
 @json_option
 @with_settings
 def up(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
-    """Start local services in the background and return when they answer.
+    """Start local services in the background and wait until they are ready.
 
-    Without names all are started. Twice is harmless. With KAFKA_BOOTSTRAP_SERVERS or
-    HEADWATER_CATALOG__DATABASE_URL set, that service is used and none is started.
+    Without names all are started; services that are running stay as they are. With
+    KAFKA_BOOTSTRAP_SERVERS or HEADWATER_CATALOG__DATABASE_URL set, that service is used instead.
     """
     states: list[ServiceState] = []
     began = time.monotonic()
@@ -44,16 +38,16 @@ def up(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
 @json_option
 @with_settings
 def status(settings: Settings, as_json: bool) -> None:
-    """Show how the services stand."""
+    """Show the state of the services."""
     _show(services.status(settings), as_json)
 
 
 @click.command()
-@click.option("--wipe", is_flag=True, help="Also remove all state: topics, database, checkpoints.")
+@click.option("--wipe", is_flag=True, help="Also delete all state: topics, database, checkpoints.")
 @json_option
 @with_settings
 def down(settings: Settings, wipe: bool, as_json: bool) -> None:
-    """Stop what was started from this home, and nothing else."""
+    """Stop the services that were started from this home."""
     stopped = services.down(settings, wipe=wipe)
     if as_json:
         print_json({"stopped": stopped, "wiped": wipe})

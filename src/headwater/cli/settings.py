@@ -1,4 +1,4 @@
-"""`settings`: every setting, its value and what it is for."""
+"""`settings`: all settings with their values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import click
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from headwater.cli.output import json_option, print_json, print_table, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, print_json, print_table
 from headwater.settings import PREFIX, WELL_KNOWN, Settings
 
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting as it is listed."""
+    """A setting in the list."""
 
     name: str
     variable: str
@@ -26,7 +27,7 @@ class SettingRow:
 
 
 def setting_rows(settings: BaseModel, path: tuple[str, ...] = ()) -> Iterator[SettingRow]:
-    """All settings, depth first, in the order in which they are declared."""
+    """All settings, depth first, in the order of their declaration."""
     for key, field in type(settings).model_fields.items():
         value = getattr(settings, key)
         if isinstance(value, BaseModel):
@@ -64,6 +65,6 @@ def _without_secrets(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):  # as it is written in the environment
+    if isinstance(value, tuple):  # as in an environment variable
         return json.dumps(list(value))
     return "" if value is None else str(value)

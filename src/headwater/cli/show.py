@@ -1,43 +1,51 @@
-"""`read-table` and `read-topic`: rows in the frame that Spark's `show` draws, without Spark."""
+"""Records as a table: `consume --format table`, `archive read --format table`, and the former
+commands `read-topic` and `read-table`."""
 
 from __future__ import annotations
 
 import itertools
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.output import messages, reading_progress, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.options import RenamedOption
+from headwater.cli.output import messages, print_table, reading_progress
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
 from headwater.kafka import read_topic as read_records
+from headwater.model import Record
 from headwater.settings import Settings
 from headwater.storage.archive.contract import SHOWN_COLUMNS
 
-# All columns have the width of their longest cell, so that nothing is printed before the end.
-_ROWS = 1000
+if TYPE_CHECKING:
+    from headwater.storage.archive.reader import Archive
+    from headwater.storage.offset_ranges import OffsetRanges
+
+# The width of a column depends on all its cells, so that nothing is printed before the last row.
+MAX_ROWS = 1000
 _TOPIC_COLUMNS = ("value", "partition", "offset")
 
 _limit = click.option(
-    "--max",
-    "limit",
+    "--limit",
+    cls=RenamedOption,
+    former=["--max"],
     type=click.IntRange(min=1),
-    default=_ROWS,
+    default=MAX_ROWS,
     show_default=True,
-    help="Show so many rows at most.",
+    help="Maximum number of rows.",
 )
-_lines = click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
+_lines = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
 
-@click.command("read-table")
+@click.command("read-table", hidden=True)
 @click.argument("topic", default="visits")
 @click.option(
     "--table",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the archive, if it lies elsewhere.",
+    help="Folder of the archive, if it is not in the archive folder.",
 )
 @_limit
 @_lines
@@ -52,31 +60,58 @@ def read_table(
     from headwater.storage.archive.reader import Archive
 
     archive = Archive(table.absolute()) if table else Archive.open(topic, settings)
-    rows = (
-        (record.value, record.address.partition, record.address.offset, *hour)
-        for record, hour in archive.rows()
-    )
-    _print(SHOWN_COLUMNS, rows, limit, as_json)
+    _print_rows(SHOWN_COLUMNS, _archive_rows(archive), limit, as_json)
 
 
-@click.command("read-topic")
+@click.command("read-topic", hidden=True)
 @click.argument("topic", default="visits_transformed")
 @_limit
 @_lines
 @with_settings
 def read_topic(settings: Settings, topic: str, limit: int, as_json: bool) -> None:
     """Show the records of a topic, by partition and offset."""
+    records = _topic_records(topic, settings, limit)
+    _print_rows(_TOPIC_COLUMNS, map(_topic_row, records), limit, as_json)
+
+
+def print_topic_table(topic: str, settings: Settings, limit: int) -> None:
+    """The records of a topic as a table, by partition and offset."""
+    records = _topic_records(topic, settings, limit)
+    _print_rows(_TOPIC_COLUMNS, map(_topic_row, records), limit)
+
+
+def print_archive_table(
+    archive: Archive, ranges: dict[int, OffsetRanges], limit: int = MAX_ROWS
+) -> None:
+    """Archived records as a table with the hour of their event time, by partition and offset."""
+    _print_rows(SHOWN_COLUMNS, _archive_rows(archive, ranges), limit)
+
+
+def _topic_records(topic: str, settings: Settings, limit: int) -> list[Record]:
     with reading_progress() as progress:
         records = read_records(topic, settings.kafka, progress=progress)
-        # Partitions come mixed.
+        # Records of several partitions arrive interleaved.
         found = sorted(itertools.islice(records, limit + 1), key=lambda record: record.address)
         records.close()
-    rows = ((record.value, record.address.partition, record.address.offset) for record in found)
-    _print(_TOPIC_COLUMNS, rows, limit, as_json)
+    return found
 
 
-def _print(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], limit: int, as_json: bool
+def _topic_row(record: Record) -> tuple[Any, ...]:
+    return record.value, record.address.partition, record.address.offset
+
+
+def _archive_rows(
+    archive: Archive, ranges: dict[int, OffsetRanges] | None = None
+) -> Iterator[tuple[Any, ...]]:
+    for record, hour in archive.rows():
+        partition, offset = record.address.partition, record.address.offset
+        wanted = None if ranges is None else ranges.get(partition)
+        if ranges is None or (wanted is not None and wanted.meets(offset, offset)):
+            yield (record.value, partition, offset, *hour)
+
+
+def _print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], limit: int, as_json: bool = False
 ) -> None:
     found = list(itertools.islice(rows, limit + 1))
     shown = found[:limit]
@@ -85,35 +120,11 @@ def _print(
             content = (bytes_as_json(value), *numbers)
             click.echo(json_text(dict(zip(columns, content, strict=True))))
     else:
-        cells = [[_text(value), *map(str, numbers)] for value, *numbers in shown]
-        for line in framed(columns, cells):
-            click.echo(line)
+        print_table(columns, [[_text(value), *numbers] for value, *numbers in shown])
     if len(found) > limit:
-        messages.print(f"only the first {limit} rows are shown; --max shows more")
+        messages.print(f"only the first {limit} rows are shown; --limit shows more")
 
 
 def _text(value: bytes | None) -> str:
-    # In capitals, as Spark has it.
+    # In capitals, to distinguish it from the text `null`.
     return "NULL" if value is None else printable(value)
-
-
-def framed(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """The lines of a table, as Spark's `show(truncate=False)` draws it."""
-    cells = [list(columns), *map(list, rows)]
-    # Spark makes no column narrower.
-    widths = [max(3, *map(_width, column)) for column in zip(*cells, strict=True)]
-    rule = "+" + "+".join("-" * width for width in widths) + "+"
-    lines = [
-        "|" + "|".join(_padded(cell, width) for cell, width in zip(row, widths, strict=True)) + "|"
-        for row in cells
-    ]
-    return [rule, lines[0], rule, *lines[1:], rule]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - _width(cell))
-
-
-def _width(text: str) -> int:
-    """How many places it takes in a terminal: some letters take two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from headwater.cli.output import json_option, print_json, print_table, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, print_json, print_table
 from headwater.errors import InputError
 from headwater.kafka import create_topic, describe_topic, list_topics, partition_states
 from headwater.settings import Settings
@@ -16,11 +17,11 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Show Kafka's own topics, too.")
+@click.option("--internal", is_flag=True, help="Also show Kafka's internal topics.")
 @json_option
 @with_settings
 def list_(settings: Settings, internal: bool, as_json: bool) -> None:
-    """All topics with their number of partitions."""
+    """List all topics with their number of partitions."""
     found = list_topics(settings.kafka, internal=internal)
     if as_json:
         print_json([{"topic": t.name, "partitions": t.partitions} for t in found])
@@ -41,7 +42,7 @@ def create(
     replication_factor: int,
     pairs: tuple[str, ...],
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     config = dict(_pair(pair) for pair in pairs)
     create_topic(
         name, partitions, settings.kafka, replication_factor=replication_factor, config=config
@@ -54,7 +55,7 @@ def create(
 @json_option
 @with_settings
 def describe(settings: Settings, name: str, as_json: bool) -> None:
-    """A topic's partitions: first offset, end offset, records."""
+    """Show a topic's partitions: first offset, end offset, records."""
     describe_topic(name, settings.kafka)
     states = partition_states(name, settings.kafka)
     if as_json:
@@ -73,5 +74,5 @@ def describe(settings: Settings, name: str, as_json: bool) -> None:
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--config wants KEY=VALUE, not {text!r}")
+        raise InputError(f"--config expects KEY=VALUE, got {text!r}")
     return key, value

@@ -1,4 +1,4 @@
-"""`trace`: where a record comes from."""
+"""`trace`: the ancestors of a record."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import Any
 
 import click
 
-from headwater.cli.output import json_option, print_json, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, print_json
 from headwater.cli.text import printable
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.tracing import State
+from headwater.tracing import RecordState
 from headwater.tracing import trace as trace_record
 from headwater.tracing.node import MAX_DEPTH
 
-# Printing nested objects takes some stack for each hop; Python ends at about 300.
+# Printing nested objects is recursive; Python's limit is reached at about 300 hops.
 _DEPTHS = click.IntRange(0, 200)
 
 
 @click.command()
 @click.argument("address")
 @click.option("--depth", default=MAX_DEPTH, show_default=True, type=_DEPTHS, help="Hops to follow.")
-@click.option("--values", is_flag=True, help="Show the values of the records, too.")
+@click.option("--values", is_flag=True, help="Also show the values of the records.")
 @json_option
 @with_settings
 def trace(settings: Settings, address: str, depth: int, values: bool, as_json: bool) -> None:
     """Show what a record was made from, back to the records that no job made.
 
     ADDRESS is TOPIC/PARTITION@OFFSET, such as `visits/0@17`. Each record is found, archived,
-    expired (Kafka no longer holds it) or unverified (what a header claims does not hold).
+    expired (no longer in Kafka) or unverified (the header's claim is invalid).
     """
     node = trace_record(Address.parse(address), settings, max_depth=depth, values=values)
     content = node.as_json(max_depth=depth, values=values)
@@ -40,8 +41,8 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
     else:
         for line in tree_lines(content, "parents"):
             click.echo(line)
-    # A claim of somebody else is told and passed over; one of the caller is an error.
-    if node.state is State.UNVERIFIED and node.absence is not None:
+    # Invalid claims in headers are shown; an invalid address from the caller is an error.
+    if node.state is RecordState.UNVERIFIED and node.absence is not None:
         raise InputError(
             f"no record at {address}: {node.reason}",
             hint="`headwater topics describe TOPIC` shows which offsets there are",
@@ -49,11 +50,11 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
 
 
 def tree_lines(root: dict[str, Any], below: str) -> Iterator[str]:
-    """Nested objects as a tree; what is under the name `below` comes below."""
-    # Not recursive, and not by rich, which is: a chain may be long.
-    waiting: list[tuple[dict[str, Any] | str, str, str]] = [(root, "", "")]
-    while waiting:
-        node, lead, indent = waiting.pop()
+    """Nested objects as a tree; the field `below` has the lower nodes."""
+    # Not recursive, unlike rich: a chain may be long.
+    stack: list[tuple[dict[str, Any] | str, str, str]] = [(root, "", "")]
+    while stack:
+        node, lead, indent = stack.pop()
         if isinstance(node, str):
             yield lead + node
             continue
@@ -64,7 +65,7 @@ def tree_lines(root: dict[str, Any], below: str) -> Iterator[str]:
         for number in range(len(lower) - 1, -1, -1):
             last = number == len(lower) - 1
             branch, rail = ("└── ", "    ") if last else ("├── ", "│   ")
-            waiting.append((lower[number], indent + branch, indent + rail))
+            stack.append((lower[number], indent + branch, indent + rail))
 
 
 def _left_out(node: dict[str, Any], below: str) -> Iterator[str]:
@@ -89,7 +90,7 @@ def _line(node: dict[str, Any]) -> str:
 
 
 def _plain(content: Any) -> str:
-    """What JSON holds of the bytes of others, as one line that is safe to print."""
+    """Bytes in JSON form as one line that is safe to print."""
     if isinstance(content, dict):
         return printable(base64.b64decode(content["base64"]))
     return "null" if content is None else printable(str(content).encode())

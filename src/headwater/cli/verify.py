@@ -1,4 +1,4 @@
-"""`verify`: whether all that went in came out."""
+"""`verify`: compare a topic with its source."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from headwater.cli.app import with_settings
 from headwater.cli.follow_order import example, follow_and_exit, order_metrics
-from headwater.cli.output import json_option, messages, print_json, print_table, with_settings
+from headwater.cli.options import RenamedOption
+from headwater.cli.output import json_option, messages, print_json, print_table
 from headwater.cli.text import printable
 from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.settings import Settings
@@ -26,30 +28,34 @@ _SETTLE_SECONDS = 10.0
 @click.option(
     "--follow",
     is_flag=True,
-    help="Judge the order while the topic grows, and print what is found as it is found, until "
-    "Ctrl-C.",
+    help="Check the order while the topic grows, and print violations as they occur, until Ctrl-C.",
 )
 @click.option(
-    "--for",
-    "seconds",
+    "--timeout",
+    cls=RenamedOption,
+    former=["--for"],
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow: end after so long.",
+    help="With --follow: stop after this time.",
 )
 @click.option(
-    "--max", "limit", type=click.IntRange(min=1), help="With --follow: end after so many records."
+    "--limit",
+    cls=RenamedOption,
+    former=["--max"],
+    type=click.IntRange(min=1),
+    help="With --follow: stop after this number of records.",
 )
 @click.option(
     "--settle",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="With --follow: a record that a later one of its key has overtaken is a gap if it has "
-    "no output so long after.  [default: 10]",
+    help="With --follow: an overtaken record without an output is a gap after this time.  "
+    "[default: 10]",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
-    help="With --follow: offer counters for Prometheus on this port of 127.0.0.1.",
+    help="With --follow: serve counters for Prometheus on this port of 127.0.0.1.",
 )
 @click.option(
     "--metrics-file",
@@ -59,13 +65,13 @@ _SETTLE_SECONDS = 10.0
 @click.option(
     "--allow-filtered",
     is_flag=True,
-    help="The job drops records on purpose: what its checkpoint says was read, and has no "
-    "output, is filtered and not missing.",
+    help="The job drops records on purpose: committed records without an output are filtered, "
+    "not missing.",
 )
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Of the job, if it is not in HEADWATER_HOME/checkpoints.",
+    help="Checkpoint of the job, if not in HEADWATER_HOME/checkpoints.",
 )
 @json_option
 @click.pass_context
@@ -77,7 +83,7 @@ def verify(
     source: str,
     order: bool,
     follow: bool,
-    seconds: float | None,
+    timeout: float | None,
     limit: int | None,
     settle: float | None,
     metrics_port: int | None,
@@ -86,26 +92,24 @@ def verify(
     checkpoint: Path | None,
     as_json: bool,
 ) -> None:
-    """Hold a topic against its source: lost, duplicate, out of order, without lineage.
+    """Compare a topic with its source: lost, duplicate, disordered records, missing lineage.
 
-    Dead-lettered records are counted apart, not as missing; so are those that a join still holds
-    or that found no match in it, and filtered ones if --allow-filtered says that there are any.
-    Exits 0 only if every record of the source is accounted for, once, in order per key; an empty
-    source is no pass.
+    Dead-lettered records do not count as missing, nor do those that wait in a join or found no
+    match, nor filtered ones with --allow-filtered. Exits 0 only if every record of the source is
+    accounted for, once, in order per key; an empty source fails.
 
-    With --follow it exits 0 only if records were judged and all were in order. Gaps are then
-    records that a later one of the same key has overtaken; with --allow-filtered they are not
-    judged.
+    With --follow, exits 0 only if at least one record was judged and all were in order. Gaps are
+    then records that a later one of the same key has overtaken; --allow-filtered ignores gaps.
     """
     if follow:
         if checkpoint is not None:
-            raise click.UsageError("--checkpoint is not read with --follow")
+            raise click.UsageError("--checkpoint can't be used with --follow")
         follow_and_exit(
             ctx,
             settings,
             topic,
             source,
-            seconds=seconds,
+            timeout=timeout,
             limit=limit,
             settle=_SETTLE_SECONDS if settle is None else settle,
             gaps=not allow_filtered,
@@ -113,11 +117,16 @@ def verify(
             metrics_file=metrics_file,
             as_json=as_json,
         )
-    given = {"--for": seconds, "--max": limit, "--settle": settle, "--metrics-port": metrics_port}
-    for option, value in given.items():
+    follow_options = {
+        "--timeout": timeout,
+        "--limit": limit,
+        "--settle": settle,
+        "--metrics-port": metrics_port,
+    }
+    for option, value in follow_options.items():
         if value is not None:
-            raise click.UsageError(f"{option} goes with --follow")
-    # Both topics are read whole; a million records take some twenty seconds.
+            raise click.UsageError(f"{option} requires --follow")
+    # Reads both topics completely: about twenty seconds for a million records.
     with messages.status(f"reading {topic} and {source}"):
         report = verify_topic(
             topic,
@@ -127,8 +136,8 @@ def verify(
             checkpoint=checkpoint,
             explainers=[JoinExplainer(settings)],
         )
-    with order_metrics(topic, None, metrics_file) as tell:
-        tell(report.scanned, report.violations)
+    with order_metrics(topic, None, metrics_file) as update:
+        update(report.scanned, report.violations)
     if as_json:
         print_json(report.as_json())
     else:
@@ -140,7 +149,7 @@ def verify(
 
 
 def _show(report: VerifyReport) -> None:
-    # Rounded down: a million with one missing are not 100 %.
+    # Rounded down: one missing record in a million is not 100 %.
     share = int(report.coverage * 10_000) / 100
     click.echo(
         f"{report.topic}, made from {report.source}: {report.state.value}, "
@@ -149,30 +158,38 @@ def _show(report: VerifyReport) -> None:
     rows = [
         ("expected", report.expected, "records of the source"),
         ("found", report.found, "with an output"),
-        ("missing", report.missing, f"without; ranges of offsets: {report.gaps}"),
-        ("dead-lettered", report.dead_lettered, "without, and told why"),
-        ("filtered", report.filtered, "without, on purpose"),
+        ("missing", report.missing, f"without an output, in {report.gaps} ranges"),
+        (
+            "dead-lettered",
+            report.dead_lettered,
+            "without an output, with a dead letter",
+        ),
+        ("filtered", report.filtered, "without an output, on purpose"),
         *([("waiting", report.waiting, "in the state of a join")] if report.waiting else []),
         ("scanned", report.scanned, "records of the topic"),
         ("duplicates", report.duplicates, "copies of an earlier record"),
-        ("out of order", report.out_of_order, "behind a later one of the same key"),
+        ("out of order", report.out_of_order, "after a later one of the same key"),
         ("without lineage", report.without_lineage, ""),
     ]
-    # Of these nobody wants to hear unless there are some.
-    special = [
+    # Shown only if not zero.
+    optional = [
         ("unreadable", report.unreadable, "lineage headers"),
-        ("unknown parents", report.unknown_parents, "outputs of records that never were"),
+        ("unknown parents", report.unknown_parents, "outputs of records that never existed"),
         ("gone parents", report.gone_parents, "no longer in the source"),
-        ("unlisted parents", report.unlisted_parents, "so many of the missing may have outputs"),
-        ("without key", report.without_key, "not held to an order"),
+        (
+            "unlisted parents",
+            report.unlisted_parents,
+            "missing records may be among them",
+        ),
+        ("without key", report.without_key, "order not checked"),
     ]
-    print_table(("what", "number", ""), rows + [row for row in special if row[1]])
+    print_table(("what", "number", ""), rows + [row for row in optional if row[1]])
 
 
 def _show_examples(report: VerifyReport) -> None:
     for gap in report.gap_examples:
-        until = f" to {gap.last}" if gap.last != gap.first else ""
-        click.echo(f"missing: {gap.first}{until}")
+        end = f" to {gap.last}" if gap.last != gap.first else ""
+        click.echo(f"missing: {gap.first}{end}")
     for kind, findings in report.examples.items():
         for finding in findings:
             key = f", key {printable(finding.key)}" if finding.after is not None else ""
@@ -188,11 +205,11 @@ def _show_keys(report: VerifyReport) -> None:
         (
             printable(each.key),
             *(each.counts[kind] for kind in Violation),
-            "; ".join(f"{kind.value} {example(found[0])}" for kind, found in each.examples.items()),
+            "; ".join(f"{kind.value} {example(first[0])}" for kind, first in each.examples.items()),
         )
         for each in keys.first.values()
     ]
-    click.echo(f"keys that are not in order: {keys.affected}")
-    print_table(("key", *(kind.plural for kind in Violation), "the first of each"), rows)
+    click.echo(f"keys with violations: {keys.affected}")
+    print_table(("key", *(kind.plural for kind in Violation), "first of each"), rows)
     if len(rows) < keys.affected:
         click.echo(f"and {keys.affected - len(rows)} more keys")

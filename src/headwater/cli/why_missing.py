@@ -6,22 +6,29 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.output import json_option, print_json, reading_progress, with_settings
+from headwater.cli.app import with_settings
+from headwater.cli.output import json_option, print_json, reading_progress
 from headwater.cli.text import printable
 from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.tracing import Verdict, WhyMissing
-from headwater.tracing import why_missing as ask_why_missing
+from headwater.tracing import why_missing as find_why_missing
 
 
 @click.command("why-missing")
 @click.argument("address")
-@click.option("--in", "topic", required=True, metavar="TOPIC", help="Where it should have gone.")
+@click.option(
+    "--in",
+    "topic",
+    required=True,
+    metavar="TOPIC",
+    help="The output topic.",
+)
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Of a job on the way, if it is not in HEADWATER_HOME/checkpoints.",
+    help="Checkpoint of a job in between, if not in HEADWATER_HOME/checkpoints.",
 )
 @json_option
 @click.pass_context
@@ -34,15 +41,15 @@ def why_missing(
     checkpoint: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell what became of a record on its way into a topic, over one job or several.
+    """Show what became of a record between its topic and another, over one or more jobs.
 
-    ADDRESS is TOPIC/PARTITION@OFFSET of an input record. Exits 0 if the topic has a record made
-    from it, 1 if not: dead-lettered, late, waiting for a match, unmatched, not yet read, never
+    ADDRESS is TOPIC/PARTITION@OFFSET of an input record. Exits 0 if the topic has an output of it,
+    else 1: dead-lettered, late, waiting for a match, unmatched, not yet read, never
     read, filtered, uncertain, expired, or never was.
     """
     record = Address.parse(address)
     with reading_progress() as progress:
-        found = ask_why_missing(
+        result = find_why_missing(
             record,
             topic,
             settings,
@@ -51,15 +58,15 @@ def why_missing(
             progress=progress,
         )
     if as_json:
-        print_json(found.as_json())
+        print_json(result.as_json())
     else:
-        _show(found)
-    ctx.exit(0 if found.present else 1)
+        _show(result)
+    ctx.exit(0 if result.present else 1)
 
 
-def _show(found: WhyMissing) -> None:
-    click.echo(f"{found.record} in {found.topic}: {_fate(found.verdict)}")
-    for hop in found.hops:
+def _show(result: WhyMissing) -> None:
+    click.echo(f"{result.record} in {result.topic}: {_fate(result.verdict)}")
+    for hop in result.hops:
         click.echo(f"  {_fate(hop)}: {printable(hop.sentence.encode())}")
 
 

@@ -1,1 +1,1 @@
-"""Lineage of datasets and columns, from what Spark knows of a query."""
+"""Dataset and column lineage of Spark runs, reported as OpenLineage events."""

@@ -1,8 +1,8 @@
-"""A batch application as one run: what the OpenLineage listener says of it, put in order.
+"""Reports a batch application as one run, from the events of the OpenLineage listener.
 
-The listener tells of every query, under names of its own, and of many that nobody asked for:
-`count`, `collect`, `show`. Here a write counts, and all writes of an application are one run of the
-job that is named after it. What `java/` found out about tables completes what the listener says.
+The listener emits events for every query, also for `count`, `collect` and `show`, each under its
+own job name. Here all writes of an application are one run of the job with the application's name.
+The table details that `java/` reads from the plan complete the listener's events.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from headwater.openlineage import DatasetName, LineageRun, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
 
-Told = Mapping[str, Any]
+# An entry of the JVM queue (`java/`): an event of the listener, or the tables of a plan.
+QueueEntry = Mapping[str, Any]
 _COUNTS = ("rowCount", "size", "fileCount")
-# How a program exits that SIGINT or SIGTERM has ended.
+# Exit codes after SIGINT and SIGTERM.
 _STOPPED = (130, 143)
 
 
 class ApplicationLineage:
-    """Takes what is told of an application's queries, and tells the run of it."""
+    """Turns the entries of the JVM queue into the events of the application's run."""
 
     def __init__(
         self,
@@ -35,10 +36,10 @@ class ApplicationLineage:
         self.began = began
         self._clock = clock
         self._started = False
-        # By execution: what was found out about its tables, and waits for the listener's words.
-        self._found: dict[int, Told] = {}
+        # Execution -> the tables of its plan, until the listener's event arrives.
+        self._tables: dict[int, QueueEntry] = {}
         self._names: set[DatasetName] = set()
-        # Of each output the rows, bytes and files of all writes of this run.
+        # Output -> rows, bytes and files of all writes of this run.
         self._written: dict[DatasetName, dict[str, int]] = {}
         self._renaming = Renaming()
         self.run.add_run_facet("nominalTime", make.nominal_time(began))
@@ -48,36 +49,36 @@ class ApplicationLineage:
         return self._started
 
     def start(self) -> None:
-        """Tell that the run has begun, if that is not told yet."""
+        """Emit START, unless it is emitted already."""
         if not self._started:
             self._started = True
             self.run.start()
 
-    def take(self, told: Told) -> None:
-        """One thing that was told, in the order in which it happened."""
-        # Work that is no query of SQL, such as `rdd.saveAsTextFile`, has no number.
-        execution = told.get("execution", -1)
-        self._tell_of_others(than=execution)
-        if "event" not in told:
-            self._found[execution] = told
-            self._renaming.learn(told)
-            if told["state"] == "START":
-                self._tell_of_begin({}, told)
-            elif told.get("alone"):
-                # The listener is not asked.
-                self._tell_of_write({}, self._found.pop(execution), _written(told))
+    def take(self, entry: QueueEntry) -> None:
+        """Process one entry; entries come in the order in which Spark posted them."""
+        # Work without SQL, such as `rdd.saveAsTextFile`, has no execution id.
+        execution = entry.get("execution", -1)
+        self._report_unmatched(except_for=execution)
+        if "event" not in entry:
+            self._tables[execution] = entry
+            self._renaming.learn(entry)
+            if entry["state"] == "START":
+                self._report_start({}, entry)
+            elif entry.get("alone"):
+                # The plan has everything: the listener emits no event for this execution.
+                self._report_write({}, self._tables.pop(execution), _written(entry))
             return
-        found, event = self._found.get(execution, {}), told["event"]
+        tables, event = self._tables.get(execution, {}), entry["event"]
         if event["eventType"] in ("START", "RUNNING"):
-            self._tell_of_begin(event, found)
+            self._report_start(event, tables)
         elif event["eventType"] == "COMPLETE":
-            self._found.pop(execution, None)
-            counted = _without_counts(event) if told.get("nested") else event
-            self._tell_of_write(counted, found, _written(told))
+            self._tables.pop(execution, None)
+            counted = _without_counts(event) if entry.get("nested") else event
+            self._report_write(counted, tables, _written(entry))
 
     def finish(self, error: BaseException | str | None = None) -> None:
-        """Tell how it ended; of an application that wrote nothing and did not fail, nothing."""
-        self._tell_of_others()
+        """Emit the last event; none if the application wrote nothing and did not fail."""
+        self._report_unmatched()
         code = error.code if isinstance(error, SystemExit) else None
         if isinstance(error, SystemExit) and not code:
             error = None
@@ -88,17 +89,17 @@ class ApplicationLineage:
         if error is None:
             self.run.complete()
         elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
-            self.run.abort("it was stopped")
+            self.run.abort("the application was stopped")
         elif isinstance(error, SystemExit):
-            # Python exits with 1 when it is given a text, which it prints.
+            # Python prints a text passed to `sys.exit` and exits with 1.
             shown = f"exit code {code}" if isinstance(code, int) else f"exit code 1: {code}"
             self.run.fail(f"the program ended with {shown}")
         else:
             self.run.fail(error)
 
-    def _tell_of_begin(self, event: Told, found: Told) -> None:
-        """A long write is seen from its beginning on; facts come with its end."""
-        inputs, outputs = self._datasets(event, found)
+    def _report_start(self, event: QueueEntry, tables: QueueEntry) -> None:
+        """Report the datasets of a write when it starts; their facets follow when it ends."""
+        inputs, outputs = self._datasets(event, tables)
         if not _moves_rows(inputs, outputs):
             return
         known = (
@@ -115,106 +116,111 @@ class ApplicationLineage:
             self._started = True
             self.run.start(*known)
 
-    def _tell_of_write(
-        self, event: Told, found: Told, written: Mapping[str, int] | None = None
+    def _report_write(
+        self, event: QueueEntry, tables: QueueEntry, written: Mapping[str, int] | None = None
     ) -> None:
-        # The listener says of a write that failed that it is complete.
-        if "failure" in found:
+        # The listener emits COMPLETE for failed writes too.
+        if "failure" in tables:
             return
-        inputs, outputs = self._datasets(event, found)
+        inputs, outputs = self._datasets(event, tables)
         if _moves_rows(inputs, outputs) or (outputs and written):
             self.start()
             self._names |= {name_of(each) for each in (*inputs, *outputs)}
-            uncounted = any(each.get("uncounted") for each in found.get("outputs", ()))
+            uncounted = any(each.get("uncounted") for each in tables.get("outputs", ()))
             self._add_up(outputs, written, uncounted=uncounted)
             self.run.running(inputs, outputs)
 
     def _add_up(
         self, outputs: list[Dataset], written: Mapping[str, int] | None, *, uncounted: bool
     ) -> None:
-        """Let each output tell of all that the run has written to it.
+        """Set the statistics of each output to the totals of the run.
 
-        Of some commands, such as Delta's, the listener gives no numbers: then those of the tasks
-        are taken, which say how much was written, but not to which of several outputs.
+        The listener has no statistics for some commands, such as Delta's. Then the metrics of the
+        tasks are used if there is one output: they don't distinguish outputs.
         """
         for output in outputs:
-            given = output.get("outputFacets", {}).pop("outputStatistics", None)
+            statistics = output.get("outputFacets", {}).pop("outputStatistics", None)
             counted: dict[str, int] = {}
-            if given is not None and not uncounted:
-                counted = {each: given[each] for each in _COUNTS if given.get(each) is not None}
+            if statistics is not None and not uncounted:
+                present = (each for each in _COUNTS if statistics.get(each) is not None)
+                counted = {each: statistics[each] for each in present}
             elif written is not None and not uncounted and len(outputs) == 1:
                 counted = {"rowCount": written["rows"], "size": written["bytes"]}
             elif written is None and not uncounted:
-                # Nothing was written, or the query around this one tells of it.
+                # Nothing was written, or the enclosing query reports it.
                 continue
             before = self._written.get(name_of(output))
             if before is not None:
-                # A sum of which a part is not known is not known.
+                # A sum with an unknown part is unknown.
                 counted = {each: before[each] + counted[each] for each in before.keys() & counted}
             self._written[name_of(output)] = counted
             if counted or before:
-                told = make.output_statistics(*(counted.get(each) for each in _COUNTS))
+                totals = make.output_statistics(*(counted.get(each) for each in _COUNTS))
                 facets = output.get("outputFacets", {})
-                output["outputFacets"] = {**facets, "outputStatistics": told}
+                output["outputFacets"] = {**facets, "outputStatistics": totals}
 
-    def _tell_of_others(self, than: int | None = None) -> None:
-        """Writes of which the listener says nothing: it speaks at once after an end, or not."""
-        over = [key for key, each in self._found.items() if key != than and each["state"] == "END"]
-        for execution in over:
-            found = self._found.pop(execution)
-            self._tell_of_write({}, found, _written(found))
+    def _report_unmatched(self, except_for: int | None = None) -> None:
+        """Report ended writes without an event of the listener, which comes directly after the end
+        or not at all."""
+        ended = [key for key, each in self._tables.items() if each["state"] == "END"]
+        for execution in ended:
+            if execution != except_for:
+                tables = self._tables.pop(execution)
+                self._report_write({}, tables, _written(tables))
 
-    def _datasets(self, event: Told, found: Told) -> tuple[list[Dataset], list[Dataset]]:
-        """Inputs and outputs by the names that they have everywhere."""
-        outputs = self._joined(event.get("outputs", ()), found.get("outputs", ()))
-        inputs = few_files(self._joined(event.get("inputs", ()), found.get("inputs", ())).values())
-        for table in found.get("outputs", ()):
+    def _datasets(
+        self, event: QueueEntry, tables: QueueEntry
+    ) -> tuple[list[Dataset], list[Dataset]]:
+        """Inputs and outputs under their canonical names."""
+        outputs = self._joined(event.get("outputs", ()), tables.get("outputs", ()))
+        inputs = few_files(self._joined(event.get("inputs", ()), tables.get("inputs", ())).values())
+        for table in tables.get("outputs", ()):
             for source in table.get("columns", {}).get("sources", ()):
                 files = [file_location(path) for path in source.get("files", ())]
                 add_files(inputs, files, source.get("fields", ()))
-        # A merge reads what it changes; that is no input, unlike a table that is added to itself.
-        added_to_itself = {
+        # A merge reads the table that it changes, which is not an input; INSERT from itself is.
+        self_inserts = {
             name_of(table_dataset(each, self._renaming))
-            for each in found.get("outputs", ())
+            for each in tables.get("outputs", ())
             if each.get("self")
         }
-        for name in outputs.keys() - added_to_itself:
+        for name in outputs.keys() - self_inserts:
             inputs.pop(name, None)
         return list(inputs.values()), list(outputs.values())
 
-    def _joined(self, said: Any, tables: Any) -> dict[DatasetName, Dataset]:
-        """What the listener said of each dataset, and what was found of tables."""
+    def _joined(self, emitted: Any, tables: Any) -> dict[DatasetName, Dataset]:
+        """The datasets of the listener's event, completed with the tables of the plan."""
         datasets: dict[DatasetName, Dataset] = {}
-        for dataset in said:
+        for dataset in emitted:
             named = self._renaming.of(dataset)
             known = datasets.get(name_of(named), {})
             named["facets"] = {**known.get("facets", {}), **named["facets"]}
             datasets[name_of(named)] = {**known, **named}
         for table in tables:
-            made = table_dataset(table, self._renaming)
-            known = datasets.get(name_of(made), {})
-            facets = {**known.get("facets", {}), **made["facets"]}
-            said_of_columns = known.get("facets", {}).get("columnLineage")
-            # Of a merge the listener says that the table is made from itself.
-            if said_of_columns and not table.get("merged"):
+            from_plan = table_dataset(table, self._renaming)
+            known = datasets.get(name_of(from_plan), {})
+            facets = {**known.get("facets", {}), **from_plan["facets"]}
+            listener_columns = known.get("facets", {}).get("columnLineage")
+            # For a merge the listener reports the table as its own source.
+            if listener_columns and not table.get("merged"):
                 facets["columnLineage"] = _with_fields(
-                    said_of_columns, made["facets"].get("columnLineage", {})
+                    listener_columns, from_plan["facets"].get("columnLineage", {})
                 )
-            elif table.get("merged") and "columnLineage" not in made["facets"]:
+            elif table.get("merged") and "columnLineage" not in from_plan["facets"]:
                 facets.pop("columnLineage", None)
-            made["facets"] = facets
-            datasets[name_of(made)] = {**known, **made}
+            from_plan["facets"] = facets
+            datasets[name_of(from_plan)] = {**known, **from_plan}
         return datasets
 
 
-def _with_fields(said: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """What the listener says of columns, and of others, of which it says nothing, the plan."""
-    known = {name: each for name, each in said["fields"].items() if each.get("inputFields")}
-    return {**said, "fields": {**found.get("fields", {}), **known}}
+def _with_fields(listener: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Column lineage of the listener; columns that it does not resolve come from the plan."""
+    known = {name: each for name, each in listener["fields"].items() if each.get("inputFields")}
+    return {**listener, "fields": {**plan.get("fields", {}), **known}}
 
 
 def _moves_rows(inputs: list[Dataset], outputs: list[Dataset]) -> bool:
-    """Whether this is a write, and not the making, changing or dropping of a table."""
+    """Whether this writes rows, and does not only create, alter or drop a table."""
     return bool(outputs) and (
         bool(inputs)
         or any("columnLineage" in each["facets"] for each in outputs)
@@ -222,12 +228,12 @@ def _moves_rows(inputs: list[Dataset], outputs: list[Dataset]) -> bool:
     )
 
 
-def _written(told: Told) -> Mapping[str, int] | None:
-    """What the tasks have written; of a query inside of another one nothing, which has the same."""
-    return None if told.get("nested") else told.get("written")
+def _written(entry: QueueEntry) -> Mapping[str, int] | None:
+    """Rows and bytes that the tasks wrote; None for a nested query: the enclosing one has them."""
+    return None if entry.get("nested") else entry.get("written")
 
 
-def _without_counts(event: Told) -> Told:
-    """Of a query inside of another one, which counts the same rows."""
+def _without_counts(event: QueueEntry) -> QueueEntry:
+    """The event of a nested query without statistics: the enclosing query counts the same rows."""
     outputs = [{**each, "outputFacets": {}} for each in event["outputs"]]
     return {**event, "outputs": outputs}

@@ -1,8 +1,8 @@
-"""Column lineage: which input fields each output column of a plan is made from.
+"""Column lineage: the input fields of each output column of a plan.
 
-Followed through aliases, structs, `from_json`, `get_json_object`, `to_json`, conditions, unions,
-joins, windows and aggregates. A step whose code Spark can't see, such as `mapInPandas`, is opaque:
-each of its outputs may depend on all of its inputs, and that is what is said.
+Columns are traced through aliases, structs, `from_json`, `get_json_object`, `to_json`, conditions,
+unions, joins, windows and aggregates. A step whose code Spark can't analyze, such as `mapInPandas`,
+is opaque: each of its outputs is reported as depending on all of its inputs.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headwater.collector.plan import Node
-from headwater.collector.values import (
+from headwater.collector.plan import (
     AGGREGATION,
     IDENTICAL,
     INDIRECT,
     NOTHING,
     TRANSFORMATION,
-    Field,
+    ColumnField,
+    PlanNode,
     Transformation,
     Value,
+    all_inputs,
     depending,
-    everything,
     made_from,
     merged,
 )
@@ -40,48 +40,50 @@ _OPAQUE = re.compile(
 _JSON_STEP = re.compile(r"\.([^.\[\]'*]+)|\['([^']+)'\]")
 
 
-# What expressions refer to, by its id.
+# Expression id -> value.
 _Known = Mapping[int | None, Value]
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of a step's rows."""
+    """An output column of a plan node."""
 
     name: str
     id: int | None
     value: Value
 
 
+_Columns = list[Attribute]
+
+
 @dataclass
 class PlanColumns:
-    """The columns of a plan, what decides about all rows, and which steps are opaque."""
+    """The columns of a plan, the fields that all rows depend on, and the opaque steps."""
 
     columns: list[Attribute]
-    # Filters, joins, groups: these fields decide which rows there are.
-    decisive: dict[Field, frozenset[Transformation]] = field(default_factory=dict)
+    # Fields in filters, joins and groupings: they determine which rows exist.
+    decisive: dict[ColumnField, frozenset[Transformation]] = field(default_factory=dict)
     opaque: list[str] = field(default_factory=list)
 
 
-def plan_columns(plan: Node) -> PlanColumns:
+def plan_columns(plan: PlanNode) -> PlanColumns:
     """Resolve all columns of a plan. Leaves are numbered from left to right."""
     walk = _Walk()
-    found = PlanColumns(walk.rows_of(plan))
-    found.decisive, found.opaque = walk.decisive, walk.opaque
-    return found
+    columns = walk.columns_of(plan)
+    return PlanColumns(columns, walk.decisive, walk.opaque)
 
 
 class _Walk:
-    """From the leaves up: each step makes columns of those below it."""
+    """Walks from the leaves up: each node derives its columns from those of its children."""
 
     def __init__(self) -> None:
-        self.decisive: dict[Field, frozenset[Transformation]] = {}
+        self.decisive: dict[ColumnField, frozenset[Transformation]] = {}
         self.opaque: list[str] = []
         self._leaves = 0
 
-    def rows_of(self, node: Node) -> list[Attribute]:
-        """The columns of what a step gives."""
-        below = [self.rows_of(child) for child in node.children]
+    def columns_of(self, node: PlanNode) -> _Columns:
+        """The output columns of a node."""
+        below = [self.columns_of(child) for child in node.children]
         known: _Known = {each.id: each.value for rows in below for each in rows}
         if not node.children:
             return self._leaf(node)
@@ -91,11 +93,11 @@ class _Walk:
         if _OPAQUE.search(node.kind):
             return self._opaque_step(node, below)
         if len(below) == 1:
-            # Limits, hints, watermarks, repartitioning: the same rows, or some of them.
+            # Limits, hints, watermarks, repartitioning: columns pass through.
             return below[0]
         return self._opaque_step(node, below)
 
-    def _leaf(self, node: Node) -> list[Attribute]:
+    def _leaf(self, node: PlanNode) -> _Columns:
         number = self._leaves
         self._leaves += 1
         return [
@@ -103,32 +105,30 @@ class _Walk:
             for each in node.expressions("output")
         ]
 
-    def project(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def project(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         return [_column(each, known) for each in node.expressions("projectList")]
 
-    def aggregate(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def aggregate(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         self._decide(
             "GROUP_BY", (value_of(e, known) for e in node.expressions("groupingExpressions"))
         )
         return [_column(each, known) for each in node.expressions("aggregateExpressions")]
 
-    def filter(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def filter(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         condition = node.expression("condition")
         if condition is not None:
             self._decide("FILTER", [value_of(condition, known)])
         return below[0]
 
-    def sort(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def sort(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         self._decide("SORT", (value_of(each, known) for each in node.expressions("order")))
         return below[0]
 
-    def deduplicate(
-        self, node: Node, below: list[list[Attribute]], known: _Known
-    ) -> list[Attribute]:
+    def deduplicate(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         self._decide("GROUP_BY", (value_of(each, known) for each in node.expressions("keys")))
         return below[0]
 
-    def join(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def join(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         condition = node.expression("condition")
         if condition is not None:
             self._decide("JOIN", [value_of(condition, known)])
@@ -137,52 +137,52 @@ class _Walk:
             return below[0]
         return [each for rows in below for each in rows]
 
-    def union(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
-        # Named after the first; what stands at the same place in the others is mixed in.
+    def union(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
+        # Columns are named after the first child and matched by position.
         return [
             replace(same[0], value=merged(each.value for each in same))
             for same in zip(*below, strict=False)
         ]
 
-    def window(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def window(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         specs = [*node.expressions("partitionSpec"), *node.expressions("orderSpec")]
         self._decide("WINDOW", (value_of(each, known) for each in specs))
         return below[0] + [_column(each, known) for each in node.expressions("windowExpressions")]
 
-    def generate(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
+    def generate(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
         generator = node.expression("generator")
         value = value_of(generator, known) if generator is not None else NOTHING
-        made = node.expressions("generatorOutput")
-        return below[0] + [Attribute(each.name, each.id, value) for each in made]
+        generated = node.expressions("generatorOutput")
+        return below[0] + [Attribute(each.name, each.id, value) for each in generated]
 
-    def expand(self, node: Node, below: list[list[Attribute]], known: _Known) -> list[Attribute]:
-        # Grouping sets: each output has one expression in every projection.
+    def expand(self, node: PlanNode, below: list[_Columns], known: _Known) -> _Columns:
+        # Grouping sets: each output has one expression per projection.
         rows = node.facts.get("projections") or []
-        listed = [Node("", {"row": row}, ()).expressions("row") for row in rows]
-        columns = zip(node.expressions("output"), *listed, strict=False)
+        projections = [PlanNode("", {"row": row}, ()).expressions("row") for row in rows]
+        columns = zip(node.expressions("output"), *projections, strict=False)
         return [
             Attribute(each.name, each.id, merged(value_of(e, known) for e in values))
             for each, *values in columns
         ]
 
-    def _opaque_step(self, node: Node, below: list[list[Attribute]]) -> list[Attribute]:
+    def _opaque_step(self, node: PlanNode, below: list[_Columns]) -> _Columns:
         self.opaque.append(node.kind)
-        everyone = [each.value for rows in below for each in rows]
-        description = f"{node.kind} is opaque: any of its inputs may be in it"
-        value = made_from(everyone, TRANSFORMATION, description=description)
-        made = node.expressions("output") or node.expressions("serializer")
-        if made:
-            return [Attribute(each.name, each.id, value) for each in made]
+        inputs = [each.value for rows in below for each in rows]
+        description = f"{node.kind} is opaque: it may depend on any of its inputs"
+        value = made_from(inputs, TRANSFORMATION, description=description)
+        outputs = node.expressions("output") or node.expressions("serializer")
+        if outputs:
+            return [Attribute(each.name, each.id, value) for each in outputs]
         return [replace(each, value=value) for rows in below for each in rows]
 
     def _decide(self, subtype: str, values: Iterable[Value]) -> None:
-        way = frozenset({Transformation(INDIRECT, subtype)})
+        added = frozenset({Transformation(INDIRECT, subtype)})
         for value in values:
-            for found in everything(value):
-                self.decisive[found] = self.decisive.get(found, frozenset()) | way
+            for source in all_inputs(value):
+                self.decisive[source] = self.decisive.get(source, frozenset()) | added
 
 
-_Step = Callable[[_Walk, Node, list[list[Attribute]], _Known], list[Attribute]]
+_Step = Callable[[_Walk, PlanNode, list[_Columns], _Known], _Columns]
 _STEPS: Mapping[str, _Step] = {
     "Project": _Walk.project,
     "Aggregate": _Walk.aggregate,
@@ -198,18 +198,18 @@ _STEPS: Mapping[str, _Step] = {
 }
 
 
-def _field_of(leaf: int, attribute: Node) -> Value:
-    found = Field(leaf, (attribute.name,))
+def _field_of(leaf: int, attribute: PlanNode) -> Value:
+    source = ColumnField(leaf, (attribute.name,))
     kind = attribute.facts.get("dataType")
-    return Value({found: frozenset({IDENTICAL})}, type=kind)
+    return Value({source: frozenset({IDENTICAL})}, type=kind)
 
 
-def _column(expression: Node, known: _Known) -> Attribute:
+def _column(expression: PlanNode, known: _Known) -> Attribute:
     return Attribute(expression.name, expression.id, value_of(expression, known))
 
 
-def value_of(node: Node, known: _Known) -> Value:
-    """Where the value of an expression comes from."""
+def value_of(node: PlanNode, known: _Known) -> Value:
+    """The inputs of an expression's value."""
     if node.kind == "AttributeReference":
         return known.get(node.id, NOTHING)
     special = _SPECIAL.get(node.kind)
@@ -223,7 +223,7 @@ def value_of(node: Node, known: _Known) -> Value:
     return made_from(values, TRANSFORMATION, masking=masking, description=description)
 
 
-def _cast(node: Node, known: _Known) -> Value:
+def _cast(node: PlanNode, known: _Known) -> Value:
     value = value_of(node.children[0], known)
     kind = node.facts.get("dataType")
     if kind == value.type or (kind in _TEXT and (value.type in _TEXT or value.parts)):
@@ -231,13 +231,13 @@ def _cast(node: Node, known: _Known) -> Value:
     return replace(made_from([value], TRANSFORMATION), type=kind)
 
 
-def _struct(node: Node, known: _Known) -> Value:
+def _struct(node: PlanNode, known: _Known) -> Value:
     names, values = node.children[::2], node.children[1::2]
     pairs = zip(names, values, strict=True)
     return Value(parts={str(n.facts.get("value")): value_of(v, known) for n, v in pairs})
 
 
-def _struct_field(node: Node, known: _Known) -> Value:
+def _struct_field(node: PlanNode, known: _Known) -> Value:
     child = value_of(node.children[0], known)
     number = node.facts.get("ordinal", -1)
     if child.parts is not None:
@@ -250,7 +250,7 @@ def _struct_field(node: Node, known: _Known) -> Value:
     return child.part(name, known_field.get("type"))
 
 
-def _json_object(node: Node, known: _Known) -> Value:
+def _json_object(node: PlanNode, known: _Known) -> Value:
     value = value_of(node.children[0], known)
     path = str(node.children[1].facts.get("value", ""))
     steps = [first or second for first, second in _JSON_STEP.findall(path)]
@@ -264,26 +264,26 @@ def _json_object(node: Node, known: _Known) -> Value:
     return value
 
 
-def _conditional(conditions: list[Node], branches: list[Node], known: _Known) -> Value:
+def _conditional(conditions: list[PlanNode], branches: list[PlanNode], known: _Known) -> Value:
     value = merged(value_of(each, known) for each in branches)
     for each in conditions:
         value = depending(value, value_of(each, known), "CONDITIONAL")
     return value
 
 
-def _case(node: Node, known: _Known) -> Value:
+def _case(node: PlanNode, known: _Known) -> Value:
     children = list(node.children)
     otherwise = [children.pop()] if len(children) % 2 else []
     return _conditional(children[::2], children[1::2] + otherwise, known)
 
 
-def _aggregated(node: Node, known: _Known) -> Value:
+def _aggregated(node: PlanNode, known: _Known) -> Value:
     values = [value_of(child, known) for child in node.children]
     counted = any(child.kind in ("Count", "ApproxCountDistinct") for child in node.children)
     return made_from(values, AGGREGATION, masking=counted)
 
 
-_SPECIAL: Mapping[str, Callable[[Node, _Known], Value]] = {
+_SPECIAL: Mapping[str, Callable[[PlanNode, _Known], Value]] = {
     "Cast": _cast,
     "TryCast": _cast,
     "CreateNamedStruct": _struct,

@@ -1,7 +1,7 @@
-"""Names of tables: one for each, whichever part of Spark tells of it.
+"""Canonical dataset names, so that every part of Spark reports a table under one name.
 
-An Iceberg table is known by its name in SQL (`iceberg`, `demo.news.articles_raw`); where it lies
-is another name of it. The listener names it by its folder, or, in some catalogs, not at all.
+An Iceberg table has its SQL name (`iceberg`, `demo.news.articles_raw`), and its location as a
+symlink. The listener uses its folder or, for some catalogs, does not report the table.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from headwater.openlineage.events import Dataset, name_of
 from headwater.openlineage.tables import iceberg_table
 
 ICEBERG = "iceberg"
-# Of one folder; more are told as the folder, so that an event does not grow with the input.
+# More files are reported as their folder, so that events do not grow with the input.
 MAX_FILES = 100
-# Of a dataset of the listener's: these tell of the folder, or by whose code, not of the table.
-_OF_THE_FOLDER = ("dataSource", "symlinks", "catalog")
+# Facets of the listener that describe the folder, not the table.
+_FOLDER_FACETS = ("dataSource", "symlinks", "catalog")
 
 
 def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
-    """A table as `java/` tells of it."""
+    """The dataset of a table from the JVM queue (`java/`)."""
     dataset = _named(table)
     dataset["facets"]["schema"] = make.schema(table["fields"])
     if table.get("version"):
@@ -42,15 +42,15 @@ def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
 def _input_fields(
     origins: Iterable[Sequence[Any]], sources: Sequence[Sequence[DatasetName]]
 ) -> list[dict[str, Any]]:
-    """Each field of an input once, with all the ways in which it is used."""
-    ways: dict[tuple[DatasetName, str], list[dict[str, Any]]] = {}
+    """Each input field once, with all its transformations."""
+    transformations: dict[tuple[DatasetName, str], list[dict[str, Any]]] = {}
     for at, field, kind, subtype, masking, description in origins:
         for name in sources[at]:
-            way = {"type": kind, "subtype": subtype, "description": description}
-            ways.setdefault((name, field), []).append({**way, "masking": masking})
+            each = {"type": kind, "subtype": subtype, "description": description}
+            transformations.setdefault((name, field), []).append({**each, "masking": masking})
     return [
-        {**name._asdict(), "field": field, "transformations": found}
-        for (name, field), found in ways.items()
+        {**name._asdict(), "field": field, "transformations": listed}
+        for (name, field), listed in transformations.items()
     ]
 
 
@@ -59,19 +59,19 @@ def add_files(
     files: list[DatasetName],
     fields: Sequence[Mapping[str, str]] = (),
 ) -> None:
-    """Add files that a query reads; of several the listener tells only their folder.
+    """Add the files that a query reads; the listener reports only the folder of several files.
 
     Args:
-        fields: the files' columns. What the listener says of them wins.
+        fields: columns of the files. The schema of the listener wins.
     """
     kept = _few_names(files)
-    told = {
+    folders = {
         folder: inputs.pop(folder)
         for folder in {_folder(name) for name in files} - set(kept)
         if folder in inputs
     }
     for name in kept:
-        known = told.get(_folder(name), {})
+        known = folders.get(_folder(name), {})
         facets = {"dataSource": make.data_source(name.namespace, name.namespace)}
         if fields:
             facets["schema"] = make.schema(fields)
@@ -79,14 +79,14 @@ def add_files(
 
 
 def few_files(datasets: Iterable[Dataset]) -> dict[DatasetName, Dataset]:
-    """Datasets by their names; many files are told as folders."""
-    given = {name_of(each): each for each in datasets}
-    lineage = _folding(name for name, each in given.items() if _is_file(each))
+    """Datasets by name, with many files replaced by their folders."""
+    by_name = {name_of(each): each for each in datasets}
+    reported = _folding(name for name, each in by_name.items() if _is_file(each))
     kept: dict[DatasetName, Dataset] = {}
-    for name, dataset in given.items():
-        told = lineage.get(name, name)
-        # All have the columns of the first, or the query could not read them together.
-        kept.setdefault(told, {**dataset, **told._asdict()})
+    for name, dataset in by_name.items():
+        shown = reported.get(name, name)
+        # All files have the columns of the first: the query reads them together.
+        kept.setdefault(shown, {**dataset, **shown._asdict()})
     return kept
 
 
@@ -95,18 +95,18 @@ def _few_names(names: Iterable[DatasetName]) -> list[DatasetName]:
 
 
 def _folding(names: Iterable[DatasetName]) -> dict[DatasetName, DatasetName]:
-    """What each file is told as: itself or, if they are many, a folder around it."""
-    told = {name: name for name in names}
-    while len(set(told.values())) > MAX_FILES:
-        # What lies deepest first: folders that hold little stay apart.
-        deepest = max(_depth(now) for now in told.values())
+    """File -> the dataset that it is reported as: itself or, if there are many, a parent folder."""
+    reported = {name: name for name in names}
+    while len(set(reported.values())) > MAX_FILES:
+        # The deepest first, so that folders with few files stay separate.
+        deepest = max(_depth(now) for now in reported.values())
         wider = {
-            name: _folder(now) if _depth(now) == deepest else now for name, now in told.items()
+            name: _folder(now) if _depth(now) == deepest else now for name, now in reported.items()
         }
-        if wider == told:
+        if wider == reported:
             break
-        told = wider
-    return told
+        reported = wider
+    return reported
 
 
 def _depth(name: DatasetName) -> int:
@@ -114,7 +114,7 @@ def _depth(name: DatasetName) -> int:
 
 
 def _is_file(dataset: Dataset) -> bool:
-    """Tables that are known by their folder are none, however many they are."""
+    """False for tables that are named by their folder: they are never combined."""
     return "/" in dataset["name"] and not {"symlinks", "storage"} & dataset["facets"].keys()
 
 
@@ -135,15 +135,15 @@ def _named(table: Mapping[str, Any]) -> Dataset:
 
 
 class Renaming:
-    """From the listener's names to those above."""
+    """Maps the listener's names to canonical names."""
 
     def __init__(self) -> None:
         self._tables: dict[DatasetName, Mapping[str, Any]] = {}
         self._by_name: dict[str, Mapping[str, Any]] = {}
 
-    def learn(self, told: Mapping[str, Any]) -> None:
-        """Where the tables lie that a query uses."""
-        for table in (*told.get("inputs", ()), *told.get("outputs", ())):
+    def learn(self, entry: Mapping[str, Any]) -> None:
+        """Remember the locations of the tables of a query."""
+        for table in (*entry.get("inputs", ()), *entry.get("outputs", ())):
             if "name" not in table:
                 continue
             self._by_name[table["name"]] = table
@@ -151,14 +151,14 @@ class Renaming:
                 self._tables[file_location(table["location"])] = table
 
     def of_source(self, source: Mapping[str, Any]) -> list[DatasetName]:
-        """The datasets of a plan's source: files, or a table."""
+        """The datasets of a source of a plan: files or a table."""
         if "files" in source:
             return _few_names([file_location(path) for path in source["files"]])
         table = self._by_name.get(source["table"])
         return [name_of(_named(table))] if table is not None else []
 
     def of(self, dataset: Mapping[str, Any]) -> Dataset:
-        """The listener's dataset under its own name, wherever that stands in it."""
+        """The listener's dataset with canonical names, also in its column lineage."""
         facets = dict(dataset.get("facets") or {})
         columns = facets.get("columnLineage")
         if columns:
@@ -166,14 +166,14 @@ class Renaming:
         table = self._tables.get(name_of(dataset))
         if table is not None:
             named = _named(table)
-            kept = {name: each for name, each in facets.items() if name not in _OF_THE_FOLDER}
+            kept = {name: each for name, each in facets.items() if name not in _FOLDER_FACETS}
             return {**dataset, **named, "facets": {**kept, **named["facets"]}}
         return {**dataset, "facets": facets}
 
     def _name(self, namespace: str, name: str) -> DatasetName:
-        found = DatasetName(namespace, name)
-        table = self._tables.get(found)
-        return found if table is None else name_of(_named(table))
+        listed = DatasetName(namespace, name)
+        table = self._tables.get(listed)
+        return listed if table is None else name_of(_named(table))
 
 
 def _renamed_fields(columns: Mapping[str, Any], rename: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a query reads, and what its outputs are made from, as the datasets of events."""
+"""Describes a query from its plan: the input datasets and the column lineage of its output."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headwater.collector.columns import Attribute, PlanColumns, plan_columns
-from headwater.collector.plan import parse_plan
+from headwater.collector.plan import ColumnField, Transformation, Value, all_inputs, parse_plan
 from headwater.collector.sources import LeafDatasets, kafka_servers, leaf_datasets
-from headwater.collector.values import Field, Transformation, Value, everything
 from headwater.openlineage import facets
 from headwater.openlineage.events import Dataset
 
-# Structs in structs: below that, the whole is told.
-_DEEPEST = 5
-# A facet of a table with thousands of columns would be larger than catalogs take.
+# Nested structs below this depth are reported as one field.
+_MAX_DEPTH = 5
+# The facet of a table with more columns could be larger than catalogs accept.
 _MAX_COLUMNS = 2000
 
 
 @dataclass
 class Description:
-    """The inputs of a plan and where its columns come from."""
+    """The inputs of a plan and its column lineage."""
 
     inputs: list[Dataset] = field(default_factory=list)
-    # For an output with all columns of the plan; empty if they could not be followed.
+    # Facets of an output with all columns of the plan; empty without column lineage.
     output_facets: dict[str, facets.Facet] = field(default_factory=dict)
-    # Steps whose code can't be looked into.
+    # Steps whose code Spark can't analyze.
     opaque: tuple[str, ...] = ()
-    # Why there is no column lineage, if there is none.
+    # Why there is no column lineage.
     trouble: str | None = None
-    # Of the Kafka sources, if they are all of one cluster: topics may turn up later.
+    # Of the Kafka sources, if all are of one cluster: for topics that are discovered later.
     bootstrap_servers: str | None = None
 
 
@@ -42,22 +41,22 @@ def describe(
     *,
     columns: Sequence[str] | None = None,
     hidden: Iterable[str] = (),
-    whole: Iterable[str] = (),
+    unnested: Iterable[str] = (),
     seconds: float = 2.0,
 ) -> Description:
-    """Look at the plan of rows; never raises, and takes no longer than that for its columns.
+    """Analyze the plan of rows; never raises.
 
     Args:
-        columns: those that are written. Default: all.
-        hidden: topics that are not told of.
-        whole: columns whose parts are not told of.
-        seconds: 0 leaves the columns out.
+        columns: the columns that are written. Default: all.
+        hidden: topics that are not reported.
+        unnested: struct columns that are reported as one field.
+        seconds: time limit for the column lineage; 0 disables it.
     """
     try:
         plan: Any = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
     except Exception as error:
         return Description(trouble=f"{type(error).__name__}: {error}")
-    return describe_plan(plan, columns=columns, hidden=hidden, whole=whole, seconds=seconds)
+    return describe_plan(plan, columns=columns, hidden=hidden, unnested=unnested, seconds=seconds)
 
 
 def describe_plan(
@@ -65,35 +64,35 @@ def describe_plan(
     *,
     columns: Sequence[str] | None = None,
     hidden: Iterable[str] = (),
-    whole: Iterable[str] = (),
+    unnested: Iterable[str] = (),
     seconds: float = 2.0,
 ) -> Description:
-    """The same for a plan in the JVM."""
-    found = Description()
+    """As `describe`, for a plan in the JVM."""
+    description = Description()
     try:
         leaves = leaf_datasets(plan, hidden)
-        found.inputs = _distinct(leaves)
-        found.bootstrap_servers = kafka_servers(plan)
+        description.inputs = _distinct(leaves)
+        description.bootstrap_servers = kafka_servers(plan)
         if seconds <= 0:
-            found.trouble = "lineage.analysis_seconds is 0"
-            return found
-        looked = _Look(plan, seconds)
-        if looked.columns is None:
-            found.trouble = looked.trouble
+            description.trouble = "lineage.analysis_seconds is 0"
+            return description
+        analysis = _ColumnAnalysis(plan, seconds)
+        if analysis.columns is None:
+            description.trouble = analysis.trouble
         else:
-            _tell_columns(found, looked.columns, leaves, columns, frozenset(whole))
+            _add_columns(description, analysis.columns, leaves, columns, frozenset(unnested))
     except Exception as error:
-        # Of a plan that looks otherwise than those that are known, what was found so far is told.
-        found.trouble = f"{type(error).__name__}: {error}"
-    return found
+        # A plan of an unknown form: keep what is known so far.
+        description.trouble = f"{type(error).__name__}: {error}"
+    return description
 
 
-class _Look:
-    """Follows the columns in a thread of its own, which is not waited for longer than a bound."""
+class _ColumnAnalysis:
+    """Traces the columns in another thread and waits for it at most `seconds`."""
 
     def __init__(self, plan: Any, seconds: float) -> None:
         self.columns: PlanColumns | None = None
-        self.trouble: str | None = f"the plan took longer than {seconds:g} s to look at"
+        self.trouble: str | None = f"the analysis of the plan took longer than {seconds:g} s"
         thread = threading.Thread(target=self._run, args=(plan,), daemon=True)
         thread.start()
         thread.join(seconds)
@@ -102,85 +101,91 @@ class _Look:
         try:
             self.columns = plan_columns(parse_plan(plan.toJSON()))
         except Exception as error:
-            # Spark's own form of a plan is no promise: another version may have another.
+            # Spark does not guarantee the format of `toJSON`: it may change with the version.
             self.trouble = f"{type(error).__name__}: {error}"
 
 
 def _distinct(leaves: LeafDatasets) -> list[Dataset]:
-    found = {(each["namespace"], each["name"]): each for leaf in leaves for each in leaf}
-    return list(found.values())
+    by_name = {(each["namespace"], each["name"]): each for leaf in leaves for each in leaf}
+    return list(by_name.values())
 
 
-def _tell_columns(
-    found: Description,
+def _add_columns(
+    description: Description,
     plan: PlanColumns,
     leaves: LeafDatasets,
     columns: Sequence[str] | None,
-    whole: frozenset[str],
+    unnested: frozenset[str],
 ) -> None:
     written = [each for each in plan.columns if columns is None or each.name in columns]
     fields: dict[str, dict[str, Any]] = {}
     for each in written:
-        depth = _DEEPEST if each.name in whole else 0
+        depth = _MAX_DEPTH if each.name in unnested else 0
         _add_fields(fields, each.name, each.value, leaves, depth)
     if len(fields) > _MAX_COLUMNS:
-        found.trouble = f"{len(fields)} columns are more than the {_MAX_COLUMNS} that are told of"
+        description.trouble = f"{len(fields)} columns, at most {_MAX_COLUMNS} are reported"
         return
     decisive = [
-        entry for at, ways in plan.decisive.items() for entry in _input_fields(at, ways, leaves)
+        entry
+        for at, transformations in plan.decisive.items()
+        for entry in _input_fields(at, transformations, leaves)
     ]
-    schema = [_schema_field(each.name, each.value, each.name in whole) for each in written]
-    found.output_facets = {
+    schema = [_schema_field(each.name, each.value, each.name in unnested) for each in written]
+    description.output_facets = {
         "schema": facets.schema(schema),
         "columnLineage": facets.column_lineage(fields, decisive),
     }
-    found.opaque = tuple(dict.fromkeys(plan.opaque))
-    _tell_input_fields(found, plan, written, leaves)
+    description.opaque = tuple(dict.fromkeys(plan.opaque))
+    _add_input_schemas(plan, written, leaves)
 
 
 def _add_fields(
     fields: dict[str, dict[str, Any]], name: str, value: Value, leaves: LeafDatasets, depth: int
 ) -> None:
-    if value.parts and depth < _DEEPEST:
+    if value.parts and depth < _MAX_DEPTH:
         for part, each in value.parts.items():
             _add_fields(fields, f"{name}.{part}", each, leaves, depth + 1)
         inputs = value.inputs
     else:
-        inputs = everything(value)
-    listed = [entry for at, ways in inputs.items() for entry in _input_fields(at, ways, leaves)]
+        inputs = all_inputs(value)
+    listed = [
+        entry
+        for at, transformations in inputs.items()
+        for entry in _input_fields(at, transformations, leaves)
+    ]
     if listed:
         fields[name] = {"inputFields": listed}
 
 
 def _input_fields(
-    at: Field, ways: frozenset[Transformation], leaves: LeafDatasets
+    at: ColumnField, transformations: frozenset[Transformation], leaves: LeafDatasets
 ) -> list[dict[str, Any]]:
     datasets = leaves[at.leaf] if at.leaf < len(leaves) else []
-    told = [
+    listed = [
         {
-            "type": way.type,
-            "subtype": way.subtype,
-            "description": way.description,
-            "masking": way.masking,
+            "type": each.type,
+            "subtype": each.subtype,
+            "description": each.description,
+            "masking": each.masking,
         }
-        for way in sorted(ways)
+        for each in sorted(transformations)
     ]
     return [
         {
             "namespace": dataset["namespace"],
             "name": dataset["name"],
             "field": ".".join(at.path),
-            "transformations": told,
+            "transformations": listed,
         }
         for dataset in datasets
     ]
 
 
-def _schema_field(name: str, value: Value, whole: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "type": _type_name(value)}
-    if value.parts and not whole:
-        found["fields"] = [_schema_field(part, each) for part, each in value.parts.items()]
-    return found
+def _schema_field(name: str, value: Value, unnested: bool = False) -> dict[str, Any]:
+    schema: dict[str, Any] = {"name": name, "type": _type_name(value)}
+    if value.parts and not unnested:
+        schema["fields"] = [_schema_field(part, each) for part, each in value.parts.items()]
+    return schema
 
 
 def _type_name(value: Value) -> str:
@@ -190,10 +195,10 @@ def _type_name(value: Value) -> str:
     return str(kind) if kind else ("struct" if value.parts else "unknown")
 
 
-def _tell_input_fields(
-    found: Description, plan: PlanColumns, written: Sequence[Attribute], leaves: LeafDatasets
+def _add_input_schemas(
+    plan: PlanColumns, written: Sequence[Attribute], leaves: LeafDatasets
 ) -> None:
-    """A topic has no schema of its own: what is read of it is what is known."""
+    """Topics have no schema: report the fields that the query reads."""
     used: dict[int, dict[tuple[str, ...], Any]] = {}
     for at in plan.decisive:
         used.setdefault(at.leaf, {})[at.path] = None
@@ -215,7 +220,7 @@ def _parts(value: Value) -> Iterator[Value]:
 
 
 def _nested(paths: Mapping[tuple[str, ...], Any]) -> list[dict[str, Any]]:
-    """Fields in fields, from their paths."""
+    """Nested fields from their paths."""
     below: dict[str, dict[tuple[str, ...], Any]] = {}
     kinds: dict[str, Any] = {}
     for path, kind in paths.items():
@@ -235,5 +240,5 @@ def _nested(paths: Mapping[tuple[str, ...], Any]) -> list[dict[str, Any]]:
 
 
 def with_facets(dataset: Dataset, more: Mapping[str, facets.Facet]) -> Dataset:
-    """A dataset with further facets."""
+    """A dataset with additional facets."""
     return {**dataset, "facets": {**dataset["facets"], **more}}

@@ -1,12 +1,12 @@
-"""Lineage of streaming queries that are not run by Headwater: one call, for all of a session.
+"""Lineage of the streaming queries of any Spark session.
 
     from headwater.collector.listener import track_streaming
 
     track_streaming(spark)
     rows.writeStream.format("kafka")….start().awaitTermination()
 
-Each query is a job, named after its `queryName` or else after the application; the run has Spark's
-own run id. What a `foreachBatch` writes to can't be seen: it is named with `outputs`.
+Each query is a job with the name of its `queryName` or else of the application; its run has Spark's
+run id. The outputs of a `foreachBatch` are not in the plan: pass them as `outputs`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from headwater.collector.configuration import as_submitted
 from headwater.collector.description import Description, describe_plan
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
-from headwater.collector.schemas import schemas_in
-from headwater.collector.sources import table_of, topic_dataset
-from headwater.collector.streaming import SELF_REPORTING_QUERIES, emitter_of
+from headwater.collector.sources import schemas_in, table_of, topic_dataset
+from headwater.collector.streaming import SELF_REPORTING_QUERIES, as_submitted, emitter_of
+from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset, file_location
-from headwater.openlineage.job_facets import described
+from headwater.openlineage.facets import registered_job_facets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 
@@ -40,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 _FILE_SINK = re.compile(r"FileSink\[(.+)\]")
 _DELTA_SINK = "DeltaSink"
-# Triggers after which a query that ended has done what it was asked for.
+# Triggers with which a query ends by itself.
 _FINITE = ("AvailableNowTrigger", "OneTimeTrigger")
 
 
@@ -50,18 +49,18 @@ def track_streaming(
     *,
     outputs: Mapping[str, Sequence[Dataset]] | None = None,
 ) -> StreamTracker | None:
-    """Tell the catalog of all streaming queries that this session starts from now on.
+    """Report all streaming queries that this session starts from now on.
 
-    Queries of a `LineageJob` and of the shipped jobs tell of themselves and are left out. Nothing
-    happens if lineage is switched off; None is returned then. A session has one tracker: a further
-    call gives it further outputs and, for the queries to come, settings, if it is given some.
+    Queries of a `LineageJob` and of the shipped jobs report themselves and are skipped. Returns
+    None if lineage is disabled. A session has one tracker: a further call adds outputs and, if
+    `settings` is passed, replaces the settings for later queries.
 
     Args:
-        outputs: what queries write, by query name, where Spark does not know it.
+        outputs: query name -> output datasets, for queries whose outputs Spark does not know.
     """
     tracker = _tracker_of(spark)
     if tracker is not None:
-        tracker.retune(settings, outputs or {})
+        tracker.update(settings, outputs or {})
         return tracker if tracker.is_on else None
     settings = settings or as_submitted(load())
     if not settings.lineage.enabled:
@@ -73,23 +72,23 @@ def track_streaming(
     return tracker
 
 
-# Those that were added to a session, and may have been removed from it by the user.
+# Trackers that were added to a session; the user may have removed them from it.
 _trackers: list[StreamTracker] = []
 
 
 def _tracker_of(spark: SparkSession) -> StreamTracker | None:
-    """The one that this session tells of its queries."""
-    listening = spark.streams._jsqm.listListeners()  # noqa: SLF001
+    """The tracker that is registered with this session."""
+    registered = spark.streams._jsqm.listListeners()  # noqa: SLF001
     for tracker in list(_trackers):
         if tracker.belongs_to(spark):
-            if any(tracker.is_told_by(each) for each in listening):
+            if any(tracker.is_registered_as(each) for each in registered):
                 return tracker
             _trackers.remove(tracker)
     return None
 
 
 class StreamTracker(StreamingQueryListener):
-    """Hears of queries from Spark; nothing that goes wrong here reaches a query."""
+    """Reports the queries of a session; errors never propagate to a query."""
 
     def __init__(
         self,
@@ -101,16 +100,16 @@ class StreamTracker(StreamingQueryListener):
         self._settings = settings
         self._outputs = outputs
         self._access = threading.Lock()
-        self._tellers: dict[str, tuple[StreamingRunReporter, Any]] = {}
-        # The application that the queries belong to, where it has another name than the context.
+        self._reporters: dict[str, tuple[StreamingRunReporter, Any]] = {}
+        # Name of the application; it may differ from that of the Spark context.
         self.application = str(spark.sparkContext.appName)
 
-    def retune(
+    def update(
         self,
         settings: Settings | None,
         outputs: Mapping[str, Sequence[Dataset]],
     ) -> None:
-        """For queries that start from now on; what is not given stays as it is."""
+        """Change settings and outputs for queries that start later."""
         self._settings = settings or self._settings
         self._outputs = {**self._outputs, **outputs}
 
@@ -119,13 +118,13 @@ class StreamTracker(StreamingQueryListener):
         return self._settings.lineage.enabled
 
     def belongs_to(self, spark: SparkSession) -> bool:
-        mine = self._session
-        return mine.sparkContext is spark.sparkContext and bool(
-            mine._jsparkSession == spark._jsparkSession  # noqa: SLF001
+        own = self._session
+        return own.sparkContext is spark.sparkContext and bool(
+            own._jsparkSession == spark._jsparkSession  # noqa: SLF001
         )
 
-    def is_told_by(self, listener: Any) -> bool:
-        """Whether this is how the JVM knows the tracker."""
+    def is_registered_as(self, listener: Any) -> bool:
+        """Whether this JVM object is the tracker."""
         return bool(self._jlistener == listener)
 
     def onQueryStarted(self, event: Any) -> None:
@@ -136,32 +135,32 @@ class StreamTracker(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         with self._access:
-            found = self._tellers.get(str(event.progress.runId))
-        if found is not None:
+            entry = self._reporters.get(str(event.progress.runId))
+        if entry is not None:
             progress = json.loads(event.progress.json)
             if "addBatch" in progress.get("durationMs", {}):
-                found[0].add(progress)
+                entry[0].add(progress)
 
     def onQueryIdle(self, event: Any) -> None:
-        """A query that waits has nothing to tell."""
+        """Nothing to report."""
 
     def onQueryTerminated(self, event: Any) -> None:
         self._end(str(event.runId), event.exception)
 
     def stop(self) -> None:
-        """At the end of the program: what is over is told of as such, the rest as stopped."""
+        """End all open runs at the end of the program: completed, failed or, if active, stopped."""
         with self._access:
-            left = dict(self._tellers)
-        if left:
-            # Spark tells of a query's last batch some time after it.
-            with suppress(Exception):  # The JVM is gone.
+            open_runs = dict(self._reporters)
+        if open_runs:
+            # Spark posts the progress of the last batch asynchronously.
+            with suppress(Exception):  # The JVM may have exited.
                 bus: Any = self._session.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
                 bus.waitUntilEmpty(int(self._settings.lineage.close_seconds * 1000))
-        for run_id, (_, query) in left.items():
+        for run_id, (_, query) in open_runs.items():
             failure = None
             with suppress(Exception):
-                found = query.exception()
-                failure = str(found.get()) if found.isDefined() else None
+                error = query.exception()
+                failure = str(error.get()) if error.isDefined() else None
             self._end(run_id, failure)
 
     def _start(self, event: Any) -> None:
@@ -179,8 +178,9 @@ class StreamTracker(StreamingQueryListener):
         emitter = emitter_of(self._settings)
         if emitter is None:
             return
-        # Not through the session: this is called while Spark starts the query.
-        found = describe_plan(query.analyzedPlan(), seconds=self._settings.lineage.analysis_seconds)
+        # Without using the session: Spark calls this while it starts the query.
+        seconds = self._settings.lineage.analysis_seconds
+        description = describe_plan(query.analyzedPlan(), seconds=seconds)
         lineage = QueryDescription(
             name,
             None,
@@ -188,42 +188,47 @@ class StreamTracker(StreamingQueryListener):
             None,
             list(self._outputs.get(name, ())) or _sink_datasets(query, sink),
             files_only=_writes_files(sink),
-            job_facets=described(self.application),
+            job_facets=registered_job_facets(self.application),
         )
-        self._begin(str(event.runId), lineage, emitter, found, java)
+        self._begin(str(event.runId), lineage, emitter, description, java)
 
     def _begin(
-        self, run_id: str, lineage: QueryDescription, emitter: Any, found: Description, query: Any
+        self,
+        run_id: str,
+        lineage: QueryDescription,
+        emitter: Any,
+        description: Description,
+        query: Any,
     ) -> None:
         schema_of = schemas_in(self._session)
         try:
-            teller = StreamingRunReporter(
-                lineage, run_id, self._settings, emitter, found, schema_of
+            reporter = StreamingRunReporter(
+                lineage, run_id, self._settings, emitter, description, schema_of
             )
         except Exception:
             emitter.close()
             raise
-        teller.start()
+        reporter.start()
         with self._access:
-            self._tellers[run_id] = teller, query
+            self._reporters[run_id] = reporter, query
 
     def _end(self, run_id: str, failure: str | None) -> None:
         with self._access:
-            found = self._tellers.pop(run_id, None)
-        if found is None:
+            entry = self._reporters.pop(run_id, None)
+        if entry is None:
             return
-        teller, query = found
-        teller.end(failure, stopped=failure is None and not _is_done(query))
+        reporter, query = entry
+        reporter.end(failure, stopped=failure is None and not _is_done(query))
 
 
 def _is_done(query: Any) -> bool:
-    """Whether it has done what it was asked for, and was not stopped in the middle of it."""
+    """Whether a query with a finite trigger has processed everything and was not stopped."""
     try:
         execution = query.streamingQuery()
         kind = str(execution.trigger().getClass().getName())
         if query.isActive() or not any(name in kind for name in _FINITE):
             return False
-        # What was begun and not committed was cut off.
+        # A batch that was not committed was interrupted.
         return bool(execution.availableOffsets().equals(execution.committedOffsets()))
     except Exception:
         return False
@@ -231,11 +236,12 @@ def _is_done(query: Any) -> bool:
 
 def _checkpoint(query: Any) -> Path | str:
     location = str(query.resolvedCheckpointRoot())
-    return Path(location.removeprefix("file:")) if location.startswith("file:") else location
+    # Spark resolves it: a local folder has its scheme.
+    return (local_path(location) if location.startswith("file:") else None) or location
 
 
 def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
-    """What a sink of Spark's own, of Delta or of Iceberg writes."""
+    """Output datasets of Spark's own sinks, and of Delta and Iceberg."""
     kind = _kind(sink)
     try:
         if kind == "KafkaTable":
@@ -254,7 +260,7 @@ def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
 
 
 def _writes_files(sink: Any) -> bool:
-    """Sinks that tell Spark of no rows."""
+    """Whether this is a file sink, which reports no row count to Spark."""
     return _kind(sink) == _DELTA_SINK or _FILE_SINK.match(str(sink)) is not None
 
 
@@ -263,13 +269,13 @@ def _kind(sink: Any) -> str:
 
 
 def _options(query: Any) -> dict[str, str]:
-    """What the query was started with; Spark keeps it to itself."""
+    """Options of the query; Spark has no accessor for them."""
     field = query.getClass().getDeclaredField("extraOptions")
     field.setAccessible(True)
     options = field.get(query)
-    found = {}
+    known = {}
     for name in ("topic", "kafka.bootstrap.servers"):
         value = options.get(name)
         if value.isDefined():
-            found[name] = str(value.get())
-    return found
+            known[name] = str(value.get())
+    return known

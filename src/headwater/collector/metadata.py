@@ -1,7 +1,9 @@
-"""What people say of a job beyond what Spark knows: owner, purpose, code, systems."""
+"""Metadata of a job that Spark does not know: owner, description, source code, systems."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -9,14 +11,14 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from headwater.collector.session import current_application
-from headwater.collector.source_code import commit_of, main_script, told_path
 from headwater.errors import InputError
 from headwater.openlineage import facets as make
-from headwater.openlineage.facets import Facet
-from headwater.openlineage.job_facets import describe_job, described
+from headwater.openlineage.facets import Facet, register_job_facets, registered_job_facets
 from headwater.settings import Settings
 
 JobType = Literal["batch", "streaming"]
+
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def add_lineage_metadata(
@@ -32,27 +34,27 @@ def add_lineage_metadata(
     version: str | None = None,
     facets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Put this on the job and on the events of its run; a batch run begins with it.
+    """Add metadata to the job and to the events of its run; starts a batch run.
 
-    What is not given comes from the settings (`lineage.team`, `lineage.project`,
-    `lineage.environment`) and from the program: the file that it was started with, and the commit
-    of its working tree. Without lineage in the session nothing happens.
+    Defaults come from the settings (`lineage.team`, `lineage.project`, `lineage.environment`) and
+    from the program: its main script, and the git commit of the script's working tree. Does nothing
+    in a session without lineage.
 
     Args:
-        facets: further facets of the job, by name.
+        facets: additional facets of the job, by name.
 
     Raises:
-        InputError: an unknown type of job, or a facet with a name or content that can't be one.
+        InputError: the job type is unknown, or a facet has an invalid name or content.
     """
     if job_type not in ("batch", "streaming"):
-        raise InputError(f"unknown type of job: {job_type!r}", hint="known: batch, streaming")
+        raise InputError(f"unknown job type: {job_type!r}", hint="use batch or streaming")
     for name in facets or {}:
         make.check_name(name)
     own = {name: make.custom(fields, "job") for name, fields in (facets or {}).items()}
     application = current_application(spark)
     if application is None:
         return
-    given = job_facets(
+    added = job_facets(
         application.settings,
         application.name,
         source_system=source_system,
@@ -63,12 +65,12 @@ def add_lineage_metadata(
         location=location,
         version=version,
     )
-    given |= own
+    added |= own
     if job_type == "streaming":
-        # The runs of the application's queries carry it; its writes are theirs.
-        describe_job(application.name, given)
+        # The runs of the application's queries carry the facets: the queries do the writes.
+        register_job_facets(application.name, added)
         application.is_streaming()
-    for name, facet in given.items():
+    for name, facet in added.items():
         application.run.add_job_facet(name, facet)
     if job_type == "batch":
         application.lineage.start()
@@ -83,7 +85,7 @@ def describe_shipped_job(
     description: str,
     location: Path,
 ) -> None:
-    """What a shipped job says of itself; what the user has said of it wins."""
+    """Register the metadata of a shipped job; metadata of the user wins."""
     facets = job_facets(
         settings,
         job_name,
@@ -92,7 +94,7 @@ def describe_shipped_job(
         description=description,
         location=location,
     )
-    describe_job(job_name, {**facets, **described(job_name)})
+    register_job_facets(job_name, {**facets, **registered_job_facets(job_name)})
 
 
 def job_facets(
@@ -107,11 +109,13 @@ def job_facets(
     location: str | Path | None = None,
     version: str | None = None,
 ) -> dict[str, Facet]:
-    """Facets that say this of a job."""
+    """Job facets with this metadata."""
     lineage = settings.lineage
     team, project = team or lineage.team, project or lineage.project
-    way = f", from {source_system} to {target_system}" if source_system and target_system else ""
-    said = {
+    systems = (
+        f", from {source_system} to {target_system}" if source_system and target_system else ""
+    )
+    tags = {
         "team": team,
         "project": project,
         "environment": lineage.environment,
@@ -119,14 +123,64 @@ def job_facets(
         "target_system": target_system,
     }
     facets = {
-        "tags": make.tags("Job", {key: word for key, word in said.items() if word}),
-        "documentation": make.documentation(description or f"{job_name}{way}"),
+        "tags": make.tags("Job", {key: value for key, value in tags.items() if value}),
+        "documentation": make.documentation(description or f"{job_name}{systems}"),
     }
     if team:
         facets["ownership"] = make.ownership([f"team:{team}"])
     script = Path(location) if location else main_script()
     if script is not None:
-        path = told_path(script) if script.exists() else str(location)
+        path = relative_path(script) if script.exists() else str(location)
         version = version or commit_of(script) or settings.jobs.version
         facets["sourceCodeLocation"] = make.source_code_location(path, path, version)
     return facets
+
+
+def main_script() -> Path | None:
+    """The script that Python was started with."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file) if file else None
+
+
+def relative_path(script: Path) -> str:
+    """Relative to the working directory if below it, so that it is the same on every machine."""
+    path = script.absolute()
+    folder = Path.cwd()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def commit_of(script: Path) -> str | None:
+    """The git commit of the file's working tree; None without one."""
+    for folder in script.absolute().parents:
+        git = folder / ".git"
+        if git.exists():
+            try:
+                return _head(_git_folder(git))
+            except (OSError, ValueError):
+                return None
+    return None
+
+
+def _git_folder(git: Path) -> Path:
+    # In a linked worktree `.git` is a file with the path of the folder.
+    if git.is_file():
+        return (git.parent / git.read_text().partition("gitdir:")[2].strip()).resolve()
+    return git
+
+
+def _head(git: Path) -> str | None:
+    head = (git / "HEAD").read_text().strip()
+    name = head.removeprefix("ref: ")
+    if name == head:
+        return head if _COMMIT.fullmatch(head) else None
+    shared = git / "commondir"
+    folders = [git, *([(git / shared.read_text().strip()).resolve()] if shared.is_file() else [])]
+    for folder in folders:
+        if (folder / name).is_file():
+            return (folder / name).read_text().strip()
+        packed = folder / "packed-refs"
+        for line in packed.read_text().splitlines() if packed.is_file() else ():
+            commit, _, ref = line.partition(" ")
+            if ref == name:
+                return commit
+    return None

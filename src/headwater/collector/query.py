@@ -1,4 +1,4 @@
-"""What a job knows of its streaming query, for those who tell of it."""
+"""Description of a streaming query for lineage."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ Gap = tuple[str, int, int, int]
 
 @dataclass(frozen=True)
 class QueryDescription:
-    """What is told of a query besides its progress."""
+    """What is reported about a query besides its progress."""
 
     job_name: str
     job_version: str | None
     checkpoint: Path | str | None
-    # Rows whose columns are followed to the inputs; None where the plan is known otherwise.
+    # Rows whose columns are traced to the inputs; None if the plan is analyzed elsewhere.
     rows: DataFrame | None
-    # The first has the columns of the rows.
+    # The first output has the columns of `rows`.
     outputs: Sequence[Dataset]
     roles: Roles = field(default_factory=Roles)
-    # Whether it ends by itself: then its end is COMPLETE, and else ABORT.
+    # Whether the query ends by itself: a normal end is then COMPLETE, otherwise ABORT.
     finite: bool = False
-    # Records that were gone before they could be read; the job adds to them while it runs.
+    # Records that were deleted before they could be read; the job appends to it while it runs.
     gaps: list[Gap] = field(default_factory=list)
-    # Columns that are written. Default: all.
+    # The columns that are written. Default: all.
     columns: Sequence[str] | None = None
-    # Columns whose parts are not told of.
-    whole: Sequence[str] = ()
-    # Whether its sink writes files and counts no rows: those that its tasks write are counted.
+    # Struct columns that are reported as one field.
+    unnested: Sequence[str] = ()
+    # Whether the sink writes files and counts no rows: the metrics of the tasks are used.
     files_only: bool = False
-    # What measures the rows.
+    # Quality checks of the rows.
     quality: Sequence[Quality] = ()
-    # What was said of the application that the query belongs to; what was said of the job wins.
+    # Job facets of the application; facets registered for the job itself win.
     job_facets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

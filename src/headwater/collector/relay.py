@@ -1,4 +1,4 @@
-"""Takes what the JVM hands over (`java/`), in a thread of its own."""
+"""Reads the JVM queue of lineage events (`java/`) in a background thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger(__name__)
 
-# One call waits so long for something to be told; between two calls nothing is missed.
+# How long one call waits for an entry; entries are queued between calls.
 _WAIT_MILLIS = 1000
 
 
 class Relay:
-    """From the JVM to a function, in order, until it is stopped. Never raises."""
+    """Passes the entries of the queue to a function, in order, until `stop`. Never raises."""
 
     def __init__(
         self,
@@ -26,8 +26,8 @@ class Relay:
         take: Callable[[Mapping[str, Any]], None],
     ) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001
-        self._handover = jvm.headwater.lineage.LineageEventQueue
-        # The context's own: still there when the session is stopped.
+        self._queue = jvm.headwater.lineage.LineageEventQueue
+        # Of the context: it still exists when the session is stopped.
         self._bus = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
         self._take = take
         self._logged: set[str] = set()
@@ -35,58 +35,58 @@ class Relay:
         self._thread = threading.Thread(target=self._run, name="lineage-relay", daemon=True)
 
     def start(self) -> None:
-        self._handover.open()
+        self._queue.open()
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Take what is told until now, within the bound; nothing later."""
+        """Process all entries up to now, for at most `seconds`."""
         deadline = time.monotonic() + seconds
         try:
-            # Spark tells of a query some time after it is done.
+            # Spark posts the events of a query asynchronously.
             self._bus.waitUntilEmpty(int(seconds * 1000))
         except Exception as error:
-            self._warn_once(f"not all queries are told of after {seconds:g} s", error)
+            self._warn_once(f"not all queries are reported after {seconds:g} s", error)
         self._stopping = True
         try:
-            self._handover.wake()
+            self._queue.wake()
         except Exception as error:
-            self._warn_once("the JVM does not answer", error)
+            self._warn_once("the JVM does not respond", error)
         self._thread.join(max(deadline - time.monotonic(), 0.1))
         try:
-            dropped = self._handover.dropped()
-            self._handover.close()
+            dropped = self._queue.dropped()
+            self._queue.close()
         except Exception:
-            # Told of above.
+            # Logged above.
             return
         if dropped:
             _LOG.warning("lineage: dropped %d Spark events (the queue is full)", dropped)
 
     def _run(self) -> None:
         while True:
-            # What was told before the stop is taken by this call, or was before.
+            # Read before the call, so that the last call gets all entries queued before `stop`.
             last = self._stopping
             try:
-                taken = list(self._handover.take(0 if last else _WAIT_MILLIS))
+                taken = list(self._queue.take(0 if last else _WAIT_MILLIS))
             except Exception as error:
-                # The JVM is gone, and with it all that could be told.
+                # The JVM has exited, and the queue with it.
                 if not last:
-                    self._warn_once("the JVM does not answer", error)
+                    self._warn_once("the JVM does not respond", error)
                 return
             for text in taken:
-                self._hand_on(text)
+                self._process(text)
             if last:
                 return
 
-    def _hand_on(self, text: str) -> None:
+    def _process(self, text: str) -> None:
         if not text:
             return
         try:
             self._take(json.loads(text))
         except Exception as error:
-            self._warn_once("what Spark told can't be read", error)
+            self._warn_once("an event of Spark can't be processed", error)
 
-    def _warn_once(self, what: str, error: Exception) -> None:
-        """Once for each thing: lineage must not fill a job's log."""
-        if what not in self._logged:
-            self._logged.add(what)
-            _LOG.warning("lineage: %s: %s: %.200s", what, type(error).__name__, error)
+    def _warn_once(self, message: str, error: Exception) -> None:
+        """Once per message: lineage must not fill the log of a job."""
+        if message not in self._logged:
+            self._logged.add(message)
+            _LOG.warning("lineage: %s: %s: %.200s", message, type(error).__name__, error)

@@ -1,10 +1,9 @@
-"""What is told of a streaming query, and when: the events of one run.
+"""Emits the events of one run of a streaming query.
 
-START comes with inputs, outputs and columns before the first batch; RUNNING at an interval, with
-the records that were read and written since, and at once when there is a new input or output or
-when a table that is written has another schema; in the end COMPLETE, ABORT (it was stopped) or
-FAIL. All of it is told from a thread of its own: a micro-batch costs only the adding up of what
-Spark says of it.
+START, with inputs, outputs and columns, before the first batch. RUNNING at an interval, with the
+records read and written since the last event; without delay when an input or output is new or the
+schema of an output table changes. At the end COMPLETE, ABORT (stopped) or FAIL. RUNNING events come
+from another thread: the thread of a micro-batch only adds up Spark's progress.
 """
 
 from __future__ import annotations
@@ -20,11 +19,8 @@ from typing import Any, ClassVar, Concatenate, ParamSpec
 import pyspark
 
 from headwater.collector.description import Description, with_facets
-from headwater.collector.measures import Measures
 from headwater.collector.query import QueryDescription
-from headwater.collector.schemas import OutputSchemas, SchemaOf
-from headwater.collector.starting_offsets import first_offsets
-from headwater.collector.topics import TopicNames
+from headwater.collector.sources import OutputSchemas, SchemaOf, TopicNames, first_offsets
 from headwater.openlineage import facets
 from headwater.openlineage.emitter import Emitter
 from headwater.openlineage.events import (
@@ -33,17 +29,16 @@ from headwater.openlineage.events import (
     name_of,
     to_rfc3339,
 )
-from headwater.openlineage.job_facets import described
-from headwater.openlineage.open_runs import OpenRun, OpenRunNote
+from headwater.openlineage.facets import registered_job_facets
 from headwater.openlineage.progress import StreamProgress
-from headwater.openlineage.redaction import Redactor
-from headwater.openlineage.run import LineageRun
+from headwater.openlineage.run import LineageRun, OpenRun, OpenRunNote, Redactor
 from headwater.settings import Settings
+from headwater.spark.measures.run_measures import RunMeasures
 from headwater.spark.query_runner import OnBatch, ThrottledCallback
 
 _LOG = logging.getLogger(__name__)
 
-# Of an error of Spark's, that it is one; its whole trace is of no use to a reader of lineage.
+# Enough to recognize an error of Spark, without its stack trace.
 _MAX_TROUBLE = 1_000
 
 P = ParamSpec("P")
@@ -67,10 +62,10 @@ def _never_raise(
 
 
 class StreamingRunReporter:
-    """Tells the events of one run of a streaming query."""
+    """Emits the events of one run of a streaming query."""
 
-    # How many runs this process has begun to tell of.
-    begun: ClassVar[int] = 0
+    # Number of runs that this process has started.
+    started: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -78,43 +73,43 @@ class StreamingRunReporter:
         run_id: str,
         settings: Settings,
         emitter: Emitter,
-        found: Description,
+        description: Description,
         schema_of: SchemaOf | None = None,
     ) -> None:
         self._query = query
         self._settings = settings
         self._emitter = emitter
         self._redact = Redactor.from_settings(settings)
-        self._found = found
+        self._description = description
         self._run = LineageRun.from_settings(settings, emitter.emit, query.job_name, run_id)
-        for name, facet in {**query.job_facets, **described(query.job_name)}.items():
+        for name, facet in {**query.job_facets, **registered_job_facets(query.job_name)}.items():
             self._run.add_job_facet(name, facet)
         output = name_of(query.outputs[0]) if query.outputs else None
-        self.measures = Measures(self._run, query.quality, output, settings)
+        self.measures = RunMeasures(self._run, query.quality, output, settings)
         bound = settings.lineage.analysis_seconds
         started = functools.partial(first_offsets, query.checkpoint, bound)
         self._progress = StreamProgress(query.roles, started)
         servers = settings.bootstrap_servers
-        self._inputs = TopicNames(found.inputs, found.bootstrap_servers or servers)
+        self._inputs = TopicNames(description.inputs, description.bootstrap_servers or servers)
         self._outputs_by_topic = TopicNames(query.outputs, servers)
-        self._topics = {name_of(each).name for each in (*found.inputs, *query.outputs)}
-        self._schemas = OutputSchemas(self._outputs(), schema_of, query.whole)
+        self._topics = {name_of(each).name for each in (*description.inputs, *query.outputs)}
+        self._schemas = OutputSchemas(self._outputs(), schema_of, query.unnested)
         self._access = threading.Lock()
-        # From putting ranges onto the next event until it is told: they are in one event only.
-        self._telling = threading.Lock()
-        self._over = threading.Event()
+        # Held from adding ranges to an event until it is emitted: each range is in one event only.
+        self._emitting = threading.Lock()
+        self._ended = threading.Event()
         self._failed = False
-        self._news = False
+        self._new_topics = False
         self._woken = threading.Event()
-        self._thread = threading.Thread(target=self._tell_on, name="lineage-run", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="lineage-run", daemon=True)
         self._note = (
             OpenRunNote(query.checkpoint, settings) if query.checkpoint is not None else None
         )
 
     @_never_raise
     def start(self) -> None:
-        """Tell of the start, and of the end of a run that was killed."""
-        StreamingRunReporter.begun += 1
+        """Emit START, and ABORT for a previous run that was killed."""
+        StreamingRunReporter.started += 1
         run, interval = self._run, self._settings.lineage.interval_seconds
         self._end_killed_run()
         run.add_job_facet("jobType", facets.job_type("STREAMING", interval=interval))
@@ -122,44 +117,44 @@ class StreamingRunReporter:
         run.add_run_facet("processing_engine", engine)
         run.add_run_facet("headwater_job", self._job_facet())
         self._add_gaps()
-        run.start(self._found.inputs, self._outputs())
+        run.start(self._description.inputs, self._outputs())
         if self._note is not None:
             at = to_rfc3339(datetime.now(UTC))
             self._note.write(OpenRun(run.run_id, run.job_namespace, run.job_name, at))
         self._thread.start()
 
-    def behind(self, on_batch: OnBatch | None) -> OnBatch:
-        """Takes every micro-batch first, and hands it on."""
+    def wrap(self, on_batch: OnBatch | None) -> OnBatch:
+        """A callback that adds the progress of a micro-batch and then calls `on_batch`."""
 
         def take(progress: Mapping[str, Any]) -> None:
             self.add(progress)
             if on_batch is not None:
                 on_batch(progress)
 
-        hurried = on_batch is not None and not isinstance(on_batch, ThrottledCallback)
-        return take if hurried else ThrottledCallback(take)
+        every_batch = on_batch is not None and not isinstance(on_batch, ThrottledCallback)
+        return take if every_batch else ThrottledCallback(take)
 
     def add(self, progress: Mapping[str, Any]) -> None:
-        """A micro-batch that is done; never raises."""
+        """Add a completed micro-batch; never raises."""
         try:
             with self._access:
                 self._progress.add(progress)
                 seen = self._progress.topics_read | self._progress.topics_written
             self.measures.add(progress)
             if not seen <= self._topics:
-                self._news = True
+                self._new_topics = True
                 self._woken.set()
             elif self._schemas.due():
                 self._woken.set()
         except (KeyError, TypeError, ValueError, AttributeError):
-            # Another form of progress than this Spark's.
+            # Another version of Spark may have another progress format.
             return
 
     @_never_raise
     def end(self, error: BaseException | str | None, *, stopped: bool) -> None:
-        """Tell of the end, deliver what can be delivered, within its bound."""
+        """Emit the last event and deliver events, for at most `lineage.close_seconds`."""
         self._failed = error is not None
-        self._over.set()
+        self._ended.set()
         self._woken.set()
         if self._thread.is_alive():
             self._thread.join(self._settings.lineage.emit_seconds)
@@ -176,48 +171,48 @@ class StreamingRunReporter:
 
     @_never_raise
     def _add_last(self, error: BaseException | str | None) -> None:
-        """Put all that is known onto the last event, which is told however this goes."""
+        """Add the final values; the last event is emitted even if this fails."""
         self.measures.end(error)
-        with self._telling:
+        with self._emitting:
             self._add_progress()
 
     @_never_raise
-    def _tell_on(self) -> None:
+    def _run_thread(self) -> None:
         interval = self._settings.lineage.interval_seconds
         due = time.monotonic() + interval
-        while not self._over.is_set():
+        while not self._ended.is_set():
             self._woken.wait(max(0.0, due - time.monotonic()))
             self._woken.clear()
-            # A last look is taken here, too: the end does not wait for a table without a bound.
-            news, self._news = self._news, False
+            # Also the last check of schemas: `end` waits for this thread for a bounded time.
+            new_topics, self._new_topics = self._new_topics, False
             changed = not self._failed and self._add_schemas()
-            if self._over.is_set():
+            if self._ended.is_set():
                 return
-            if news or changed or time.monotonic() >= due:
-                self.measures.tell()
-                with self._telling:
+            if new_topics or changed or time.monotonic() >= due:
+                self.measures.report()
+                with self._emitting:
                     self._add_progress()
                     self._run.running()
                 due = time.monotonic() + interval
 
     def _add_schemas(self) -> bool:
-        """Put what has changed in the tables onto the next event; whether there is something."""
+        """Add changed table schemas to the next event; returns whether there are any."""
         changed = self._schemas.changed()
         for name, schema in changed.items():
             self._run.add_dataset_facet(name, "schema", schema)
         return bool(changed)
 
     def _add_progress(self) -> None:
-        """Put what is known of the batches onto the next event."""
+        """Add the progress of the batches to the next event."""
         self._add_gaps()
         with self._access:
             progress = self._progress
             read, written = progress.take_ranges()
             counts, batch = progress.counts(), progress.batch
             rows_in, rows_out = dict(progress.rows_in), dict(progress.rows_out)
-            told = progress.batches > 0
+            has_batches = progress.batches > 0
             self._topics |= rows_in.keys() | rows_out.keys()
-        if not told:
+        if not has_batches:
             return
         if lost := self._emitter.counts.dropped:
             counts["eventsLost"] = lost
@@ -251,17 +246,17 @@ class StreamingRunReporter:
     def _outputs(self) -> list[Dataset]:
         outputs = list(self._query.outputs)
         if outputs:
-            outputs[0] = with_facets(outputs[0], self._found.output_facets)
+            outputs[0] = with_facets(outputs[0], self._description.output_facets)
         return outputs
 
     def _job_facet(self) -> facets.Facet:
-        """What a reader needs to know of the job and of this description of it."""
-        trouble = self._found.trouble
+        """Version of the job, and the limits of its column lineage."""
+        trouble = self._description.trouble
         return facets.own(
             "JobRunFacet",
             "1-0-0",
             jobVersion=self._query.job_version,
-            opaqueSteps=list(self._found.opaque) or None,
+            opaqueSteps=list(self._description.opaque) or None,
             withoutColumns=trouble and self._redact(trouble)[:_MAX_TROUBLE],
         )
 
@@ -272,7 +267,7 @@ class StreamingRunReporter:
         killed = LineageRun(
             self._emitter.emit, before.job_namespace, before.job_name, before.run_id
         )
-        killed.abort(f"its process ended without a word; run {self._run.run_id} goes on")
+        killed.abort(f"the process ended without a final event; run {self._run.run_id} continues")
         previous = facets.own(
             "PreviousRunFacet", "1-0-0", runId=before.run_id, startedAt=before.started_at
         )

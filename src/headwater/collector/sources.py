@@ -1,30 +1,45 @@
-"""What the leaves of a plan are, as datasets. Asks Spark through py4j, a few calls for each."""
+"""Sources and outputs of a query: datasets, topic names, first offsets, schemas.
+
+Reads the plan through py4j, with a few calls per leaf.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructType
 
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
     Dataset,
+    DatasetName,
     file_location,
     kafka_namespace,
     kafka_topic,
+    name_of,
 )
+from headwater.openlineage.progress import Ranges
 from headwater.openlineage.tables import delta_table, iceberg_table
+from headwater.spark.session import running_session
+from headwater.storage.checkpoint import Offsets, read_started, started_offsets
 
-# A leaf may stand for several datasets (topics, folders), or for none that has a name.
+# The datasets of each leaf: several topics or folders, or none if it has no name.
 LeafDatasets = list[list[Dataset]]
 
 
 def leaf_datasets(plan: Any, hidden: Iterable[str] = ()) -> LeafDatasets:
-    """For each leaf of a plan, from left to right, what it reads.
+    """The datasets that each leaf of a plan reads, from left to right.
 
     Args:
         plan: a logical plan in the JVM.
-        hidden: topics that are not told of.
+        hidden: topics that are not reported.
     """
     leaves = plan.collectLeaves()
     ignored = frozenset(hidden)
@@ -34,14 +49,14 @@ def leaf_datasets(plan: Any, hidden: Iterable[str] = ()) -> LeafDatasets:
 def kafka_servers(plan: Any) -> str | None:
     """The brokers of a plan's Kafka sources; None if there are none, or several clusters."""
     leaves = plan.collectLeaves()
-    found = {}
+    clusters = {}
     for number in range(leaves.size()):
         leaf = leaves.apply(number)
         if str(leaf.getClass().getSimpleName()) == "StreamingRelationV2":
             servers = _java_options(leaf.extraOptions()).get("kafka.bootstrap.servers")
             if servers:
-                found[kafka_namespace(servers)] = servers
-    return next(iter(found.values())) if len(found) == 1 else None
+                clusters[kafka_namespace(servers)] = servers
+    return next(iter(clusters.values())) if len(clusters) == 1 else None
 
 
 def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:
@@ -56,11 +71,11 @@ def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:
         if kind == "DataSourceV2Relation":
             return table_of(leaf.table())
         if kind == "LogicalRelation":
-            paths = leaf.relation().location().rootPaths()
-            found = [str(paths.apply(number)) for number in range(paths.size())]
-            return [_file(str(leaf.relation().fileFormat()), path) for path in found]
+            roots = leaf.relation().location().rootPaths()
+            paths = [str(roots.apply(number)) for number in range(roots.size())]
+            return [_file(str(leaf.relation().fileFormat()), path) for path in paths]
     except Exception:
-        # A source that looks otherwise than those above has no name here.
+        # An unknown kind of source has no dataset name.
         return []
     return []
 
@@ -78,7 +93,7 @@ def _streaming(
 
 
 def _topics(options: dict[str, str]) -> list[str]:
-    """Those that are named; which ones a pattern means is told by the batches."""
+    """The named topics; topics of a pattern are known from the progress of batches."""
     if "subscribe" in options:
         return [topic.strip() for topic in options["subscribe"].split(",") if topic.strip()]
     return sorted(json.loads(options["assign"])) if "assign" in options else []
@@ -91,7 +106,7 @@ def topic_dataset(bootstrap_servers: str, topic: str) -> Dataset:
 
 
 def table_of(table: Any) -> list[Dataset]:
-    """A table of a catalog, if it tells where it lies."""
+    """The dataset of a catalog table, if its location is known."""
     name, properties = str(table.name()), table.properties()
     location = properties.get("location")
     if str(properties.get("provider") or properties.get("format") or "").startswith("iceberg"):
@@ -112,12 +127,180 @@ def _file(kind: str, path: str) -> Dataset:
 
 
 def _java_options(options: Any) -> dict[str, str]:
-    # Names only of what is needed: others hold passwords.
+    # Only the options that are needed: others contain passwords.
     names = ("subscribe", "assign", "path", "kafka.bootstrap.servers")
-    found = {name: options.get(name) for name in names}
-    return {name: str(value) for name, value in found.items() if value is not None}
+    values = {name: options.get(name) for name in names}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _scala_options(options: Any) -> dict[str, str]:
-    found = options.get("path")
-    return {"path": str(found.get())} if found.isDefined() else {}
+    path = options.get("path")
+    return {"path": str(path.get())} if path.isDefined() else {}
+
+
+class TopicNames:
+    """Dataset names of topics, the same in all events of a run.
+
+    A query may use other brokers than the settings, or write their addresses differently. Topics
+    that the events list keep their names; `servers` names topics that are discovered later.
+    """
+
+    def __init__(self, datasets: Sequence[Dataset], servers: str) -> None:
+        names = [name_of(each) for each in datasets]
+        self._known = {each.name: each for each in names if each.namespace.startswith("kafka:")}
+        self._servers = servers
+
+    def __getitem__(self, topic: str) -> DatasetName:
+        return self._known.get(topic) or kafka_topic(self._servers, topic)
+
+    def listed(self, ranges: Ranges) -> list[dict[str, Any]]:
+        """Ranges as events list them."""
+        return [
+            self.range(topic, partition, first, last)
+            for (topic, partition), (first, last) in sorted(ranges.items())
+        ]
+
+    def range(self, topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
+        name = {"namespace": self[topic].namespace, "topic": topic, "partition": partition}
+        return {**name, "first": first, "last": last}
+
+
+def first_offsets(checkpoint: Path | str | None, seconds: float) -> Offsets:
+    """First offsets of a query from its checkpoint: Spark does not report those of the first batch.
+
+    Empty if the checkpoint can't be read within `seconds`.
+    """
+    result: list[Offsets] = []
+
+    def read() -> None:
+        with suppress(Exception):
+            if isinstance(checkpoint, Path):
+                result.append(read_started(checkpoint))
+            elif checkpoint:
+                result.append(_read_with_hadoop(checkpoint))
+
+    if isinstance(checkpoint, Path):
+        read()
+    else:
+        # In a thread: an object store that hangs must not block a batch.
+        reader = threading.Thread(target=read, name="lineage-begin", daemon=True)
+        with suppress(RuntimeError):  # Threads can't be started during interpreter shutdown.
+            reader.start()
+            reader.join(seconds)
+    return result[0] if result else {}
+
+
+def _read_with_hadoop(checkpoint: str) -> Offsets:
+    spark = running_session()
+    if spark is None:
+        return {}
+    jvm: Any = spark._jvm  # noqa: SLF001
+    context: Any = spark.sparkContext._jsc  # noqa: SLF001
+    folder = jvm.org.apache.hadoop.fs.Path(checkpoint, "sources")
+    files = folder.getFileSystem(context.hadoopConfiguration())
+    contents = []
+    for source in files.listStatus(folder):
+        path = jvm.org.apache.hadoop.fs.Path(source.getPath(), "0")
+        if not files.exists(path):
+            # Not a Kafka source.
+            continue
+        content = files.open(path)
+        try:
+            text = str(jvm.org.apache.commons.io.IOUtils.toString(content, "UTF-8"))
+        finally:
+            content.close()
+        contents.append(text.splitlines())
+    return started_offsets(contents)
+
+
+# The schema of an existing table; None for other datasets.
+SchemaOf = Callable[[Dataset], StructType | None]
+
+# Reading schemas takes time of the driver: at most this share.
+_SHARE = 0.01
+
+
+class OutputSchemas:
+    """Compares the last reported schema of each table with the current one."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Dataset],
+        schema_of: SchemaOf | None,
+        unnested: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tables = [each for each in outputs if schema_of and _format(each)]
+        self._schema_of = schema_of
+        self._unnested = frozenset(unnested)
+        self._clock = clock
+        self._next = clock()
+        self._known: dict[DatasetName, Any] = {
+            name_of(each): each["facets"].get("schema", {}).get("fields") for each in outputs
+        }
+
+    def due(self) -> bool:
+        """Whether it is time to read the schemas."""
+        return bool(self._tables) and self._clock() >= self._next
+
+    def changed(self) -> dict[DatasetName, facets.Facet]:
+        """Schemas that differ from the last reported ones."""
+        began = self._clock()
+        changed = {}
+        for table in self._tables:
+            fields = self._fields(table)
+            if fields and fields != self._known[name_of(table)]:
+                self._known[name_of(table)] = fields
+                changed[name_of(table)] = facets.schema(fields)
+        now = self._clock()
+        self._next = now + (now - began) / _SHARE
+        return changed
+
+    def _fields(self, table: Dataset) -> list[dict[str, Any]] | None:
+        try:
+            schema = self._schema_of(table) if self._schema_of else None
+        except Exception:
+            # The table does not exist yet or can't be read.
+            return None
+        if schema is None:
+            return None
+        return [_field(each.name, each.dataType, each.name in self._unnested) for each in schema]
+
+
+def schemas_in(spark: SparkSession) -> SchemaOf:
+    """Reads schemas of Delta and Iceberg tables through a session."""
+
+    def schema_of(table: Dataset) -> StructType | None:
+        name = name_of(table)
+        if _format(table) == "iceberg":
+            return _iceberg_schema(spark, name.name)
+        path = name.name if name.namespace == "file" else f"{name.namespace}/{name.name}"
+        return spark.read.format("delta").load(path).schema
+
+    return schema_of
+
+
+def _iceberg_schema(spark: SparkSession, name: str) -> StructType:
+    """Not with `spark.table`: a session caches tables, and a micro-batch has its own session."""
+    iceberg: Any = getattr(spark._jvm, "org.apache.iceberg.spark")  # noqa: SLF001
+    table = iceberg.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+    table.refresh()
+    schema = str(iceberg.SparkSchemaUtil.convert(table.schema()).json())
+    return StructType.fromJson(json.loads(schema))
+
+
+def _format(dataset: Mapping[str, Any]) -> str | None:
+    layer = dataset["facets"].get("storage", {}).get("storageLayer")
+    return layer if layer in ("delta", "iceberg") else None
+
+
+def _field(name: str, kind: DataType, unnested: bool = False) -> dict[str, Any]:
+    """The same format as in `description`."""
+    type_json = kind.jsonValue()
+    field: dict[str, Any] = {"name": name}
+    field["type"] = (
+        type_json if isinstance(type_json, str) else str(type_json.get("type", "struct"))
+    )
+    if isinstance(kind, StructType) and not unnested:
+        field["fields"] = [_field(each.name, each.dataType) for each in kind]
+    return field

@@ -1,35 +1,35 @@
-"""The lineage of a streaming query of our own: one run for each start of it."""
+"""Lineage of the streaming queries that Headwater runs: one run per start."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.collector.configuration import as_submitted
 from headwater.collector.description import Description, describe
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
-from headwater.collector.schemas import schemas_in
-from headwater.collector.sources import topic_dataset
+from headwater.collector.sources import schemas_in, topic_dataset
 from headwater.errors import SettingError
 from headwater.openlineage.emitter import Emitter
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
-from headwater.settings import Settings
-from headwater.spark.lease import lease_if_local
-from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, new_run_id
-from headwater.spark.session import running_session
+from headwater.settings import Settings, running_under_spark_submit
+from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, lease_if_local, new_run_id
+from headwater.spark.session import LINEAGE_PLUGIN, running_session
 
 _LOG = logging.getLogger(__name__)
 
-# Names of queries that tell of themselves while they run: `listener` leaves them out.
+# Names of running queries that report themselves: `listener` skips them.
 SELF_REPORTING_QUERIES: set[str] = set()
 
 
@@ -80,7 +80,7 @@ def report_streaming_run(
     SELF_REPORTING_QUERIES.add(query.job_name)
     try:
         with reporter.measures.counting():
-            yield reporter.behind(on_batch)
+            yield reporter.wrap(on_batch)
     except BaseException as error:
         reporter.end(error, stopped=not isinstance(error, Exception))
         raise
@@ -103,8 +103,8 @@ def _reporter_of(
         rows = query.rows
         spark = running_session() if rows is None else rows.sparkSession
         schema_of = schemas_in(spark) if spark is not None else None
-        found = _describe(query, settings)
-        return StreamingRunReporter(query, run_id, settings, emitter, found, schema_of)
+        description = _describe(query, settings)
+        return StreamingRunReporter(query, run_id, settings, emitter, description, schema_of)
     except Exception as error:
         _LOG.warning("no lineage for query %r: %s: %s", query.job_name, type(error).__name__, error)
         if emitter is not None:
@@ -113,7 +113,7 @@ def _reporter_of(
 
 
 def emitter_of(settings: Settings) -> Emitter | None:
-    """None if lineage is off, or its settings are wrong."""
+    """None if lineage is disabled, or its settings are invalid."""
     try:
         return Emitter.from_settings(settings)
     except SettingError as error:
@@ -129,7 +129,7 @@ def _describe(query: QueryDescription, settings: Settings) -> Description:
         query.rows,
         columns=query.columns,
         hidden=query.roles.hidden,
-        whole=query.whole,
+        unnested=query.unnested,
         seconds=settings.lineage.analysis_seconds,
     )
 
@@ -140,17 +140,113 @@ def is_finite(trigger: Mapping[str, Any] | None) -> bool:
 
 
 def topic_outputs(topics: Sequence[str], settings: Settings) -> list[Dataset]:
-    """Topics of the settings' cluster, as a query's outputs."""
+    """Output datasets for topics of the cluster of the settings."""
     return [topic_dataset(settings.bootstrap_servers, topic) for topic in topics]
 
 
 def table_output(name: str, location: str, table_format: str) -> Dataset:
-    """A table as a query's output."""
+    """Output dataset for a table."""
     return iceberg_table(name, location) if table_format == "iceberg" else delta_table(location)
 
 
 def counted(rows: DataFrame, settings: Settings, job_name: str) -> DataFrame:
-    """Rows that Spark counts as they pass, for sinks that do not; nothing if lineage is off."""
+    """Let Spark count rows, for sinks that do not; the same rows if lineage is disabled."""
     if not settings.lineage_enabled_for(job_name):
         return rows
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))
+
+
+LISTENER = "io.openlineage.spark.agent.OpenLineageSparkListener"
+LISTENERS, PLUGINS = "spark.extraListeners", "spark.plugins"
+TRANSPORT, URL = "spark.openlineage.transport.type", "spark.openlineage.transport.url"
+NAMESPACE = "spark.openlineage.namespace"
+PARENT_JOB, PARENT_RUN = "spark.openlineage.parentJobName", "spark.openlineage.parentRunId"
+PARENT_NAMESPACE = "spark.openlineage.parentJobNamespace"
+_LINEAGE_PREFIX = "spark.openlineage."
+_PARENT = {
+    PARENT_JOB: "parent_job",
+    PARENT_RUN: "parent_run_id",
+    PARENT_NAMESPACE: "parent_namespace",
+}
+_API_KEY = "spark.openlineage.transport.auth.apiKey"
+
+
+@dataclass(frozen=True)
+class LineageConfiguration:
+    """Spark's configuration, and the settings with the values that it overrides.
+
+    Attributes:
+        through_spool: whether the listener's events go through Headwater's spool. With a transport
+            other than `http` the listener sends them itself.
+    """
+
+    spark: Mapping[str, str]
+    settings: Settings
+    through_spool: bool
+
+
+def lineage_configuration(
+    app_name: str, settings: Settings, additional: Mapping[str, str]
+) -> LineageConfiguration:
+    """Configuration for lineage. The user's `additional` keys win; lists are joined."""
+    lineage = settings.lineage
+    configuration = {
+        TRANSPORT: "http",
+        URL: settings.catalog_url,
+        NAMESPACE: lineage.namespace,
+        PARENT_JOB: lineage.parent_job or app_name,
+        **({PARENT_RUN: str(lineage.parent_run_id)} if lineage.parent_run_id else {}),
+        **({PARENT_NAMESPACE: lineage.parent_namespace} if lineage.parent_namespace else {}),
+        **additional,
+    }
+    through_spool = configuration[TRANSPORT] == "http"
+    configuration[LISTENERS] = _joined(additional.get(LISTENERS), LISTENER)
+    if through_spool:
+        configuration[PLUGINS] = _joined(additional.get(PLUGINS), LINEAGE_PLUGIN)
+    else:
+        # Other transports have no use for the default address and may reject it.
+        configuration = {k: v for k, v in configuration.items() if k != URL or k in additional}
+    changed = _changed(settings, configuration, additional)
+    return LineageConfiguration(configuration, changed, through_spool)
+
+
+def submitted() -> dict[str, str]:
+    """Lineage options of `spark-submit --conf`; empty without spark-submit."""
+    if not running_under_spark_submit():
+        return {}
+    # The options are properties of the JVM: Python has to connect to it first.
+    SparkContext._ensure_initialized()  # noqa: SLF001
+    return {
+        key: value
+        for key, value in SparkConf().getAll()
+        if key.startswith(_LINEAGE_PREFIX) or key in (LISTENERS, PLUGINS)
+    }
+
+
+def as_submitted(settings: Settings) -> Settings:
+    """The settings with the options of `spark-submit`, for queries without the listener."""
+    options = {key: value for key, value in submitted().items() if key.startswith(_LINEAGE_PREFIX)}
+    return lineage_configuration("", settings, options).settings if options else settings
+
+
+def _joined(listed: str | None, own: str) -> str:
+    names = [name.strip() for name in (listed or "").split(",") if name.strip()]
+    return ",".join([*names, *([] if own in names else [own])])
+
+
+def _changed(
+    settings: Settings, configuration: Mapping[str, str], additional: Mapping[str, str]
+) -> Settings:
+    """The settings with the address, key, namespace and parent of Spark's configuration."""
+    url = configuration.get(URL, settings.catalog.url)
+    catalog = settings.catalog.model_copy(update={"url": url})
+    if _API_KEY in configuration:
+        key = SecretStr(configuration[_API_KEY])
+        catalog = catalog.model_copy(update={"api_key": key})
+    named = {"namespace": configuration[NAMESPACE]}
+    # Only the user's: the listener always needs a parent, by default the job itself.
+    for setting, name in _PARENT.items():
+        if setting in additional:
+            named[name] = additional[setting]
+    lineage = settings.lineage.model_copy(update=named)
+    return settings.model_copy(update={"catalog": catalog, "lineage": lineage})

@@ -1,4 +1,4 @@
-"""Does the lineage of a batch job arrive? Checks that fail loudly, in the order of the needs."""
+"""Checks for `headwater doctor`: does the lineage of a batch job reach the catalog?"""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import zipfile
 
 from pyspark.sql import SparkSession
 
-from headwater.collector.configuration import LISTENER
 from headwater.collector.session import (
     create_spark_session_with_lineage,
     current_application,
     finish_lineage,
     has_listener,
 )
+from headwater.collector.streaming import LISTENER
 from headwater.errors import CheckFailedError
 from headwater.jvm.jars import locked_jars, missing_jars
 from headwater.model import CHECKS_NAMESPACE
+from headwater.model.local_files import file_uri
 from headwater.openlineage.transport import CatalogClient
-from headwater.openlineage.validation import SWITCHED_OFF, ask, ask_for_run
+from headwater.openlineage.validation import SWITCHED_OFF, request_catalog, request_run
 from headwater.settings import Settings
 
 _JOB = "lineage_of_a_write_arrives"
 
 
 def check_listener_jar(settings: Settings) -> str:
-    """The listener's jar is in the cache, and the listener in it.
+    """Check that the cache has the jar of the listener.
 
     Raises:
-        CheckFailedError: it is not.
+        CheckFailedError: it has not.
     """
-    fetch = "`headwater jars fetch openlineage`; a job with lineage does that by itself"
+    fetch = "`headwater jars fetch openlineage`; a job with lineage fetches it too"
     missing = missing_jars("openlineage", settings)
     if missing:
         raise CheckFailedError(f"{missing[0].coordinate} is not in the cache", hint=fetch)
@@ -39,11 +40,11 @@ def check_listener_jar(settings: Settings) -> str:
         with zipfile.ZipFile(settings.jars_dir / jar.file_name) as archive:
             if wanted in archive.namelist():
                 return f"{LISTENER} is in {jar.file_name}"
-    raise CheckFailedError(f"no pinned jar holds {LISTENER}", hint="`headwater jars verify`")
+    raise CheckFailedError(f"no pinned jar contains {LISTENER}", hint="`headwater jars verify`")
 
 
 def check_listener_loaded(spark: SparkSession) -> str:
-    """The listener is among those that Spark tells of its queries.
+    """Check that the listener is registered with Spark.
 
     Raises:
         CheckFailedError: it is not.
@@ -51,41 +52,41 @@ def check_listener_loaded(spark: SparkSession) -> str:
     if not has_listener(spark):
         raise CheckFailedError(
             f"the session has no {LISTENER}",
-            hint="make it with `create_spark_session_with_lineage`; under spark-submit the jar has "
-            'to be there: --jars "$(headwater jars path)"',
+            hint="create it with `create_spark_session_with_lineage`; with spark-submit, add "
+            '--jars "$(headwater jars path)"',
         )
-    return f"{LISTENER} listens"
+    return f"{LISTENER} is registered"
 
 
 def check_write_arrives(settings: Settings) -> str:
-    """Start Spark, write a few rows, and ask the catalog for the run.
+    """Start Spark, write a few rows, and read the run from the catalog.
 
     Raises:
-        CheckFailedError: it is not there, or the catalog does not answer; that is asked first.
-        SettingError: the catalog's address or key can't be used.
+        CheckFailedError: the catalog does not answer, which is checked first, or has no such run.
+        SettingError: the catalog's address or key is invalid.
     """
     if not settings.lineage.enabled:
         return SWITCHED_OFF
     client = CatalogClient.from_settings(settings)
     try:
-        # Before Spark, which takes its time to start.
-        ask(client, "/api/v1/namespaces?limit=1")
+        # Before Spark, which takes a while to start.
+        request_catalog(client, "/api/v1/namespaces?limit=1")
         client.close()
         run_id = _write(settings)
-        run = ask_for_run(client, run_id)
+        run = request_run(client, run_id)
     finally:
         client.close()
     state = run.get("state") if run else None
     if state != "COMPLETED":
         raise CheckFailedError(
-            f"the catalog at {client.url} has no completed run {run_id} of {_JOB}: {state}",
-            hint="`headwater lineage spool status` tells what waits, and why",
+            f"{client.url} has no completed run {run_id} of {_JOB}: {state}",
+            hint="`headwater spool status` shows queued events",
         )
-    return f"a write of Spark's has arrived, as {CHECKS_NAMESPACE}/{_JOB}"
+    return f"the lineage of a Spark write has arrived, as {CHECKS_NAMESPACE}/{_JOB}"
 
 
 def _write(settings: Settings) -> str:
-    """A few rows, with lineage; returns the run's id."""
+    """Write a few rows with lineage; returns the run id."""
     lineage = settings.lineage.model_copy(
         update={"namespace": CHECKS_NAMESPACE, "disabled_jobs": []}
     )
@@ -96,11 +97,12 @@ def _write(settings: Settings) -> str:
         application = current_application(spark)
         if application is None:
             raise CheckFailedError(
-                f"no run of {_JOB} was begun", hint="look at MARQUEZ_URL and MARQUEZ_API_KEY"
+                f"no run of {_JOB} was started", hint="check MARQUEZ_URL and MARQUEZ_API_KEY"
             )
         with tempfile.TemporaryDirectory() as folder:
-            spark.range(3).write.parquet(f"file://{folder}/rows")
-            spark.read.parquet(f"file://{folder}/rows").write.parquet(f"file://{folder}/copy")
+            uri = file_uri(folder)
+            spark.range(3).write.parquet(f"{uri}/rows")
+            spark.read.parquet(f"{uri}/rows").write.parquet(f"{uri}/copy")
         return application.run.run_id
     finally:
         finish_lineage()

@@ -1,96 +1,102 @@
-"""Ways to write a query's records to Kafka. What each promises: docs/concepts/delivery.md.
+"""Delivery modes: ways to write a query's records to Kafka. See docs/concepts/delivery.md.
 
-    exactly-once   each once, on one driver; offsets without gaps, readers need nothing
-    strict         each once, on clusters too: transactions; readers must read committed
-    idempotent     up to five requests on their way, a producer's retry doubles nothing as long as
-                   the broker remembers them
-    batched        one request on its way
-    individual     a record is sent when the one before it has been acknowledged
+    exactly-once   each record once, on one driver; contiguous offsets, no isolation level needed
+    transactional  each record once, also on clusters; consumers must use read_committed
+    idempotent     up to five requests in flight; retries make no duplicates as long as the broker
+                   knows the producer's last batches
+    batched        one request in flight
+    individual     a record is sent after the acknowledgement of the previous one
 
-A mode is a small class: which producer it needs, what it refuses, and how it runs a query.
+A mode is a small class: its producer options, the settings it refuses, and how it runs a query.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from headwater.delivery.sink import Target, close_producers, start
+from headwater.delivery.output_offsets import OutputOffsets
+from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
-from headwater.settings import Settings
+from headwater.settings import Settings, fault_points
 from headwater.spark.query_runner import QueryRun, run_until_stopped
+from headwater.spark.source import LINEAGE_COLUMN, lineage_identity
+from headwater.storage.checkpoint import read_progress
 
 _LOG = logging.getLogger(__name__)
 
 # Measured: with Kafka's defaults the producer sends small uncompressed batches and is the
-# slowest part of a copying job; with these it is no longer.
+# bottleneck of a copying job; with these it is not.
 PRODUCER = {
     "kafka.linger.ms": "20",
     "kafka.batch.size": str(256 * 1024),
     "kafka.compression.type": "lz4",
     "kafka.acks": "all",
-    # A full queue waits as long as a record may be on its way, instead of failing.
+    # With a full buffer, block as long as a delivery may take instead of failing.
     "kafka.max.block.ms": "120000",
 }
-# A broker that was killed remembers only the last request of each producer: of several that it had
-# taken and not yet acknowledged, it takes the earlier ones for new when they are sent again.
-KNOWN_AFTER_A_KILL = {
+# Brokers detect retries by the last five batches of each producer. After an unclean shutdown a
+# broker recovers only the last one, so earlier batches that are retried are accepted again.
+ONE_IN_FLIGHT = {
     "kafka.enable.idempotence": "true",
     "kafka.max.in.flight.requests.per.connection": "1",
 }
-# At once, on one machine: a task that waits for an acknowledgement takes no core.
+# Concurrent tasks on one machine: a task that waits for an acknowledgement needs no core.
 _WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
-# A broker that has lost what it knew of a producer ends the transaction, where one without
-# transactions would go on by itself.
+# A broker that lost the state of a producer aborts its transaction; a producer without
+# transactions would recover by itself.
 _TRANSACTION_LOST = (
     "OutOfOrderSequenceException",
     "UnknownProducerIdException",
     "InvalidPidMappingException",
     "TransactionAbortableException",
 )
-_TRANSACTION_TRIES = 4
+_TRANSACTION_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A query to deliver: its rows, where they go, and the run that delivers them."""
+    """A query to deliver: its rows, its target and its run."""
 
     spark: SparkSession
     rows: DataFrame
-    target: Target
+    target: SinkTarget
     settings: Settings
     run: QueryRun
 
 
 class Mode(ABC):
-    """How records are handed to Kafka."""
+    """How records are written to Kafka."""
 
     name: str
 
     @abstractmethod
     def options(self) -> Mapping[str, str]:
-        """For the sink: its way of sending, and the producer's properties."""
+        """Options of the sink: its mode and the producer's properties."""
 
     def session_options(self, settings: Settings) -> Mapping[str, str]:
-        """For a Spark session that is started for it."""
+        """Spark configuration for a session that is started for this mode."""
         return {}
 
-    def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
-        """Refuse settings under which the mode could not keep its promise.
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
+        """Refuse settings under which the mode can't keep its guarantee.
 
         Raises:
             UnsafeDeliveryError: names the setting and its value.
         """
         for kind in set(target.trigger) - _TRIGGERS:
             raise unsafe(
-                self.name, "trigger", kind, "it has no micro-batches that could be finished"
+                self.name, "trigger", kind, "it has no micro-batches that can be completed"
             )
 
     def deliver(self, delivery: Delivery) -> None:
@@ -114,7 +120,7 @@ class Mode(ABC):
 
 
 class Idempotent(Mode):
-    """Several requests on their way; Kafka drops what a retry would double."""
+    """Several requests in flight; Kafka discards duplicates of retries."""
 
     name = "idempotent"
 
@@ -128,7 +134,7 @@ class Idempotent(Mode):
 
 
 class Batched(Mode):
-    """One request on its way, so that a retry overtakes nothing."""
+    """One request in flight, so that retries keep the order."""
 
     name = "batched"
 
@@ -142,7 +148,7 @@ class Batched(Mode):
 
 
 class Individual(Mode):
-    """Each record waits for the acknowledgement of the one before it."""
+    """Each record waits for the acknowledgement of the previous one."""
 
     name = "individual"
 
@@ -152,15 +158,15 @@ class Individual(Mode):
         self._pause_seconds = pause_seconds
 
     def session_options(self, settings: Settings) -> Mapping[str, str]:
-        own = settings.spark.master != "local[*]"
-        return {} if own else {"spark.master": f"local[{_WAITING_TASKS}]"}
+        configured = settings.spark.master != "local[*]"
+        return {} if configured else {"spark.master": f"local[{_WAITING_TASKS}]"}
 
     def options(self) -> Mapping[str, str]:
         return {
             "mode": "individual",
             "pauseMillis": str(round(self._pause_seconds * 1000)),
             **PRODUCER,
-            # Nothing comes that could share a request: any lingering is lost time.
+            # No other record can share the request, so lingering only adds latency.
             "kafka.linger.ms": "0",
             "kafka.batch.size": str(16 * 1024),
             "kafka.compression.type": "none",
@@ -169,51 +175,161 @@ class Individual(Mode):
         }
 
 
-class Strict(Mode):
-    """Transactions: a task's records and the batch's number are committed as one."""
+class Transactional(Mode):
+    """Transactions: the records of a task and its batch id are committed atomically."""
 
-    name = "strict"
+    name = "transactional"
 
     def options(self) -> Mapping[str, str]:
         return {
             "mode": "transactional",
             **PRODUCER,
-            **KNOWN_AFTER_A_KILL,
-            # As long as a task may take. Kafka's own limit is 15 minutes.
+            **ONE_IN_FLIGHT,
+            # The longest that a task may take. Kafka's own limit is 15 minutes.
             "kafka.transaction.timeout.ms": "600000",
         }
 
     def deliver(self, delivery: Delivery) -> None:
-        """Runs a batch again whose transaction the broker aborted, a bounded number of times."""
-        for tries_left in reversed(range(_TRANSACTION_TRIES)):
+        """Retries a batch whose transaction the broker aborted, a limited number of times."""
+        for attempts_left in reversed(range(_TRANSACTION_ATTEMPTS)):
             try:
                 super().deliver(delivery)
                 return
             except QueryFailedError as failed:
                 lost = next((name for name in _TRANSACTION_LOST if name in failed.message), None)
-                if lost is None or not tries_left or delivery.run.stop.requested:
+                if lost is None or not attempts_left or delivery.run.stop.requested:
                     raise
                 _LOG.warning("the broker aborted a transaction (%s); retrying its batch", lost)
 
-    def refuse_unsafe(self, spark: SparkSession, target: Target) -> None:
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
         super().refuse_unsafe(spark, target)
         if target.failures_topic is not None:
             raise InputError(
-                "strict delivery can't set records aside: one that Kafka refuses ends its "
-                "transaction",
-                hint="leave --on-failure at `stop`, or lower HEADWATER_JOBS__MAX_VALUE_BYTES, so "
-                "that large values go to the dead letter before they are sent",
+                "transactional delivery does not support --on-failure dead-letter: a record that "
+                "Kafka refuses aborts its transaction",
+                hint="use --on-failure stop, or lower HEADWATER_JOBS__MAX_VALUE_BYTES, so that "
+                "large values go to the dead letter topic before they are sent",
             )
-        # A second run of a batch must be divided into the same tasks.
+        # A rerun of a batch must have the same tasks.
         spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:
     return UnsafeDeliveryError(
-        f"{mode} delivery can't be promised with {setting}={value}: {why}",
+        f"{mode} delivery can't be guaranteed with {setting}={value}: {why}",
         hint="use a local master without retries, such as spark.master=local[*], "
-        "spark.speculation=false and a trigger of micro-batches; "
-        "on a cluster use --delivery strict",
+        "spark.speculation=false and a micro-batch trigger; "
+        "on a cluster use --delivery transactional",
         setting=setting,
         value=value,
     )
+
+
+_IDENTITY = "_identity"
+# A local master has its number of attempts in its name: local[4,2] tries twice.
+_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]]+))?\])?")
+_WRITES_TWICE = "a task that runs twice writes twice"
+
+
+class ExactlyOnce(Idempotent):
+    """The idempotent mode; a rerun of a batch leaves out what the first run has written.
+
+    Spark runs a batch again if the driver died during the batch. The rerun reads the output after
+    the recorded offsets (`output_offsets`) and skips what is there. A normal batch pays nothing
+    for it: no extra pass, no foreachBatch, contiguous offsets, and consumers need no isolation
+    level. The conditions are checked before the query starts: one driver per checkpoint, no task
+    retries, no speculation; and a process whose batch failed does not continue.
+    """
+
+    name = "exactly-once"
+
+    def options(self) -> Mapping[str, str]:
+        return {**super().options(), **ONE_IN_FLIGHT}
+
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
+        super().refuse_unsafe(spark, target)
+        conf = spark.sparkContext.getConf()
+        master = conf.get("spark.master", "") or ""
+        local = _LOCAL_MASTER.fullmatch(master)
+        if local is None:
+            why = "tasks run on executors that outlive the driver or are retried"
+            raise unsafe(self.name, "spark.master", master, why)
+        if (local["attempts"] or "1") != "1":
+            raise unsafe(self.name, "spark.task.maxFailures", local["attempts"], _WRITES_TWICE)
+        if (conf.get("spark.speculation", "false") or "").lower() == "true":
+            raise unsafe(self.name, "spark.speculation", "true", _WRITES_TWICE)
+        if not isinstance(target.checkpoint, Path):
+            why = "the output offsets are recorded next to it, in a local folder"
+            raise unsafe(self.name, "checkpoint", target.checkpoint, why)
+
+    def deliver(self, delivery: Delivery) -> None:
+        checkpoint = Path(delivery.target.checkpoint)
+        output = OutputOffsets(checkpoint, delivery.target.topics, delivery.settings)
+        unfinished = read_progress(checkpoint).cut_off
+        output.begin_run(delivery.run.id)
+        if unfinished is not None:
+            self._finish(unfinished, delivery, output)
+        if not delivery.run.stop.requested:
+            with output.record_while_running():
+                super().deliver(delivery)
+
+    def _finish(self, batch: int, delivery: Delivery, output: OutputOffsets) -> None:
+        """Run the unfinished batch again, without the records that it has already written."""
+        stop, target = delivery.run.stop, delivery.target
+        written = output.written_by(batch, stopped=lambda: stop.requested)
+        if stop.requested:
+            # The output was not read to the end; the next start reads it again.
+            return
+        _LOG.info(
+            "batch %d was interrupted; %d of its records are already written", batch, len(written)
+        )
+        fault_points.reach("before_recovery")
+        rows = without_written(
+            delivery.rows, written, target.job_name, by_first_parent=target.one_per_first_parent
+        )
+        # `once` runs only the batch that the checkpoint has started, then stops.
+        self._run_query(delivery, rows, trigger={"once": True})
+        fault_points.reach("after_recovery")
+
+
+def without_written(
+    rows: DataFrame, written: Collection[str], job_name: str, *, by_first_parent: bool = False
+) -> DataFrame:
+    """Rows for the sink without those whose identities are written; the order is kept.
+
+    Args:
+        by_first_parent: a first parent has one output, whatever its other parents.
+    """
+    if not written:
+        return rows
+    identity = lineage_identity(F.col(LINEAGE_COLUMN), job_name, F.col(ORDINAL_COLUMN))
+    if by_first_parent:
+        written = {each.partition(",")[0] for each in written}
+        identity = F.substring_index(identity, ",", 1)
+    existing = rows.sparkSession.createDataFrame([(each,) for each in written], [_IDENTITY])
+    identified = rows.withColumn(_IDENTITY, identity)
+    return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
+
+
+_MODES: dict[str, type[Mode]] = {
+    mode.name: mode for mode in (ExactlyOnce, Transactional, Idempotent, Batched, Individual)
+}
+MODE_NAMES = tuple(_MODES)
+DEFAULT_MODE = ExactlyOnce.name
+# Former names, which keep working; stored replay plans contain them.
+FORMER_MODE_NAMES = {"strict": Transactional.name}
+
+
+def delivery_mode(name: str) -> Mode:
+    """The mode of that name with its defaults. A former name works, and logs a warning.
+
+    Raises:
+        InputError: no mode has this name.
+    """
+    if name in FORMER_MODE_NAMES:
+        current = FORMER_MODE_NAMES[name]
+        _LOG.warning("delivery mode `%s` is deprecated: use `%s`", name, current)
+        name = current
+    if name not in _MODES:
+        raise InputError(f"unknown delivery mode: {name!r}", hint=f"known: {', '.join(MODE_NAMES)}")
+    return _MODES[name]()

@@ -1,10 +1,11 @@
-"""Starts a query on Headwater's own Kafka sink (`java/`), which makes the headers and sends.
+"""Starts queries on Headwater's Kafka sink (`java/`), which builds the headers and sends.
 
-The sink takes the columns by their place: topic, key, value, lineage, ordinal, error.
+The sink reads columns by position: topic, key, value, lineage, ordinal, error.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,57 +15,61 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.delivery.dead_letter.columns import ERROR_COLUMN
+from headwater.errors import InputError
 from headwater.kafka import max_record_bytes
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.local_files import file_uri
 from headwater.model.topic_names import parents_topic
 from headwater.settings import Settings
-from headwater.spark.connectors import OWN_SINK
-from headwater.spark.kafka_source import client_options
-from headwater.spark.lineage_columns import LINEAGE_COLUMN
+from headwater.spark.session import OWN_SINK
+from headwater.spark.source import LINEAGE_COLUMN, client_options, parents_text
 
 ORDINAL_COLUMN = "ordinal"
+ERROR_COLUMN = "error"
+RAW_VALUE_COLUMN = "raw_value"
+
 COLUMNS = ("topic", "key", "value", LINEAGE_COLUMN, ORDINAL_COLUMN, ERROR_COLUMN)
 
 _CLOSE_MILLIS = 10_000
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a query writes, and what it puts on every record."""
+class SinkTarget:
+    """The topics a query writes to, and what it adds to every record."""
 
     job_name: str
     job_version: str
-    # A local folder, or a URI of a file system that Spark knows.
+    # A local folder, or a URI that Spark can read.
     checkpoint: Path | str
-    # The output first; rows name the one that they go to.
+    # The output first; each row has the topic it is sent to.
     topics: tuple[str, ...]
     trigger: Mapping[str, Any]
-    # The order of the stamp's headers; the two shipped jobs differ in it.
+    # The order of the stamp headers, which differs between the shipped jobs.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
-    # Where records go that Kafka refuses for what they are; without it they stop the job.
+    # Topic for records that Kafka rejects as invalid; without it they stop the job.
     failures_topic: str | None = None
-    # Whether each task has the rows of one partition of the input, as without a shuffle.
+    # Whether each task has the rows of one input partition, as without a shuffle.
     one_input_per_task: bool = False
-    # Whether a first parent has one output only, made from it and whichever others were there
-    # first: a batch that is run again may choose others.
+    # Whether each first parent has one output, whose other parents are those that were read
+    # first: a rerun of a batch may choose others.
     one_per_first_parent: bool = False
 
     @property
     def location(self) -> str:
-        """The checkpoint, for Spark."""
+        """The checkpoint as a URI."""
         return location_of(self.checkpoint)
 
 
 def location_of(checkpoint: Path | str) -> str:
-    """For Spark; with its scheme, as a bare path would be one of the cluster's default."""
+    """As a URI: Spark resolves a bare path against the cluster's default file system."""
     if isinstance(checkpoint, Path):
-        return f"file://{checkpoint.absolute()}"
+        return file_uri(checkpoint)
     return checkpoint
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
-    """The columns of the sink, from rows with key, value, lineage, error and maybe ordinal."""
+    """The columns of the sink; `key` and `ordinal` are optional in the rows."""
     key = F.col("key").cast("binary") if "key" in rows.columns else F.lit(None).cast("binary")
     ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(None)
     return rows.select(
@@ -79,7 +84,7 @@ def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
 
 def start(
     rows: DataFrame,
-    target: Target,
+    target: SinkTarget,
     run_id: str,
     options: Mapping[str, str],
     settings: Settings,
@@ -87,11 +92,11 @@ def start(
     trigger: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start the query; `options` are those of a delivery mode."""
-    given = _options(target, run_id, options, settings)
+    sink_options = _options(target, run_id, options, settings)
     return (
         rows.select(*COLUMNS)
         .writeStream.format(OWN_SINK)
-        .options(**given, checkpointLocation=target.location)
+        .options(**sink_options, checkpointLocation=target.location)
         .trigger(**(trigger or target.trigger))
         .queryName(target.job_name)
         .start()
@@ -100,7 +105,7 @@ def start(
 
 def send_batch(
     rows: DataFrame,
-    target: Target,
+    target: SinkTarget,
     run_id: str,
     batch: int,
     options: Mapping[str, str],
@@ -108,19 +113,19 @@ def send_batch(
     *,
     own_headers: Mapping[str, str],
 ) -> None:
-    """Send rows that are all there, as one batch of this number; `own_headers` go on each record.
+    """Send a batch DataFrame under this batch id; `own_headers` are added to each record.
 
-    The producers are those of the run, and stay for its next batch: `close_producers_of`.
+    Producers are kept for the next batch of the run: `close_producers_of` closes them.
     """
-    given = _options(target, run_id, options, settings)
+    sink_options = _options(target, run_id, options, settings)
     headers = "\n".join(word for pair in own_headers.items() for word in pair)
     rows.select(*COLUMNS).write.format(OWN_SINK).mode("append").options(
-        **given, queryId=run_id, batch=str(batch), ownHeaders=headers
+        **sink_options, queryId=run_id, batch=str(batch), ownHeaders=headers
     ).save()
 
 
 def _options(
-    target: Target, run_id: str, options: Mapping[str, str], settings: Settings
+    target: SinkTarget, run_id: str, options: Mapping[str, str], settings: Settings
 ) -> dict[str, str]:
     return {
         "jobName": target.job_name,
@@ -131,25 +136,137 @@ def _options(
         "outputTopic": target.topics[0],
         "parentsTopic": parents_topic(target.topics[0]),
         "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "lanesOfInput": str(target.one_input_per_task).lower(),
+        "oneInputPerTask": str(target.one_input_per_task).lower(),
         **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),
         **options,
-        # A batch above the topic's limit would be refused with all that is in it.
+        # A batch above the topic's limit would be rejected with all its records.
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), _limit(target, settings))),
         **client_options(settings),
     }
 
 
-def _limit(target: Target, settings: Settings) -> int:
+def _limit(target: SinkTarget, settings: Settings) -> int:
     return min(max_record_bytes(topic, settings.kafka) for topic in target.topics)
 
 
 def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
-    """Those that the sink has kept for the query in the driver's JVM; bounded."""
+    """Close the producers that the sink keeps for the query in the driver's JVM."""
     close_producers_of(spark, str(query.id))
 
 
 def close_producers_of(spark: SparkSession, query_id: str) -> None:
-    """The same by the query's id."""
+    """Close the producers of a query by its id, within ten seconds."""
     jvm: Any = spark._jvm  # noqa: SLF001
     jvm.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
+
+
+# Operators of a plan after which a task may have rows of several input partitions.
+_SHUFFLES = re.compile(
+    r"\b(Aggregate|Join|Repartition\w*|Sort|Distinct|Deduplicate\w*|Window|Coalesce|Rebalance\w*"
+    r"|\w*MapGroups\w*|TransformWithState\w*)\b"
+)
+
+
+def rows_to_send(records: DataFrame, topics: tuple[str, ...], limit: int) -> DataFrame:
+    """Valid and invalid records in one pass; each row has the topic it is sent to.
+
+    Args:
+        topics: the output, its dead letter topic and, if any, the topic of late records.
+        limit: values with more bytes go to the dead letter topic.
+    """
+    rows = _with_errors(records, limit)
+    error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
+    failed = error.isNotNull()
+    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
+    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
+    for late in topics[2:]:
+        topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
+    return sink_rows(rows.withColumn("value", value), topic)
+
+
+def _with_errors(records: DataFrame, limit: int) -> DataFrame:
+    """Rows with binary values, raw values, and the error of invalid records."""
+    columns = records.columns
+    rows = records.withColumn("value", F.col("value").cast("binary"))
+    if RAW_VALUE_COLUMN not in columns:
+        rows = rows.withColumn(RAW_VALUE_COLUMN, F.col("value"))
+    error = size_error(F.col("value"), limit)
+    if ERROR_COLUMN in columns:
+        error = F.coalesce(F.col(ERROR_COLUMN), error)
+    return rows.withColumn(ERROR_COLUMN, error)
+
+
+def has_shuffle(records: DataFrame) -> bool:
+    """Whether a task may have rows of several input partitions."""
+    return shuffles_of(records) > 0
+
+
+def shuffles_of(records: DataFrame) -> int:
+    """Number of operators that move rows between tasks or change their order."""
+    return len(_SHUFFLES.findall(_plan(records)))
+
+
+def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
+    """The topic for parents that do not fit into the header, if rows are aggregated."""
+    return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
+
+
+def _plan(records: DataFrame) -> str:
+    return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
+
+
+_LINEAGE_REQUIRED = (LINEAGE_COLUMN, "added by `read`; keep it in every select")
+
+
+def check_topic_columns(records: DataFrame, topic: str) -> None:
+    """Refuse rows without the columns of a record with lineage."""
+    value = ("value", "the record's value, text or binary")
+    _require(records, f"topic {topic!r}", (value, _LINEAGE_REQUIRED))
+
+
+def check_table_columns(rows: DataFrame, table: str | Path) -> None:
+    _require(rows, f"table {str(table)!r}", (_LINEAGE_REQUIRED,))
+    if ERROR_COLUMN in rows.columns:
+        raise InputError(
+            f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "
+            "dead letter topic",
+            hint="write invalid records to a topic in another job, and drop the column here",
+        )
+
+
+def _require(rows: DataFrame, target: str, columns: Sequence[tuple[str, str]]) -> None:
+    for required, what in columns:
+        if required not in rows.columns:
+            raise InputError(
+                f"rows for {target} have no column {required!r}: {', '.join(rows.columns)}",
+                hint=f"`{required}` is {what}",
+            )
+
+
+def no_error() -> Column:
+    """The `error` of a good record."""
+    return F.lit(None).cast("struct<kind:string,message:string>")
+
+
+def error_of(kind: str, message: Column) -> Column:
+    return F.struct(F.lit(kind).alias("kind"), message.alias("message"))
+
+
+def size_error(value: Column, limit: int) -> Column:
+    """Set where the value is longer than `limit` bytes."""
+    message = F.concat(
+        F.lit("the value has "),
+        F.length(value).cast("string"),
+        F.lit(f" bytes, {limit} are allowed"),
+    )
+    return F.when(F.length(value) > limit, error_of(TOO_LARGE, message)).otherwise(no_error())
+
+
+def dead_letter_value(raw: Column, error: Column, limit: int) -> Column:
+    """The raw bytes, or a reference to the original if the value is too large."""
+    parts = (parents_text(F.col(LINEAGE_COLUMN)), F.length(raw), F.sha2(raw, 256))
+    named = zip(REFERENCE_FIELDS, parts, strict=True)
+    reference = F.to_json(F.struct(*(part.alias(name) for name, part in named)))
+    # A value may be malformed and too large at once.
+    large = (error["kind"] == TOO_LARGE) | (F.length(raw) > limit)
+    return F.when(large, reference.cast("binary")).otherwise(raw)

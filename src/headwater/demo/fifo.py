@@ -1,7 +1,7 @@
-"""Ordered delivery: the same visits in three modes, told apart by the times of their records.
+"""Ordered delivery: the same visits in three modes, compared by the timestamps of the records.
 
-The topics are a user's as well as the story's, so the story looks only at what is new, and may
-be told again on the same broker.
+The topics may contain a user's records: the demo checks only new ones, and can be repeated on the
+same broker.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from headwater.jobs import (
 )
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.tracing import verify
 
 _INPUT = KINDS["visits"].topic
 _INDIVIDUAL = "visits-individual-send"
-# Few: with a second between, they take as many seconds as the fuller partition has visits.
+# Few: with one second between them, the larger partition takes one second per visit.
 _VISITS = 12
 _PAUSE_SECONDS = 1
 _SHOWN = 4
 
 
-def tell(story: Story) -> None:
-    """The scenario, on the local broker or the user's own."""
+def run(story: Story) -> None:
+    """Run the demo on the local broker or the configured one."""
     settings = story.settings
-    story.title("FIFO: visits keep their order on the way to Kafka, in three modes")
+    story.title("FIFO: visits keep their order when they are written to Kafka, in three modes")
     start_broker(story)
     partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings.kafka).partitions
     if any(end_offsets(_INPUT, settings.kafka).values()):
-        with story.step("Send what lies there already, one by one, without a pause"):
+        with story.step("Send the existing records one by one, without a pause"):
             _run(fifo_orderer_individual_send_job, story)
     before = end_offsets(_INPUT, settings.kafka)
     with story.step(f"Generate visits into `{_INPUT}`") as step:
-        # Seeded by what is there, so that a second telling brings other visits.
+        # Seeded by the end offsets, so that a second run sends other visits.
         with RecordProducer(settings.kafka) as producer:
             for key, value in generate("visits", _VISITS, seed=sum(before.values())):
                 producer.send(_INPUT, value, key)
@@ -67,17 +67,17 @@ def _run(job: ModuleType, story: Story, *options: str) -> None:
 def _deliver(
     story: Story, job: ModuleType, output: str, partitions: int, *options: str
 ) -> list[Record]:
-    """Run a job until it has caught up; returns the records that it wrote."""
+    """Run a job until all records are processed; returns the records that it wrote."""
     ensure_topic(output, partitions, story.settings.kafka)
     before = end_offsets(output, story.settings.kafka)
     command = " ".join([job.__name__.rpartition(".")[2], *options])
-    with story.step(f"Run `{command}` until it has caught up") as step:
+    with story.step(f"Run `{command}` until all records are processed") as step:
         _run(job, story, *options)
         records = list(read_topic(output, story.settings.kafka, start=before))
         step.result = f"{len(records)} records in `{output}`"
-    # In the order in which they were sent; a partition alone is in this order anyway.
-    newest = sorted(records, key=lambda record: record.timestamp_ms or 0)[-_SHOWN:]
-    for record in newest:
+    # In the order in which they were sent, over all partitions.
+    latest = sorted(records, key=lambda record: record.timestamp_ms or 0)[-_SHOWN:]
+    for record in latest:
         value = (record.value or b"").decode("utf-8", "replace")
         story.show(
             f"CreateTime:{record.timestamp_ms}  Partition:{record.address.partition}  {value}"
@@ -86,13 +86,13 @@ def _deliver(
 
 
 def _by_input_partition(records: list[Record]) -> dict[int, list[Record]]:
-    """Outputs by the partition that their parents lie in: a task reads, and sends, one of them."""
-    found: dict[int, list[Record]] = defaultdict(list)
+    """Outputs by the partition of their parents: each task reads and sends one partition."""
+    outputs: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         lineage = origin_of(record).lineage
         if lineage is not None and lineage.parents:
-            found[lineage.parents[0].partition].append(record)
-    return found
+            outputs[lineage.parents[0].partition].append(record)
+    return outputs
 
 
 def _check_spacing(story: Story, records: list[Record]) -> None:
@@ -102,16 +102,16 @@ def _check_spacing(story: Story, records: list[Record]) -> None:
     ]
     gaps = [later - earlier for each in times for earlier, later in pairwise(each)]
     story.check(
-        f"between two visits of a partition there is at least {_PAUSE_SECONDS} s",
+        f"visits of a partition are at least {_PAUSE_SECONDS} s apart",
         bool(gaps) and min(gaps) >= _PAUSE_SECONDS * 1000,
-        f"the shortest time is {min(gaps)} ms" if gaps else "there are not two of a partition",
+        f"the shortest interval is {min(gaps)} ms" if gaps else "no partition has two visits",
     )
 
 
 def _check_order(story: Story, visits: list[Record], outputs: list[Record], output: str) -> None:
     sent = {each.address: (each.key, each.value) for each in visits}
-    found = [origin_of(record).lineage for record in outputs]
-    parents = [lineage.parents[0] for lineage in found if lineage and lineage.parents]
+    lineages = [origin_of(record).lineage for record in outputs]
+    parents = [lineage.parents[0] for lineage in lineages if lineage and lineage.parents]
     new = [parent for parent in parents if parent in sent]
     unchanged = all(
         sent[parent] == (record.key, record.value)
@@ -119,9 +119,9 @@ def _check_order(story: Story, visits: list[Record], outputs: list[Record], outp
         if parent in sent
     )
     story.check(
-        "each visit is there once, with the bytes of its key and value",
+        "each visit was written once, with the same key and value",
         sorted(new) == sorted(sent) and unchanged and len(parents) == len(outputs),
-        f"{len(set(new))} of {len(sent)} are",
+        f"{len(set(new))} of {len(sent)} were",
     )
     report = verify(output, _INPUT, story.settings)
     story.check(

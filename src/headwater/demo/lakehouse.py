@@ -1,7 +1,7 @@
-"""Dataset lineage: a batch job and a streaming job write one Iceberg table, and the catalog knows.
+"""Dataset lineage: a batch job and a streaming job write to one Iceberg table.
 
-Each step is checked over HTTP against the catalog. The table is a user's as well as the story's,
-so the story looks only at its own articles, and may be told again.
+Each step is checked over HTTP against the catalog. The table may contain a user's rows: the demo
+checks only its own articles, and can be repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headwater.jobs.articles import FIELDS
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
 from headwater.openlineage.transport import CatalogClient
 from headwater.service import up
-from headwater.service.catalog_client import ask
+from headwater.service.catalog_client import get_json
 from headwater.spark import create_session
 
 _TOPIC = KINDS["articles"].topic
@@ -32,16 +32,16 @@ _NAMESPACE_NOTE = "NeuroNews pipeline"
 
 
 class _Catalog:
-    """The service, asked as `curl` would."""
+    """A client of the lineage service."""
 
     def __init__(self, story: Story) -> None:
         self._settings = story.settings
         self.url = story.settings.catalog_url
 
     def get(self, path: str) -> Any:
-        """The JSON of a successful answer; an empty object otherwise."""
+        """The JSON of a successful response, or an empty object."""
         try:
-            return ask(self._settings, f"/api/v1{path}")
+            return get_json(self._settings, f"/api/v1{path}")
         except HeadwaterError:
             return {}
 
@@ -53,9 +53,9 @@ class _Catalog:
             client.close()
 
 
-def tell(story: Story) -> None:
-    """Six steps, on the local services or the user's own."""
-    story.title("Lakehouse: Spark jobs write an Iceberg table, and the catalog knows from what")
+def run(story: Story) -> None:
+    """Run the demo on the local services or the configured ones."""
+    story.title("Lakehouse: Spark jobs write an Iceberg table, and the catalog shows their inputs")
     _start_services(story)
     catalog = _Catalog(story)
     _make_namespace(story, catalog)
@@ -73,16 +73,16 @@ def _start_services(story: Story) -> None:
             for state in up(["catalog"], settings, story.progress):
                 step.result = f"{state.state} at {state.address}"
     health = _Catalog(story).get("/health")
-    story.check("the lineage service and its database answer", bool(health), "no answer")
+    story.check("the lineage service and its database respond", bool(health), "no response")
 
 
 def _make_namespace(story: Story, catalog: _Catalog) -> None:
     name = story.settings.lineage.namespace
     with story.step(f"Create the namespace `{name}`") as step:
         body = {"name": name, "description": _NAMESPACE_NOTE}
-        step.result = f"PUT answers {catalog.put(f'/namespaces/{quote(name)}', body)}"
-    found = catalog.get(f"/namespaces/{quote(name)}")
-    story.check("the catalog has it", found.get("name") == name, str(found))
+        step.result = f"PUT returns {catalog.put(f'/namespaces/{quote(name)}', body)}"
+    namespace = catalog.get(f"/namespaces/{quote(name)}")
+    story.check("the catalog has it", namespace.get("name") == name, str(namespace))
 
 
 def _run_batch_job(story: Story, catalog: _Catalog) -> None:
@@ -112,7 +112,7 @@ def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
             producer.send(_TOPIC, b"{........", b"no article")
         step.result = f"{producer.delivered} records, one of them malformed"
     before = _latest_run(story, catalog, stream_write_raw_with_lineage.NAME)
-    with story.step("Run `stream_write_raw_with_lineage` until it has caught up"):
+    with story.step("Run `stream_write_raw_with_lineage` until all records are processed"):
         stream_write_raw_with_lineage.main.main(
             ["--input-topic", _TOPIC, "--available-now", "--quiet"],
             standalone_mode=False,
@@ -124,7 +124,7 @@ def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
     story.check("its input is the topic", inputs == [_TOPIC], str(inputs))
     run = (job.get("latestRun") or {}).get("facets", {})
     read = [each["topic"] for each in run.get("headwater_offsets", {}).get("inputs", ())]
-    story.check("its run says which offsets it read", _TOPIC in read, str(run.keys()))
+    story.check("its run lists the offsets that it read", _TOPIC in read, str(run.keys()))
 
 
 def _job(story: Story, catalog: _Catalog, name: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _job(story: Story, catalog: _Catalog, name: str) -> dict[str, Any]:
 
 
 def _latest_run(story: Story, catalog: _Catalog, name: str) -> str | None:
-    """The run that the catalog knows before the story's: another telling's, perhaps."""
+    """The latest run in the catalog before the demo's, perhaps of an earlier demo."""
     return (_job(story, catalog, name).get("latestRun") or {}).get("id")
 
 
@@ -151,7 +151,7 @@ def _check_job(
         job.get("type") == kind
         and run.get("state") == "COMPLETED"
         and run.get("id") not in (None, before),
-        f"type {job.get('type')}, state {run.get('state')}, run {run.get('id')} behind {before}",
+        f"type {job.get('type')}, state {run.get('state')}, run {run.get('id')} after {before}",
     )
     outputs = [each["name"] for each in job.get("outputs", ())]
     story.check(f"its output is `{table}`", table in outputs, str(outputs))
@@ -161,14 +161,14 @@ def _check_job(
 def _check_rows(story: Story, ids: str, claim: str) -> None:
     spark = create_session("headwater-demo", story.settings)
     rows = spark.table(story.settings.articles.table).where(f"id LIKE '{ids}'")
-    found, distinct = rows.count(), rows.select("id").distinct().count()
-    # Other tellings may have brought more; their ids are the same.
-    story.check(claim, found == distinct >= _ARTICLES, f"{found} rows, {distinct} ids")
+    total, distinct = rows.count(), rows.select("id").distinct().count()
+    # Earlier runs of the demo may have added more articles.
+    story.check(claim, total == distinct >= _ARTICLES, f"{total} rows, {distinct} ids")
 
 
 def _validate(story: Story, catalog: _Catalog) -> None:
     namespace = quote(story.settings.lineage.namespace)
-    with story.step("Ask the catalog for the table and its lineage") as step:
+    with story.step("Read the table and its lineage from the catalog") as step:
         name = story.settings.articles.table
         table = catalog.get(f"/namespaces/{namespace}/datasets/{name}")
         node = quote(f"dataset:iceberg:{name}", safe="")
@@ -177,18 +177,18 @@ def _validate(story: Story, catalog: _Catalog) -> None:
     fields = [field["name"] for field in table.get("fields", ())]
     story.check("the table has the columns of an article", fields[: len(FIELDS)] == list(FIELDS))
     story.check(
-        "its source is Iceberg, its physical name its own",
+        "its source is Iceberg, its physical name the table's name",
         (table.get("sourceName"), table.get("physicalName")) == ("iceberg", name),
         f"{table.get('sourceName')}, {table.get('physicalName')}",
     )
     columns = {each["name"] for each in table.get("columnLineage") or ()}
-    story.check("its columns lead to those of the input", set(FIELDS) <= columns, str(columns))
+    story.check("its columns lead to input columns", set(FIELDS) <= columns, str(columns))
     nodes = {node["id"] for node in graph}
     jobs = {
         f"job:{story.settings.lineage.namespace}:{job.NAME}"
         for job in (batch_write_raw_with_lineage, stream_write_raw_with_lineage)
     }
-    story.check("its graph holds both jobs", jobs <= nodes, str(jobs - nodes))
+    story.check("its graph contains both jobs", jobs <= nodes, str(jobs - nodes))
     runs = catalog.get("/jobs/runs").get("runs", [])
     failed = [run["id"] for run in runs if run["state"] == "FAILED"]
     story.show(f"{len(runs)} runs in the catalog, {len(failed)} of them failed", dim=True)
@@ -196,21 +196,21 @@ def _validate(story: Story, catalog: _Catalog) -> None:
 
 def _show_access(story: Story, catalog: _Catalog) -> None:
     if story.settings.catalog.url is not None:
-        story.show(f"the service is your own: {catalog.url}")
+        story.show(f"the configured service: {catalog.url}")
         return
     page = f"http://localhost:{story.settings.catalog.page_port}"
     with story.step("Open the page") as step:
         try:
-            with urllib.request.urlopen(page, timeout=10) as answer:
-                shown = answer.status == 200 and b"<html" in answer.read(10_000).lower()
+            with urllib.request.urlopen(page, timeout=10) as response:
+                is_page = response.status == 200 and b"<html" in response.read(10_000).lower()
         except OSError:
-            shown = False
+            is_page = False
         step.result = page
-    story.check("the page is there: look for the namespace and click a job", shown)
+    story.check("the page responds: search for the namespace and click a job", is_page)
 
 
 def _write_csv(path: Path) -> Path:
-    """Scraped articles; their ids are not those of the topic's."""
+    """Write scraped articles, with other ids than the articles of the topic."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)

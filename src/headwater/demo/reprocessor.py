@@ -1,7 +1,7 @@
-"""Reprocessing: clicks are archived and converted as they come, and some of them once more.
+"""Reprocessing: clicks are archived and converted as they arrive, and some converted again.
 
-The topics are a user's as well as the story's, so the story looks only at what is new, and may
-be told again on the same broker.
+The topics may contain a user's records: the demo checks only new ones, and can be repeated on the
+same broker.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from headwater.jobs import (
 )
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import all_replays, find_replay
-from headwater.replay.headers import REPLAY_ID
-from headwater.replay.operation import Session
+from headwater.replay.operation import ReplaySession
+from headwater.replay.plan import REPLAY_ID
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 
@@ -35,15 +35,15 @@ _BATCHES, _BATCH = 3, 3
 _RANGE = ("--input-topic", _CLICKS, "--output-topic", _CONVERTED)
 
 
-def tell(story: Story) -> None:
-    """The scenario, on the local broker or the user's own."""
-    story.title("Reprocessor: archived records go through the same logic again, without duplicates")
+def run(story: Story) -> None:
+    """Run the demo on the local broker or the configured one."""
+    story.title("Reprocessor: archived records are transformed again, without duplicates")
     start_broker(story)
     settings = story.settings
     for topic in (_CLICKS, _CONVERTED):
         ensure_topic(topic, KINDS["clicks"].partitions, settings.kafka)
     first = end_offsets(_CLICKS, settings.kafka)[0]
-    _catch_up(story, first)
+    _process_existing(story, first)
     sent = _archive(story, first)
     converted = _convert(story)
     _check_archive(story, sent)
@@ -57,18 +57,18 @@ def tell(story: Story) -> None:
     _refuse(story, first + len(sent))
 
 
-def _catch_up(story: Story, first: int) -> None:
-    """What lies there already is nobody's business here, but has to be behind the jobs."""
+def _process_existing(story: Story, first: int) -> None:
+    """Let the jobs process the records that were there before the demo."""
     if not first:
         return
-    with story.step("Archive and convert what lies there already"):
+    with story.step("Archive and convert the existing records"):
         _run(story, data_synchronization_job, "--input-topic", _CLICKS)
         _run(story, visits_converter_streaming_job, *_streaming(story))
 
 
 def _archive(story: Story, first: int) -> list[Record]:
     settings = story.settings
-    # Seeded by what is there, so that a second telling brings other clicks.
+    # Seeded by the end offset, so that a second run sends other clicks.
     clicks = generate("clicks", _BATCHES * _BATCH, seed=first)
     versions = []
     for number in range(_BATCHES):
@@ -91,18 +91,18 @@ def _archive(story: Story, first: int) -> list[Record]:
 
 
 def _check_archive(story: Story, sent: list[Record]) -> None:
-    wanted = {0: OffsetRanges.of((sent[0].address.offset, sent[-1].address.offset))}
-    archived = list(Archive.open(_CLICKS, story.settings).read(wanted))
+    offsets = {0: OffsetRanges.of((sent[0].address.offset, sent[-1].address.offset))}
+    archived = list(Archive.open(_CLICKS, story.settings).read(offsets))
     story.check(
-        "the archive holds every click with its address, key and bytes",
+        "the archive has every click with its address, key and value",
         archived == sent and len(sent) == _BATCHES * _BATCH,
-        f"{len(archived)} of {len(sent)} are there",
+        f"{len(archived)} of {len(sent)} are archived",
     )
 
 
 def _convert(story: Story) -> list[Record]:
     before = end_offsets(_CONVERTED, story.settings.kafka)
-    with story.step("Run `visits_converter_streaming_job` until it has caught up") as step:
+    with story.step("Run `visits_converter_streaming_job` until all records are processed") as step:
         _run(story, visits_converter_streaming_job, *_streaming(story))
         records = list(read_topic(_CONVERTED, story.settings.kafka, start=before))
         step.result = f"{len(records)} records in `{_CONVERTED}`"
@@ -124,26 +124,26 @@ def _reprocess(story: Story, first: int, converted: list[Record]) -> None:
         for header, value in record.headers:
             story.show(f"  {header}:{(value or b'').decode('utf-8', 'replace')}")
     story.check(
-        "exactly these are there again, in order, byte for byte, with their record ids",
+        "exactly these are written again, in order, with the same keys, values and record ids",
         [(r.key, r.value, origin_of(r).record_id) for r in records]
         == [(r.key, r.value, origin_of(r).record_id) for r in converted[:_BATCH]],
         f"{len(records)} records",
     )
     ids = {record.header(REPLAY_ID) for record in records}
-    story.check("each says which replay wrote it", len(ids) == 1 and None not in ids)
-    with story.step("Reprocess the same once more") as step:
+    story.check("each names the replay that wrote it", len(ids) == 1 and None not in ids)
+    with story.step("Reprocess the same records again") as step:
         _run_reprocessing(story, *words)
         more = sum(end_offsets(_CONVERTED, settings.kafka).values()) - sum(before.values()) - _BATCH
         step.result = f"{more} records more"
-    story.check("the second time nothing is written", more == 0, f"{more} records are")
+    story.check("the second time nothing is written", more == 0, f"{more} records were written")
     if not ids or None in ids:
         return
     replay_id = (ids.pop() or b"").decode()
-    found = check_replay(find_replay(replay_id, settings), settings, Session(settings))
+    check = check_replay(find_replay(replay_id, settings), settings, ReplaySession(settings))
     story.check(
-        f"`headwater replay verify {replay_id}` finds archive and topic as the manifest says",
-        found.passed,
-        "; ".join(found.findings),
+        f"`headwater replay verify {replay_id}` matches archive and topic",
+        check.passed,
+        "; ".join(check.findings),
     )
 
 
@@ -151,12 +151,12 @@ def _refuse(story: Story, end: int) -> None:
     known = len(list(all_replays(story.settings)))
     try:
         _run_reprocessing(story, str(end - 1), str(end + 5))
-        reason = "it was not"
+        reason = "it was not refused"
     except ReplayRefusedError as error:
         reason = error.message
         story.show(f"error: {reason}")
     story.check(
-        "a range that the archive does not hold yet is refused, and named",
+        "offsets that are not archived yet are refused by name",
         f"{_CLICKS}/0@{end} to {end + 5}" in reason
         and len(list(all_replays(story.settings))) == known,
         reason,
@@ -164,8 +164,8 @@ def _refuse(story: Story, end: int) -> None:
 
 
 def _streaming(story: Story) -> tuple[str, ...]:
-    place = story.settings.home_dir / "checkpoints" / "visits_converter-clicks"
-    return (*_RANGE, "--checkpoint", str(place))
+    checkpoint = story.settings.home_dir / "checkpoints" / "visits_converter-clicks"
+    return (*_RANGE, "--checkpoint", str(checkpoint))
 
 
 def _run(story: Story, job: ModuleType, *options: str) -> None:

@@ -1,4 +1,4 @@
-"""How every story begins: the jars, a broker, Spark."""
+"""The first steps of every demo: jars, broker, Spark."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from headwater.jvm.jars import ensure_jars
 from headwater.service import up
 from headwater.spark import create_session
 
-# One session for all stories: its connectors can't be changed later.
+# One session for all demos: its connectors can't be changed later.
 _CONNECTORS = ("kafka", "delta", "iceberg", "openlineage")
 
 
 def start_broker(story: Story) -> None:
-    """Three steps, of which nothing is left to do when a story before has taken them."""
+    """Start what the demo needs and what an earlier demo has not started."""
     settings = story.settings
-    with story.step("Make sure that the pinned jars are there") as step:
+    with story.step("Fetch the pinned jars") as step:
         jars = ensure_jars(("broker", *_CONNECTORS), settings, story.progress)
         step.result = f"{len(jars)} in {settings.jars_dir}"
     with story.step("Start a Kafka broker") as step:

@@ -1,7 +1,6 @@
-"""How a story is told on a terminal: numbered steps with their times, then checks.
+"""The output of a demo on a terminal: numbered steps with their durations, then checks.
 
-A check that fails does not end the story, so that one sees all of them; the story as a whole
-fails with it.
+A failed check does not stop the demo, so that all checks are shown; the command then fails.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from headwater.model.progress import Progress
 from headwater.settings import Settings
 
 
-class Step:
-    """A step that is being told; its result is shown when it ends."""
+class DemoStep:
+    """A running step; its result is shown when it ends."""
 
     def __init__(self) -> None:
         self.result = ""
 
 
 class Story:
-    """Tells one or more stories and counts their checks."""
+    """Prints one or more demos and counts their checks."""
 
     def __init__(self, settings: Settings, console: Console, progress: Progress) -> None:
         self.settings = settings
@@ -34,20 +33,20 @@ class Story:
         self.failed: list[str] = []
         self._console = console
         self._steps = 0
-        self._signs = ("✓", "✗") if _speaks_unicode(console) else ("ok", "FAILED")
+        self._marks = ("✓", "✗") if _is_unicode(console) else ("ok", "FAILED")
 
     def title(self, text: str) -> None:
-        """Begin a story."""
+        """Start a demo."""
         self._console.print()
         self._console.print(Text(text, style="bold"))
         self._steps = 0
 
     @contextmanager
-    def step(self, text: str) -> Iterator[Step]:
-        """A numbered step; a spinner turns while the body runs."""
+    def step(self, text: str) -> Iterator[DemoStep]:
+        """A numbered step, with a spinner while the body runs."""
         self._steps += 1
         began = time.monotonic()
-        step = Step()
+        step = DemoStep()
         with self._console.status(Text(text)):
             yield step
         seconds = time.monotonic() - began
@@ -58,21 +57,22 @@ class Story:
         self._console.print(line, soft_wrap=True)
 
     def show(self, text: str, *, dim: bool = False) -> None:
-        """Something to look at, indented, cut at the terminal's width."""
+        """Print an indented line, cut at the terminal's width."""
         line = Text(f"     {text}", style="dim" if dim else "")
         self._console.print(line, no_wrap=True, overflow="ellipsis")
 
-    def check(self, claim: str, true: bool, otherwise: str = "") -> None:
-        """State what must be true now."""
-        good, bad = self._signs
-        if true:
+    def check(self, claim: str, holds: bool, actual: str = "") -> None:
+        """Report whether a claim holds; `actual` explains a failure."""
+        passed_mark, failed_mark = self._marks
+        if holds:
             self.passed += 1
-            self._console.print(Text(f"     {good} {claim}", style="green"), soft_wrap=True)
+            self._console.print(Text(f"     {passed_mark} {claim}", style="green"), soft_wrap=True)
             return
         self.failed.append(claim)
-        reason = f" ({otherwise})" if otherwise else ""
-        self._console.print(Text(f"     {bad} {claim}{reason}", style="bold red"), soft_wrap=True)
+        reason = f" ({actual})" if actual else ""
+        line = Text(f"     {failed_mark} {claim}{reason}", style="bold red")
+        self._console.print(line, soft_wrap=True)
 
 
-def _speaks_unicode(console: Console) -> bool:
+def _is_unicode(console: Console) -> bool:
     return "utf" in console.encoding.lower()

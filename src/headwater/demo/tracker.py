@@ -1,7 +1,7 @@
-"""Row lineage in headers: visits go through two jobs, and each record knows where it comes from.
+"""Row lineage in headers: visits pass through two jobs, and each output names its parents.
 
-The topics are a user's as well as the story's, so the story looks only at what is new, and may
-be told again on the same broker.
+The topics may contain a user's records: the demo checks only new ones, and can be repeated on the
+same broker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headwater.generator import KINDS, generate
 from headwater.jobs import visits_decorator_job, visits_reducer_job
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
-from headwater.model.headers import LINEAGE, PARENT_LINEAGE
+from headwater.model.header import LINEAGE, PARENT_LINEAGE
 from headwater.settings import Settings
 from headwater.tracing import TraceNode, trace, verify
 
@@ -26,10 +26,10 @@ _DECORATED = "visits-decorated"
 _REDUCED = "visits-reduced"
 
 
-def tell(story: Story) -> None:
-    """The scenario, on the local broker or the user's own."""
+def run(story: Story) -> None:
+    """Run the demo on the local broker or the configured one."""
     settings = story.settings
-    story.title("Tracker: every record says which job, version and micro-batch made it, from what")
+    story.title("Tracker: every record names its job, version, micro-batch and parents")
     start_broker(story)
     partitions = ensure_topic(_INPUT, KINDS["visits"].partitions, settings.kafka).partitions
     sent = _generate(story, partitions)
@@ -45,7 +45,7 @@ def _generate(story: Story, partitions: int) -> list[Record]:
     settings = story.settings
     before = end_offsets(_INPUT, settings.kafka)
     with story.step(f"Generate visits into `{_INPUT}`") as step:
-        # Seeded by what is there, so that a second telling brings other visits.
+        # Seeded by the end offsets, so that a second run sends other visits.
         with RecordProducer(settings.kafka) as producer:
             for key, value in generate("visits", _VISITS, seed=sum(before.values())):
                 producer.send(_INPUT, value, key)
@@ -54,12 +54,12 @@ def _generate(story: Story, partitions: int) -> list[Record]:
 
 
 def _run(story: Story, job: ModuleType, output: str, partitions: int) -> list[Record]:
-    """Run a job until it has caught up; returns the records that it wrote."""
+    """Run a job until all records are processed; returns the records that it wrote."""
     settings = story.settings
     ensure_topic(output, partitions, settings.kafka)
     before = end_offsets(output, settings.kafka)
     name = job.__name__.rpartition(".")[2]
-    with story.step(f"Run `{name}` on Spark until it has caught up") as step:
+    with story.step(f"Run `{name}` on Spark until all records are processed") as step:
         job.main.main(["--available-now", "--quiet"], standalone_mode=False, obj=settings)
         records = list(read_topic(output, settings.kafka, start=before))
         step.result = f"{len(records)} records in `{output}`"
@@ -72,23 +72,23 @@ def _run(story: Story, job: ModuleType, output: str, partitions: int) -> list[Re
 
 
 def _check_decorated(story: Story, sent: list[Record], decorated: list[Record]) -> None:
-    wanted = Counter((record.key, record.value) for record in sent)
-    found = Counter((record.key, record.value) for record in decorated)
+    expected = Counter((record.key, record.value) for record in sent)
+    actual = Counter((record.key, record.value) for record in decorated)
     story.check(
         f"all {len(sent)} visits are in `{_DECORATED}`, key and value byte for byte",
-        len(sent) == _VISITS and not wanted - found,
-        f"{(wanted - found).total()} are missing",
+        len(sent) == _VISITS and not expected - actual,
+        f"{(expected - actual).total()} are missing",
     )
-    repeated = {pair for pair in found - wanted if pair in wanted}
-    story.check("none of them twice", not repeated, f"{len(repeated)} are")
+    repeated = {pair for pair in actual - expected if pair in expected}
+    story.check("there are no duplicates", not repeated, f"{len(repeated)} are")
     names = ["job_version", "job_name", "batch_version", LINEAGE]
     wrong = [record for record in decorated if [name for name, _ in record.headers][:4] != names]
     story.check(
-        "each carries job_version, job_name, batch_version and lineage, in this order",
+        "each has the headers job_version, job_name, batch_version and lineage, in this order",
         not wrong and bool(decorated),
         f"{wrong[0].address} does not" if wrong else "there is no record",
     )
-    keys = {key for key, _ in wanted}
+    keys = {key for key, _ in expected}
     story.check(
         "the visits of each visitor are in the order in which they were sent",
         all(_values(sent, key) == _values(decorated, key) for key in keys),
@@ -99,7 +99,7 @@ def _check_reduced(story: Story, decorated: list[Record], reduced: list[Record])
     names = ["job_name", "job_version", "batch_version", PARENT_LINEAGE, LINEAGE]
     wrong = [record for record in reduced if [name for name, _ in record.headers][:5] != names]
     story.check(
-        "each reduced visit also carries the stamp of the job before it",
+        "each reduced visit also has the headers of the job before",
         not wrong and bool(reduced),
         f"{wrong[0].address} does not" if wrong else "there is no record",
     )
@@ -113,27 +113,25 @@ def _check_reduced(story: Story, decorated: list[Record], reduced: list[Record])
 
 
 def _trace(story: Story, record: Record, settings: Settings) -> None:
-    with story.step(f"Ask where {record.address} comes from: `headwater trace`"):
+    with story.step(f"Trace {record.address} to its source: `headwater trace`"):
         node = trace(record.address, settings, values=True)
-    hops = _line(node)
+    hops = _path(node)
     for hop in hops:
         made_by = f"{hop.job_name} {hop.job_version}, batch {hop.batch_version}"
-        story.show(
-            f"{hop.address}  {made_by if hop.job_name else 'no job: it was sent by a producer'}"
-        )
+        story.show(f"{hop.address}  {made_by if hop.job_name else 'source record'}")
     jobs = [hop.job_name for hop in hops]
     story.check(
-        "the trace leads over both jobs back to the visit",
+        "the trace leads through both jobs to the visit",
         jobs == ["visits_reducer", "visits_decorator", None] and hops[-1].address.topic == _INPUT,
-        f"it leads over {jobs}",
+        f"it leads through {jobs}",
     )
 
 
-def _line(node: TraceNode) -> list[TraceNode]:
-    line = [node]
-    while line[-1].parents:
-        line.append(line[-1].parents[0])
-    return line
+def _path(node: TraceNode) -> list[TraceNode]:
+    path = [node]
+    while path[-1].parents:
+        path.append(path[-1].parents[0])
+    return path
 
 
 def _values(records: list[Record], key: bytes | None) -> list[bytes | None]:

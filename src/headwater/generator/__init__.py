@@ -1,7 +1,7 @@
 """Seeded test data: visits, ads, clicks and articles. Pure: no Kafka, no Spark, no clock."""
 
 from headwater.generator.blemishes import BLOCK_ROWS, MALFORMED_VALUE, Blemishes
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.stream import KINDS, generate
 from headwater.generator.visits import VISITS_PER_ROUND
 
@@ -12,6 +12,6 @@ __all__ = [
     "VISITS_PER_ROUND",
     "Blemishes",
     "Generated",
-    "Kind",
+    "RecordKind",
     "generate",
 ]

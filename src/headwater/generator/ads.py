@@ -1,9 +1,8 @@
-"""Ad displays on the pages that visits name, in the span of time that visits cover.
+"""Ad displays on the pages of visits, in the time range of visits.
 
-Displays are 1 to 35 seconds apart: 18 on average, which is the pace of visits (ten events per
-three minutes). So as many ads as visits, from the start on, cover the same time, and about one
-visit in seven has an ad on its page within the two minutes after it; more of them once ads have
-begun anew.
+Displays are 1 to 35 seconds apart: 18 on average, which is the rate of visits (ten events per
+three minutes). So equal numbers of ads and visits cover the same time, and about one visit in
+seven has an ad on its page within the next two minutes; more of them after ads have wrapped around.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.site import LONGEST_VISIT_MINUTES, PAGES, START, minute_texts
 
 FIELDS = ("page", "display_time", "campaign_name")
@@ -30,7 +29,7 @@ _LONGEST_STEP_SECONDS = 35
 _SPAN_SECONDS = LONGEST_VISIT_MINUTES * 60
 _SECONDS = tuple(f"{second:02}.000+00:00".encode() for second in range(60))
 
-# Each page with each campaign, so that a single draw decides both.
+# Each page with each campaign, so that one draw selects both.
 _DISPLAYS = tuple(
     (page.encode(), f'{{"page": "{page}", "display_time": "'.encode(), campaign.encode())
     for page in PAGES
@@ -39,7 +38,7 @@ _DISPLAYS = tuple(
 
 
 def records(random: Random) -> Iterator[Generated]:
-    """Ads for ever. Behind the longest visit their time begins anew, as that of visits does."""
+    """Unbounded ads. After the longest visit their time wraps around, as that of visits does."""
     draw, displays, choices = random.random, _DISPLAYS, len(_DISPLAYS)
     minutes = minute_texts(START, LONGEST_VISIT_MINUTES, "")
     elapsed = 0
@@ -54,7 +53,7 @@ def records(random: Random) -> Iterator[Generated]:
         )
 
 
-ADS = Kind(
+ADS = RecordKind(
     name="ads",
     topic="ads",
     partitions=2,

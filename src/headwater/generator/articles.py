@@ -1,4 +1,4 @@
-"""News articles, their text put together from a small word list."""
+"""News articles with text from a small word list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 
 from headwater.generator.draws import between, pick
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.site import START
 
 FIELDS = ("id", "published_at", "title", "body", "source", "url")
@@ -28,9 +28,9 @@ _SOURCES = (
     ("City Wire", "city-wire.example"),
     ("Science Weekly", "science-weekly.example"),
 )
-# Texts are drawn from a pool: word by word they would cost several times as much. A sentence
-# has 51 to 94 bytes (the last word, of 8 letters at most, may pass the length that was drawn),
-# so four of them and the blanks between make a body of 207 to 379 bytes.
+# Texts are drawn from a pool, which is several times faster than word by word. A sentence has 51 to
+# 94 bytes (the last word, of at most 8 letters, may exceed the drawn length), so four of them and
+# the spaces between them are a body of 207 to 379 bytes.
 _POOL = 256
 _SHORTEST_SENTENCE, _LONGEST_SENTENCE = 50, 85
 _WORDS_PER_TITLE = 5
@@ -39,12 +39,12 @@ _MINUTES_PER_DAY = 24 * 60
 _TIMES_OF_DAY = tuple(
     f"{hour:02}:{minute:02}:00+00:00" for hour in range(24) for minute in range(60)
 )
-# The calendar ends, an endless stream does not: after a century time begins anew.
+# An unbounded stream must not exceed the year 9999: time wraps around after a century.
 _SPAN_MINUTES = 100 * 365 * _MINUTES_PER_DAY
 
 
 def records(random: Random) -> Iterator[Generated]:
-    """Articles for ever, published 1 to 10 minutes apart."""
+    """Unbounded articles, published 1 to 10 minutes apart."""
     titles = [_title(random) for _ in range(_POOL)]
     sentences = [_sentence(random) for _ in range(_POOL)]
     draw = random.random
@@ -77,7 +77,7 @@ def _sentence(random: Random) -> str:
     return text.capitalize() + "."
 
 
-ARTICLES = Kind(
+ARTICLES = RecordKind(
     name="articles",
     topic="articles.raw.v1",
     partitions=2,

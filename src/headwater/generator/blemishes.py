@@ -1,4 +1,4 @@
-"""Blemishes: which rows get one, in exact shares, and what each of them does to a record."""
+"""Blemishes: assigns them to rows in exact shares, and applies them to records."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from random import Random
 
 from headwater.errors import InputError
 from headwater.generator.draws import pick
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 
 BLOCK_ROWS = 1_000
-"""Shares of an endless stream are exact within each block of that many rows."""
+"""Shares of an unbounded stream are exact within each block of this many rows."""
 
 MALFORMED_VALUE = b"{........"
 
 _HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
-# Far more than any watermark waits, and no event time leaves the calendar.
+# Far more than any watermark, and no event time gets out of range.
 _LONGEST_LATE_BY = timedelta(days=36_500)
 
 
 class Blemish(Enum):
-    """What can be wrong with a row. The value is the name of its share in `Blemishes`."""
+    """A defect of a row. The value is the name of its share in `Blemishes`."""
 
     DUPLICATE = "duplicates"
     MISSING = "missing"
@@ -38,17 +38,17 @@ class Blemish(Enum):
 
 @dataclass(frozen=True)
 class Blemishes:
-    """Shares of blemished rows, in percent of all rows; a row has one blemish at most.
+    """Shares of blemished rows, in percent of all rows; a row has at most one blemish.
 
     Attributes:
         duplicates: rows that repeat the last clean row before them, key and value.
         missing: rows that lack one field.
         malformed: rows whose value is `{........`; the key is kept.
-        late: rows whose event time lies `late_by` earlier than it would.
+        late: rows whose event time is `late_by` earlier than without the blemish.
 
     Raises:
         InputError: a share is not within 0 to 100, all of them together exceed 100, or
-            `late_by` is not a positive number of whole seconds.
+            `late_by` is not a positive number of full seconds.
     """
 
     duplicates: float = 0
@@ -65,13 +65,13 @@ class Blemishes:
             names = [blemish.value for blemish in Blemish if self.share(blemish)]
             raise InputError(
                 f"{' + '.join(names)} exceed 100 percent: {float(total):.10g}",
-                hint="a row has one blemish at most: lower one of the shares",
+                hint="a row has at most one blemish: lower one of the shares",
                 options=names,
             )
         if self.late_by % _SECOND or not _SECOND <= self.late_by <= _LONGEST_LATE_BY:
             raise InputError(
-                f"late_by is not a time that a row can be late by: {self.late_by}",
-                hint=f"whole seconds, at most {_LONGEST_LATE_BY.days} days",
+                f"late_by is out of range: {self.late_by}",
+                hint=f"full seconds, at most {_LONGEST_LATE_BY.days} days",
                 option="late_by",
             )
 
@@ -80,23 +80,23 @@ class Blemishes:
         if not 0 <= value <= 100:
             raise InputError(
                 f"{name} is not a share in percent: {value}",
-                hint=f"give {name} a number from 0 to 100",
+                hint=f"{name} must be a number from 0 to 100",
                 option=name,
             )
 
     def __bool__(self) -> bool:
-        """Whether any blemish is asked for."""
+        """Whether any share is above zero."""
         return any(map(self.share, Blemish))
 
     def share(self, blemish: Blemish) -> Fraction:
-        """The share as it was written: 0.1 is a tenth, not the float next to it."""
+        """The exact decimal share: 0.1 is a tenth, not the nearest float."""
         return Fraction(str(getattr(self, blemish.value)))
 
     def counts(self, rows: int) -> dict[Blemish, int]:
         """How many of `rows` rows get each blemish: the share, rounded up.
 
-        Duplicates need a clean row to repeat. Where there is no room for all, the largest
-        count gives way by one, the first named among equals, until there is.
+        Duplicates need a clean row to repeat. If the counts do not fit, the largest count is
+        reduced by one, the first among equals, until they do.
         """
         counts = {blemish: ceil(rows * self.share(blemish) / 100) for blemish in Blemish}
         while sum(counts.values()) + (counts[Blemish.DUPLICATE] > 0) > rows:
@@ -105,11 +105,15 @@ class Blemishes:
 
 
 def blemished(
-    kind: Kind, clean: Iterator[Generated], rows: int | None, blemishes: Blemishes, random: Random
+    kind: RecordKind,
+    clean: Iterator[Generated],
+    rows: int | None,
+    blemishes: Blemishes,
+    random: Random,
 ) -> Iterator[Generated]:
-    """Put blemishes on a stream. All rows but duplicates take one record of `clean` each."""
+    """Apply blemishes to a stream. Each row except duplicates consumes one record of `clean`."""
     last: Generated = (None, b"")
-    for blemish in deal(rows, blemishes, random):
+    for blemish in assign(rows, blemishes, random):
         if blemish is None:
             last = next(clean)
             yield last
@@ -117,46 +121,47 @@ def blemished(
             yield last
         else:
             key, value = next(clean)
-            yield key, _spoil(kind, value, blemish, blemishes.late_by, random)
+            yield key, _apply(kind, value, blemish, blemishes.late_by, random)
 
 
-def deal(rows: int | None, blemishes: Blemishes, random: Random) -> Iterator[Blemish | None]:
-    """Tell for one row after the other which blemish it gets.
+def assign(rows: int | None, blemishes: Blemishes, random: Random) -> Iterator[Blemish | None]:
+    """Yield the blemish of each row, or None.
 
     Selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S) with several classes: each row gets
-    a blemish with the chance `left of it / rows to come`. No list of positions is kept, and
-    the counts are exact: none left means no chance, as many left as rows to come a sure one.
+    a blemish with the probability `remaining count / remaining rows`. The counts are exact, and no
+    list of positions is stored: the probability is 0 if none remain, and 1 if all rows need one.
     """
     draw = random.random
-    anything_to_repeat = False
+    has_clean_row = False
     blocks: Iterable[int] = repeat(BLOCK_ROWS) if rows is None else (rows,)
     for block in blocks:
-        left = blemishes.counts(block)
-        to_blemish = sum(left.values())
-        for to_come in range(block, 0, -1):
-            point = draw() * to_come
-            blemish = _at(point, left) if point < to_blemish else None
-            # `counts` left room for a clean row: until it has come, a duplicate gives its
-            # place to it and is dealt later.
-            if blemish is None or (blemish is Blemish.DUPLICATE and not anything_to_repeat):
-                anything_to_repeat = True
+        remaining = blemishes.counts(block)
+        blemishes_left = sum(remaining.values())
+        for rows_left in range(block, 0, -1):
+            point = draw() * rows_left
+            blemish = _at(point, remaining) if point < blemishes_left else None
+            # A duplicate before the first clean row is postponed; `counts` reserves a clean row.
+            if blemish is None or (blemish is Blemish.DUPLICATE and not has_clean_row):
+                has_clean_row = True
                 yield None
             else:
-                left[blemish] -= 1
-                to_blemish -= 1
+                remaining[blemish] -= 1
+                blemishes_left -= 1
                 yield blemish
 
 
-def _at(point: float, left: dict[Blemish, int]) -> Blemish | None:
-    """The blemish in whose stretch the point lies, with the stretches laid end to end."""
-    for blemish, count in left.items():
+def _at(point: float, remaining: dict[Blemish, int]) -> Blemish | None:
+    """The blemish at a point of the concatenated counts."""
+    for blemish, count in remaining.items():
         if point < count:
             return blemish
         point -= count
     return None
 
 
-def _spoil(kind: Kind, value: bytes, blemish: Blemish, late_by: timedelta, random: Random) -> bytes:
+def _apply(
+    kind: RecordKind, value: bytes, blemish: Blemish, late_by: timedelta, random: Random
+) -> bytes:
     if blemish is Blemish.MALFORMED:
         return MALFORMED_VALUE
     fields = json.loads(value)

@@ -1,7 +1,7 @@
-"""Clicks: one a minute, one visit after the other.
+"""Clicks: one per minute, one visit after the other.
 
-Event times have no zone, as many trackers send them. Nothing jumps back, so that a late click is
-one that was asked for.
+Event times have no time zone, as with many trackers. They never go back, so that only the blemish
+`late` produces late clicks.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from itertools import count
 from random import Random
 
 from headwater.generator.draws import between
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.site import PAGES
 
 FIELDS = ("event_id", "visit_id", "event_time", "page")
 
-_START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - times of clicks name no zone
+_START = datetime(2025, 9, 4, 7)  # noqa: DTZ001 - times of clicks have no zone
 _FEWEST_CLICKS, _MAX_CLICKS = 3, 12
-# The calendar ends with the year 9999, an endless stream does not: after a century of clicks
-# (52 million of them) time begins anew.
+# An unbounded stream must not exceed the year 9999: time wraps around after a century (52 million
+# clicks).
 _SPAN_HOURS = 100 * 365 * 24
 _MINUTES = tuple(f"{minute:02}:00.000000" for minute in range(60))
 
 
 def records(random: Random) -> Iterator[Generated]:
-    """Clicks for ever."""
+    """Unbounded clicks."""
     draw, pages, choices = random.random, PAGES, len(PAGES)
-    visit_id, left, key = 0, 0, b""
+    visit_id, remaining, key = 0, 0, b""
     for number, time in zip(count(1), _times(), strict=False):
-        if not left:
+        if not remaining:
             visit_id += 1
-            left = between(random, _FEWEST_CLICKS, _MAX_CLICKS)
+            remaining = between(random, _FEWEST_CLICKS, _MAX_CLICKS)
             key = b"%d" % visit_id
-        left -= 1
+        remaining -= 1
         yield (
             key,
             f'{{"event_id": "click-{number}", "visit_id": {visit_id}, '
@@ -50,7 +50,7 @@ def _times() -> Iterator[str]:
                 yield hour_text + minute_text
 
 
-CLICKS = Kind(
+CLICKS = RecordKind(
     name="clicks",
     topic="clicks",
     partitions=1,

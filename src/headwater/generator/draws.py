@@ -1,7 +1,7 @@
-"""Random draws that give the same bytes on every Python.
+"""Random draws that produce the same bytes with every Python version.
 
-They use `random()` and `getrandbits()` only: of the other methods (`choice`, `randrange`, …)
-Python does not promise that a seed keeps its sequence from one release to the next.
+They only use `random()` and `getrandbits()`: for the other methods (`choice`, `randrange`, …)
+Python does not guarantee the same sequence in every release.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ T = TypeVar("T")
 
 
 def source(*seeds: str | int) -> Random:
-    """A random source of its own for these seeds.
+    """A separate random source for these seeds.
 
-    Seeded with text, because a whole number loses its sign: -1 would give the bytes of 1.
+    Seeded with text, because the sign of an integer seed is ignored: -1 would equal 1.
     """
     return Random("/".join(map(str, seeds)))  # noqa: S311 - test data, not a secret
 
 
 def pick(random: Random, options: Sequence[T]) -> T:
-    """One of the options, each as likely as the others."""
+    """One of the options, with equal probability."""
     return options[int(random.random() * len(options))]
 
 
 def between(random: Random, low: int, high: int) -> int:
-    """A whole number from `low` to `high`, both included."""
+    """An integer from `low` to `high`, inclusive."""
     return low + int(random.random() * (high - low + 1))
 
 
 def uuid4(random: Random) -> str:
-    """Text in the form of a version 4 UUID."""
+    """A version 4 UUID as text."""
     return str(UUID(int=random.getrandbits(128), version=4))

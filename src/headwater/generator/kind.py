@@ -1,4 +1,4 @@
-"""What a kind of generated record is."""
+"""The definition of a kind of generated records."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias
 
-# Key and value. A plain tuple: a named one would add half to the cost of a visit.
+# Key and value. Not a named tuple, which would make a visit 50 % slower.
 Generated: TypeAlias = tuple[bytes | None, bytes]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of record, and where it goes by default.
+class RecordKind:
+    """One kind of record, with its default topic.
 
     Attributes:
         topic: default topic.
-        partitions: how many of them a missing topic gets.
+        partitions: the number with which a missing topic is created.
         fields: the fields of the JSON object, in order; all of them are required.
-        time_field: the field that holds the event time.
-        time_precision: how finely the event time is written.
-        records: the endless stream of clean records that a random source gives.
+        time_field: the field with the event time.
+        time_precision: the precision of the event time.
+        records: returns an unbounded stream of clean records for a random source.
     """
 
     name: str

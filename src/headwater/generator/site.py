@@ -1,4 +1,4 @@
-"""The web site that visits, ads and clicks speak of: its pages and its time."""
+"""The web site of visits, ads and clicks: its pages and its time range."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PAGES = (
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
-# A visit has 5 to 500 events, 1 to 5 minutes apart, and begins at the start time. No event of
-# a visit lies more than LONGEST_VISIT_MINUTES after it, so ads stay within that span, too.
+# A visit starts at the start time and has 5 to 500 events, 1 to 5 minutes apart, so it takes at
+# most LONGEST_VISIT_MINUTES. Ads use the same time range.
 FEWEST_EVENTS, MAX_EVENTS = 5, 500
 SHORTEST_STEP, LONGEST_STEP = 1, 5
 LONGEST_VISIT_MINUTES = MAX_EVENTS * LONGEST_STEP
@@ -27,9 +27,9 @@ LONGEST_VISIT_MINUTES = MAX_EVENTS * LONGEST_STEP
 
 @cache
 def minute_texts(start: datetime, minutes: int, ending: str) -> tuple[bytes, ...]:
-    """The text of each minute from `start` on, `2024-01-01T08:18:`, with `ending` behind it.
+    """The text of each minute from `start` on, such as `2024-01-01T08:18:`, followed by `ending`.
 
-    A look-up costs a tenth of formatting a time.
+    A lookup takes a tenth of the time of formatting.
     """
     return tuple(
         f"{start + timedelta(minutes=minute):%Y-%m-%dT%H:%M:}{ending}".encode()

@@ -1,4 +1,4 @@
-"""The way in: a stream of one kind, from a seed."""
+"""The entry point: a stream of one kind, from a seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headwater.generator.articles import ARTICLES
 from headwater.generator.blemishes import Blemishes, blemished
 from headwater.generator.clicks import CLICKS
 from headwater.generator.draws import source
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.visits import VISITS
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, RecordKind] = MappingProxyType(
     {kind.name: kind for kind in (VISITS, ADS, CLICKS, ARTICLES)}
 )
 
@@ -25,10 +25,10 @@ _NO_BLEMISHES = Blemishes()
 def generate(
     kind: str, rows: int | None, *, seed: int = 0, blemishes: Blemishes = _NO_BLEMISHES
 ) -> Iterator[Generated]:
-    """Key and value of `rows` records, or of endless ones where `rows` is None.
+    """Keys and values of `rows` records, or of an unbounded stream if `rows` is None.
 
-    The same arguments give the same bytes, on every machine. Without blemishes a shorter
-    stream is the beginning of a longer one; with them it is not, as the shares are of `rows`.
+    The same arguments produce the same bytes on every machine. Without blemishes, a shorter stream
+    is a prefix of a longer one; with them it is not, because shares are relative to `rows`.
 
     Raises:
         InputError: there is no such kind, or `rows` is negative.
@@ -36,12 +36,12 @@ def generate(
     chosen = KINDS.get(kind)
     if chosen is None:
         raise InputError(
-            f"unknown kind of records: {kind!r}", hint=f"kinds are {', '.join(KINDS)}", kind=kind
+            f"unknown kind of records: {kind!r}", hint=f"known kinds: {', '.join(KINDS)}", kind=kind
         )
     if rows is not None and rows < 0:
-        raise InputError(f"rows is negative: {rows}", hint="give rows as 0 or more", option="rows")
+        raise InputError(f"rows is negative: {rows}", hint="rows must be 0 or more", option="rows")
     clean = chosen.records(source(kind, seed))
     if not blemishes:
         return islice(clean, rows)
-    # A source of its own, so that blemishes don't change the records they are put on.
+    # A separate source, so that blemishes do not change the clean records.
     return blemished(chosen, clean, rows, blemishes, source(kind, seed, "blemishes"))

@@ -1,8 +1,8 @@
-"""Visits in the shape of the seed: ten at a time, one event of each per round.
+"""Visits: ten concurrent ones, with one event of each per round.
 
-An event comes 1 to 5 whole minutes after the previous event of its visit, the first one after
-the start time. A visit that has ended is followed, in its slot, by a new visit of a new user,
-which begins at the start time again: event time jumps back without any blemish asked for.
+An event is 1 to 5 full minutes after the previous event of its visit; the first one is after the
+start time. When a visit ends, a new visit of a new user takes its slot and begins at the start time
+again, so event time goes back even without blemishes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 from headwater.generator.draws import between, pick, uuid4
-from headwater.generator.kind import Generated, Kind
+from headwater.generator.kind import Generated, RecordKind
 from headwater.generator.site import (
     FEWEST_EVENTS,
     LONGEST_STEP,
@@ -28,7 +28,7 @@ from headwater.generator.site import (
 )
 
 VISITS_PER_ROUND = 10
-"""Events of one round: one per open visit. A paced stream pauses after each round."""
+"""Events of one round: one per open visit. A rate-limited stream pauses after each round."""
 
 FIELDS = ("visit_id", "event_time", "user_id", "keep_private", "page", "context")
 
@@ -61,20 +61,20 @@ _LAST_NAMES = tuple(
     kim lopez miller novak olsen perez rossi sanchez turner wagner
     """.split()
 )
-# Without the blocks that hold private, loopback, link-local or documentation addresses.
+# Without the blocks of private, loopback, link-local and documentation addresses.
 _FIRST_OCTETS = tuple(n for n in range(1, 224) if n not in {10, 100, 127, 169, 172, 192, 198, 203})
 
-# Each step with each page, so that a single draw decides both.
+# Each step with each page, so that one draw selects both.
 _EVENTS = tuple(
     (step, page.encode()) for step in range(SHORTEST_STEP, LONGEST_STEP + 1) for page in PAGES
 )
 
-# Stand in the text of a visit where the parts of an event go; no drawn text holds a tilde.
+# Placeholders in the text of a visit for the parts of an event; no drawn text contains a tilde.
 _TIME_HERE, _PAGE_HERE = "~time~", "~page~"
 
 
 class _Visit(NamedTuple):
-    """A visit, encoded once: what stands around event time and page."""
+    """A visit, encoded once: the parts before and after event time and page."""
 
     key: bytes
     before_time: bytes
@@ -84,7 +84,7 @@ class _Visit(NamedTuple):
 
 
 def records(random: Random) -> Iterator[Generated]:
-    """Visits for ever."""
+    """Unbounded visits."""
     generator_id = between(random, 10**14, 10**15 - 1)
     numbers = count()
     times = minute_texts(START, LONGEST_VISIT_MINUTES + 1, "00+00:00")
@@ -166,7 +166,7 @@ def _connected_since(random: Random) -> str | None:
     return (START - timedelta(days=between(random, 1, 30))).isoformat()
 
 
-VISITS = Kind(
+VISITS = RecordKind(
     name="visits",
     topic="visits",
     partitions=2,

@@ -1,9 +1,8 @@
-"""The shipped jobs, under the names of the texts they come from. Each is short: a source, a
-logic, a sink."""
+"""The shipped jobs. Each is short: a source, a transform, a sink."""
 
 from collections.abc import Mapping
 
-# Name -> module; imported only when the job is run.
+# Name -> module, which is imported when the job is run.
 JOBS: Mapping[str, str] = {
     "visits_decorator_job": "headwater.jobs.visits_decorator_job",
     "fifo_orderer_individual_send_job": "headwater.jobs.fifo_orderer_individual_send_job",
@@ -19,11 +18,11 @@ JOBS: Mapping[str, str] = {
     "stream_write_raw_with_lineage": "headwater.jobs.stream_write_raw_with_lineage",
 }
 
-# What `headwater replay` takes by name: the logic of a job, without its source and its sink.
-LOGICS: Mapping[str, str] = {
+# Names for `headwater replay`: the transform of a job, without its source and sink.
+TRANSFORMS: Mapping[str, str] = {
     "visits_converter": "headwater.jobs.shared_job_logic:VISITS_CONVERTER",
     "visits_decorator": "headwater.jobs.visits_decorator_job:VISITS_DECORATOR",
     "visits_reducer": "headwater.jobs.visits_reducer_job:VISITS_REDUCER",
 }
 
-__all__ = ["JOBS", "LOGICS"]
+__all__ = ["JOBS", "TRANSFORMS"]

@@ -1,6 +1,6 @@
-"""Writes news articles from CSV files to an Iceberg table, and tells the catalog.
+"""Writes news articles from CSV files to an Iceberg table, with lineage in the catalog.
 
-Rows are merged by `id`: the same files once more change nothing.
+Rows are merged by `id`: the same files again change nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from headwater.collector.session import (
     finish_lineage,
 )
 from headwater.errors import InputError
-from headwater.jobs.article_files import MERGE_REJECTED, ArticleFiles, Counts
-from headwater.jobs.articles import MERGE_FROM_FILES, PARTITIONED_BY, table_schema
+from headwater.jobs.articles import (
+    MERGE_FROM_FILES,
+    MERGE_REJECTED,
+    PARTITIONED_BY,
+    ArticleFiles,
+    Counts,
+    table_schema,
+)
 from headwater.jobs.options import JobCommand
 from headwater.logs import job_logging
-from headwater.settings import Settings, fault_points, load
+from headwater.settings import Settings, arm_fault_points, load
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import merge
 from headwater.spark.writers.table import check_columns, table_of
@@ -38,25 +44,27 @@ NAME = "BatchWriteRawWithLineage"
 @click.command("batch_write_raw_with_lineage", cls=JobCommand)
 @click.option("--files", metavar="PATH", help="Default: the setting articles.files.")
 @click.option("--table", metavar="NAME", help="Default: the setting articles.table.")
-@click.option("--one-line-each", is_flag=True, help="Records are single lines: read in parallel.")
+@click.option(
+    "--one-line-each", is_flag=True, help="Each record is one line: read files in parallel."
+)
 @click.option("--job-name", default=NAME, show_default=True)
 @click.option("--job-version", help="Default: the setting jobs.version.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Show errors only.")
 @click.pass_obj
-def main(settings: Settings | None, /, **given: Any) -> None:
+def main(settings: Settings | None, /, **options: Any) -> None:
     """Merge news articles from CSV files into an Iceberg table."""
     settings = settings or load()
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-    with job_logging(given["job_name"], quiet=given["quiet"]):
-        _write(settings, **given)
+    arm_fault_points(settings)
+    with job_logging(options["job_name"], quiet=options["quiet"]):
+        _write(settings, **options)
 
 
-def _write(settings: Settings, **given: Any) -> None:
-    files = given["files"] or settings.articles.files
-    table = given["table"] or settings.articles.table
+def _write(settings: Settings, **options: Any) -> None:
+    files = options["files"] or settings.articles.files
+    table = options["table"] or settings.articles.table
     _LOG.info("%s -> %s, starting Spark", files, table)
     spark = create_spark_session_with_lineage(
-        given["job_name"], settings=settings, connectors=("iceberg",)
+        options["job_name"], settings=settings, connectors=("iceberg",)
     )
     try:
         add_lineage_metadata(
@@ -72,9 +80,9 @@ def _write(settings: Settings, **given: Any) -> None:
             settings,
             files=files,
             table=table,
-            job_name=given["job_name"],
-            job_version=given["job_version"],
-            one_line_each=given["one_line_each"],
+            job_name=options["job_name"],
+            job_version=options["job_version"],
+            one_line_each=options["one_line_each"],
         )
     except BaseException as error:
         finish_lineage(error)
@@ -82,7 +90,7 @@ def _write(settings: Settings, **given: Any) -> None:
     finish_lineage()
     _LOG.info("%d rows of %s are in %s", counts.read - counts.rejected, files, table)
     if counts.rejected:
-        _LOG.warning("%d rows can't be read, see %s_rejected", counts.rejected, table)
+        _LOG.warning("%d rows are invalid, see %s_rejected", counts.rejected, table)
 
 
 def write_articles(
@@ -95,41 +103,41 @@ def write_articles(
     job_version: str | None = None,
     one_line_each: bool = False,
 ) -> Counts:
-    """Merge the files' articles into the table, and what is none into `<table>_rejected`.
+    """Merge articles of the files into the table, and invalid rows into `<table>_rejected`.
 
-    Files and table are those of the settings unless they are given.
+    Default files and table: those of the settings.
 
     Raises:
-        InputError: there are no files, or their columns are others.
+        InputError: there are no files, or they have other columns.
         LineageTableError: the table has other columns.
     """
     settings = settings or load()
     files, table = files or settings.articles.files, table or settings.articles.table
     application = current_application(spark)
     run_id = application.run.run_id if application else str(uuid.uuid4())
-    maker = JobRun(job_name, job_version or settings.jobs.version, run_id)
+    job_run = JobRun(job_name, job_version or settings.jobs.version, run_id)
     articles = ArticleFiles(spark, files, one_line_each=one_line_each)
-    rows = articles.articles(maker, lineage_enabled=application is not None)
+    rows = articles.articles(job_run, lineage_enabled=application is not None)
     target = table_of(spark, table, "iceberg")
     target.ensure(table_schema(), PARTITIONED_BY)
     check_columns(target, rows)
     register(target.known(), settings)
-    marks = {"headwater.job": job_name, "headwater.run-id": run_id}
+    properties = {"headwater.job": job_name, "headwater.run-id": run_id}
     try:
-        merge(table, rows, MERGE_FROM_FILES, marks)
+        merge(table, rows, MERGE_FROM_FILES, properties)
     except Exception as error:
         if "CSV header does not conform" in str(error):
             raise InputError(
                 f"a file of {files} has other columns than an article: {_first_lines(error)}",
-                hint="id, published_at, title, body, source, url; in this order",
+                hint="use id, published_at, title, body, source, url, in this order",
             ) from None
         raise
     counts = articles.counts
     if counts.rejected:
-        bad = articles.rejected(maker)
-        refused = table_of(spark, f"{table}_rejected", "iceberg")
-        refused.ensure(bad.schema)
-        merge(refused.name, bad, MERGE_REJECTED, marks)
+        invalid = articles.rejected(job_run)
+        rejected = table_of(spark, f"{table}_rejected", "iceberg")
+        rejected.ensure(invalid.schema)
+        merge(rejected.name, invalid, MERGE_REJECTED, properties)
     return counts
 
 

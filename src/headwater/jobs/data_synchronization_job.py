@@ -1,4 +1,4 @@
-"""Keeps a topic in a Delta table: every record as it was, with its address."""
+"""Archives a topic in a Delta table: every record unchanged, with its address."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from headwater.collector.streaming import counted, query_run
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic, partition_states, topic_id
+from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import create_session, read_topics_stream, run_until_stopped
-from headwater.spark.lease import only_writer
+from headwater.spark.query_runner import only_writer
+from headwater.spark.source import with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
 from headwater.spark.writers.archive_table import append, make_table, without
 from headwater.storage.archive.compaction import compact, is_due, vacuum
 from headwater.storage.archive.contract import archive_path
-from headwater.storage.archive.holes import note_holes
+from headwater.storage.archive.coverage import record_holes
 from headwater.storage.archive.position import (
     next_offsets,
     refuse_gaps,
     refuse_old_checkpoint,
     refuse_other_checkpoint,
-    refuse_topic_made_anew,
+    refuse_recreated_topic,
 )
 from headwater.storage.archive.reader import Archive
 from headwater.storage.checkpoint import read_checkpoint
@@ -40,11 +42,10 @@ from headwater.storage.offset_ranges import OffsetRanges
 _LOG = logging.getLogger(__name__)
 
 _NAME, _TOPIC = "data_synchronization", "visits"
-# As many as the text this job comes from gives its topic.
 _PARTITIONS = 1
-# The first start may meet years of records; a batch of so many is some hundred megabytes.
+# The first start may have years of records to read; this many are some hundred megabytes.
 _RECORDS_PER_BATCH = 1_000_000
-# Looking for replaced files lists the whole table.
+# VACUUM lists the complete table.
 _VACUUM_SECONDS = 3_600.0
 
 _OWN = (
@@ -57,7 +58,7 @@ _OWN = (
         ["--event-time-field"],
         default="event_time",
         show_default=True,
-        help="Field of the JSON value by which rows are laid into hours.",
+        help="Field of the JSON value that determines the hour of a row.",
     ),
     click.Option(
         ["--max-records-per-batch"],
@@ -68,8 +69,8 @@ _OWN = (
     click.Option(
         ["--allow-gaps"],
         is_flag=True,
-        help="Go on when records are gone that were not archived yet; the gap is shown by "
-        "`headwater archive status`.",
+        help="Continue if records were deleted before they were archived; "
+        "`headwater archive status` shows the gap.",
     ),
 )
 
@@ -79,14 +80,13 @@ _OWN = (
 )
 def main(settings: Settings, options: StreamOptions) -> None:
     """Archive a topic in a Delta table, with the address of every record."""
-    kafka = settings.kafka.model_copy(update={"bootstrap_servers": options.bootstrap_servers})
-    settings = settings.model_copy(update={"kafka": kafka})
+    settings = with_brokers(settings, options.bootstrap_servers)
     topic, field = options.input_topic, options.own["event_time_field"]
     check_field(field)
     if topic != _TOPIC and options.own["checkpoint"] is None:
-        # Each topic has a query of its own.
-        own = settings.home_dir / "checkpoints" / f"{_NAME}-{topic}"
-        options = replace(options, checkpoint=own)
+        # Each topic needs its own checkpoint.
+        checkpoint = settings.home_dir / "checkpoints" / f"{_NAME}-{topic}"
+        options = replace(options, checkpoint=checkpoint)
     path = (options.own["table"] or archive_path(topic, settings)).absolute()
     if settings.jobs.create_topics:
         ensure_topic(topic, _PARTITIONS, settings.kafka)
@@ -100,7 +100,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     make_table(spark, path, topic, known_as)
     with only_writer(path, spark, _in_use(path)):
         archive = _open(path, topic)
-        refuse_topic_made_anew(archive, known_as)
+        refuse_recreated_topic(archive, known_as)
         records = read_topics_stream(
             spark,
             settings,
@@ -117,7 +117,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             query = (
                 counted(rows, settings, options.job_name)
                 .writeStream.foreachBatch(batches.add)
-                .option("checkpointLocation", f"file://{options.local_checkpoint}")
+                .option("checkpointLocation", file_uri(options.local_checkpoint))
                 .queryName(options.job_name)
                 .trigger(**options.trigger_arguments())
                 .start()
@@ -130,7 +130,7 @@ def _open(path: Path, topic: str) -> Archive:
     if archive.topic != topic:
         raise ArchiveError(
             f"{path} is the archive of {archive.topic!r}, not of {topic!r}",
-            hint="each topic has an archive of its own: choose another --table",
+            hint="each topic needs its own archive: choose another --table",
             path=str(path),
         )
     return archive
@@ -138,46 +138,46 @@ def _open(path: Path, topic: str) -> Archive:
 
 def _in_use(path: Path) -> Callable[[str], ArchiveError]:
     return lambda holder: ArchiveError(
-        f"another job writes the archive: {holder}",
+        f"another job is writing the archive: {holder}",
         hint="an archive has one writer: stop that job, or choose another --table",
         path=str(path),
     )
 
 
 def _starting_offsets(archive: Archive, settings: Settings, options: StreamOptions) -> str:
-    """Where to begin without a checkpoint: where the archive ends, if there is something in it."""
+    """Starting offsets without a checkpoint: the end of the archive, unless it is empty."""
     states = partition_states(archive.topic, settings.kafka)
-    behind = next_offsets(archive)
-    reading = read_checkpoint(options.local_checkpoint)
+    archived_up_to = next_offsets(archive)
+    checkpoint = read_checkpoint(options.local_checkpoint)
     if options.own["allow_gaps"]:
         for topic, partition, first, last in _gaps(archive, settings):
-            _LOG.warning("gap: %s/%d@%d to @%d are gone", topic, partition, first, last)
+            _LOG.warning("gap: %s/%d@%d to @%d were deleted", topic, partition, first, last)
     else:
-        refuse_gaps(archive.topic, behind, states)
-        if reading is not None:
-            refuse_other_checkpoint(reading, behind, archive)
-            refuse_old_checkpoint(reading, archive, states)
-    if not behind:
+        refuse_gaps(archive.topic, archived_up_to, states)
+        if checkpoint is not None:
+            refuse_other_checkpoint(checkpoint, archived_up_to, archive)
+            refuse_old_checkpoint(checkpoint, archive, states)
+    if not archived_up_to:
         return options.starting_offsets
     offsets = {
-        str(state.partition): max(behind.get(state.partition, state.first), state.first)
+        str(state.partition): max(archived_up_to.get(state.partition, state.first), state.first)
         for state in states
     }
     return json.dumps({archive.topic: offsets})
 
 
 def _gaps(archive: Archive, settings: Settings) -> list[Gap]:
-    """What the topic has dropped before it was archived."""
-    behind = next_offsets(archive)
+    """Records that were deleted before they were archived."""
+    archived_up_to = next_offsets(archive)
     return [
         (archive.topic, state.partition, offset, state.first - 1)
         for state in partition_states(archive.topic, settings.kafka)
-        if (offset := behind.get(state.partition, state.first)) < state.first
+        if (offset := archived_up_to.get(state.partition, state.first)) < state.first
     ]
 
 
 class ArchiveBatches:
-    """Adds micro-batches to the archive, and joins its small files from time to time."""
+    """Adds micro-batches to the archive, and compacts its small files from time to time."""
 
     def __init__(
         self,
@@ -193,14 +193,14 @@ class ArchiveBatches:
         self._vacuumed = 0.0
 
     def add(self, rows: DataFrame, batch: int) -> None:
-        """Write what is not archived yet, in one commit."""
+        """Write the records that are not archived yet, in one commit."""
         archive = self._archive
         ranges = self._ranges(batch)
-        refuse_topic_made_anew(archive, topic_id(archive.topic, self._settings.kafka))
+        refuse_recreated_topic(archive, topic_id(archive.topic, self._settings.kafka))
         archive.refresh()
         before = archive.plan(ranges)
         if before.files:
-            # Only after a crash, or with another checkpoint.
+            # Only after a crash or with another checkpoint.
             archived = {
                 partition: offsets & archive.coverage()[partition].archived
                 for partition, offsets in ranges.items()
@@ -214,21 +214,21 @@ class ArchiveBatches:
         self._compact()
 
     def _ranges(self, batch: int) -> dict[int, OffsetRanges]:
-        """The offsets of the batch that runs: Spark has noted them before it began."""
-        reading = read_checkpoint(self._checkpoint)
-        if reading is None or reading.batch != batch:
-            raise InternalError(f"{self._checkpoint} does not tell of batch {batch}, which runs")
+        """The offsets of the running batch, which Spark has recorded before its start."""
+        checkpoint = read_checkpoint(self._checkpoint)
+        if checkpoint is None or checkpoint.batch != batch:
+            raise InternalError(f"{self._checkpoint} has no offsets of the running batch {batch}")
         topic = self._archive.topic
-        started, committed = reading.started.get(topic, {}), reading.committed.get(topic, {})
+        started, committed = checkpoint.started.get(topic, {}), checkpoint.committed.get(topic, {})
         ranges = {}
-        for partition, end in reading.begun[topic].items():
+        for partition, end in checkpoint.planned[topic].items():
             begin = committed.get(partition, started.get(partition, 0))
             if begin < end:
                 ranges[partition] = OffsetRanges.of((begin, end - 1))
         return ranges
 
     def _note_holes(self, missing: Mapping[int, OffsetRanges]) -> None:
-        """What was read and is not there is a hole, unless the topic has dropped it."""
+        """Offsets that were read and are not archived are holes, unless they have expired."""
         if not missing:
             return
         states = partition_states(self._archive.topic, self._settings.kafka)
@@ -236,11 +236,11 @@ class ArchiveBatches:
         for partition, offsets in missing.items():
             kept = OffsetRanges.of((first.get(partition, 0), 2**63 - 1))
             if holes := offsets & kept:
-                note_holes(self._archive.path, partition, holes)
+                record_holes(self._archive.path, partition, holes)
             for begin, end in (offsets - kept).ranges():
-                place = f"{self._archive.topic}/{partition}"
+                name = f"{self._archive.topic}/{partition}"
                 _LOG.warning(
-                    "gap: %s@%d to @%d expired before they were archived", place, begin, end
+                    "gap: %s@%d to @%d expired before they were archived", name, begin, end
                 )
                 self._gaps.append((self._archive.topic, partition, begin, end))
 
@@ -249,12 +249,12 @@ class ArchiveBatches:
             return
         try:
             done = compact(self._archive, self._settings)
-            _LOG.info("compacted %d small files: %d files are left", done.joined, done.files_after)
+            _LOG.info("compacted %d small files, %d files remain", done.joined, done.files_after)
             if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
                 self._vacuumed = time.monotonic()
                 vacuum(self._archive)
         except (ArchiveError, UnavailableError) as error:
-            # Archiving goes on, and tries again behind the next batch.
+            # Archiving continues; the next batch tries again.
             _LOG.warning("small files were not compacted: %s", error.message)
 
 

@@ -1,4 +1,4 @@
-"""Writes each visit unchanged; up to five requests on their way, a retry doubles nothing."""
+"""Copies visits unchanged with an idempotent producer and up to five requests in flight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.settings import Settings
     delivery="idempotent",
 )
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Copy `visits` to `visits-idempotent`, up to five requests on their way."""
+    """Copy `visits` to `visits-idempotent` with up to five requests in flight."""
     copy_in_order(settings, options)
 
 

@@ -1,4 +1,4 @@
-"""Writes each visit unchanged, in batches of which one is on its way at a time."""
+"""Copies visits unchanged in batches, with one request in flight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.settings import Settings
     delivery="batched",
 )
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Copy `visits` to `visits-batched`, one request on its way."""
+    """Copy `visits` to `visits-batched` with one request in flight."""
     copy_in_order(settings, options)
 
 

@@ -1,4 +1,4 @@
-"""Writes each visit unchanged: the next is sent when the one before is acknowledged."""
+"""Copies visits unchanged; each is sent after the acknowledgement of the previous one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.settings import Settings
     delivery="individual",
 )
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Copy `visits` to `visits-individual-send`, each record behind the ack of the one before."""
+    """Copy `visits` to `visits-individual-send`, each after the acknowledgement of the previous."""
     copy_in_order(settings, options)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the index of edges, from which `headwater impact` answers: which records came of one."""
+"""Maintains the lineage index, which `headwater impact` reads."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from headwater.collector.streaming import query_run
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
+from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark import create_session, read_topics_stream, run_until_stopped
-from headwater.spark.lease import only_writer
+from headwater.spark.query_runner import only_writer
+from headwater.spark.source import with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
-from headwater.spark.writers.index_table import IndexTable, Scanned, make_table
+from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
 from headwater.storage.checkpoint import read_progress
 from headwater.storage.index.contract import EDGE, MADE, SCAN, index_path
 
 _LOG = logging.getLogger(__name__)
 
-# Every topic but Kafka's own.
+# All topics except Kafka's internal ones.
 ALL_TOPICS = "(?!__).+"
-# The first start may meet years of records; so many at a time fit into the driver's memory.
+# The first start may have years of records to read; this many fit into the driver's memory.
 _RECORDS_PER_BATCH = 1_000_000
 
 _OWN = (
@@ -37,7 +39,7 @@ _OWN = (
     click.Option(
         ["--topic-pattern"],
         metavar="REGEX",
-        help=f"Index all topics of such a name, new ones too.  [default: {ALL_TOPICS}]",
+        help=f"Index all topics with a matching name, also new ones.  [default: {ALL_TOPICS}]",
     ),
     click.Option(
         ["--max-records-per-batch"],
@@ -46,18 +48,24 @@ _OWN = (
         show_default=True,
     ),
     click.Option(
+        ["--compact-at-commits"],
+        type=click.IntRange(2),
+        default=FANOUT,
+        hidden=True,
+        help="Commits of a level that are compacted into one.",
+    ),
+    click.Option(
         ["--allow-gaps"],
         is_flag=True,
-        help="Go on when records are gone that were not indexed yet, or a whole topic.",
+        help="Continue if records or topics were deleted before they were indexed.",
     ),
 )
 
 
 @stream_options(job_name="lineage_index", trigger="10 seconds", own=_OWN)
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Read the lineage headers of all topics into the index of edges, a Delta table."""
-    kafka = settings.kafka.model_copy(update={"bootstrap_servers": options.bootstrap_servers})
-    settings = settings.model_copy(update={"kafka": kafka})
+    """Index the lineage headers of all topics in a Delta table."""
+    settings = with_brokers(settings, options.bootstrap_servers)
     source = _source(options)
     path = index_path(settings)
     _LOG.info("%s -> %s, starting Spark", " ".join(source.values()), path)
@@ -68,9 +76,9 @@ def main(settings: Settings, options: StreamOptions) -> None:
     )
     make_table(spark, path)
     with only_writer(path, spark, _in_use(path)):
-        table = IndexTable(spark, path)
+        table = IndexTable(spark, path, fanout=options.own["compact_at_commits"])
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
-        _refuse_topics_made_anew(table, settings)
+        _refuse_recreated_topics(table, settings)
         records = read_topics_stream(
             spark,
             settings,
@@ -80,7 +88,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
         )
         parsed = parse_lineage(records)
-        # Of the three kinds of rows that the index has, edges are what it is for.
+        # The reported lineage is that of the edges, the most important of the three kinds of rows.
         rows = as_rows(EDGE, 0, edges_of(parsed))
         lineage = options.lineage_of(rows, [delta_table(str(path))])
         describe_shipped_job(
@@ -88,13 +96,13 @@ def main(settings: Settings, options: StreamOptions) -> None:
             options.job_name,
             source_system="kafka",
             target_system="delta",
-            description="Which records came of which, from the headers of all topics",
+            description="Edges between records, from the lineage headers of all topics",
             location=Path(__file__),
         )
         with query_run(spark, options.local_checkpoint, lineage, settings) as run:
             query = (
                 parsed.writeStream.foreachBatch(_add_to(table))
-                .option("checkpointLocation", f"file://{options.local_checkpoint}")
+                .option("checkpointLocation", file_uri(options.local_checkpoint))
                 .queryName(options.job_name)
                 .trigger(**options.trigger_arguments())
                 .start()
@@ -104,7 +112,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:
     return lambda holder: LineageIndexError(
-        f"another job writes the index: {holder}",
+        f"another job is writing the index: {holder}",
         hint="an index has one writer: stop that job, or set HEADWATER_INDEX__TABLE to "
         "another folder",
         path=str(path),
@@ -114,7 +122,7 @@ def _in_use(path: Path) -> Callable[[str], LineageIndexError]:
 def _source(options: StreamOptions) -> dict[str, str]:
     topics, pattern = options.own["topics"], options.own["topic_pattern"]
     if topics and pattern:
-        raise InputError("--topics and --topic-pattern exclude each other")
+        raise InputError("--topics and --topic-pattern are mutually exclusive")
     if topics:
         return {"subscribe": topics}
     return {"subscribePattern": pattern or ALL_TOPICS}
@@ -122,24 +130,23 @@ def _source(options: StreamOptions) -> dict[str, str]:
 
 def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
     def add(parsed: DataFrame, batch: int) -> None:
-        # Read once from Kafka, looked at three times.
-        kept = parsed.persist()
+        # Read once from Kafka, used three times.
+        cached = parsed.persist()
         try:
-            found = _count(kept)
-            if table.overlaps(_ranges(found)):
-                kept = table.without_scanned(kept)
-                found = _count(kept)
-            if not found:
+            scans = _count(cached)
+            if table.overlaps(_ranges(scans)):
+                cached = table.without_scanned(cached)
+                scans = _count(cached)
+            if not scans:
                 return
-            edges = sum(row["edges"] for row in found)
-            scans = kept.sparkSession.createDataFrame(found)
+            edges = sum(row["edges"] for row in scans)
             rows = [
-                as_rows(EDGE, 0, edges_of(kept)),
-                as_rows(MADE, 0, made_of(kept)),
-                as_rows(SCAN, 0, scans),
+                as_rows(EDGE, 0, edges_of(cached)),
+                as_rows(MADE, 0, made_of(cached)),
+                as_rows(SCAN, 0, cached.sparkSession.createDataFrame(scans)),
             ]
-            table.append(rows, edges, _ranges(found))
-            _LOG.info("batch %d: %d edges%s", batch, edges, _troubles(found))
+            table.append(rows, edges, _ranges(scans))
+            _LOG.info("batch %d: %d edges%s", batch, edges, _problems(scans))
         finally:
             parsed.unpersist()
 
@@ -147,44 +154,44 @@ def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
 
 
 def _count(parsed: DataFrame) -> list[Row]:
-    """For each partition which offsets were read, and what was found there."""
+    """The offsets that were read from each partition, and counts of what they contain."""
 
-    def number_of(word: str) -> Column:
-        return F.count_if(F.col("lineage") == word).alias(word)
+    def count_of(result: str) -> Column:
+        return F.count_if(F.col("lineage") == result).alias(result)
 
     counted = parsed.groupBy("topic", "partition").agg(
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.count("*").alias("records"),
-        *(number_of(word) for word in (WITHOUT_LINEAGE, UNREADABLE, REFUSED)),
+        *(count_of(result) for result in (WITHOUT_LINEAGE, UNREADABLE, REFUSED)),
         F.sum("unlisted").alias("unlisted"),
         F.sum(F.size("parents")).alias("edges"),
     )
     return counted.collect()
 
 
-def _ranges(found: list[Row]) -> list[Scanned]:
-    return [Scanned(row["topic"], row["partition"], row["first"], row["last"]) for row in found]
+def _ranges(scans: list[Row]) -> list[Scanned]:
+    return [Scanned(row["topic"], row["partition"], row["first"], row["last"]) for row in scans]
 
 
-def _troubles(found: list[Row]) -> str:
-    words = (UNREADABLE, REFUSED, "unlisted")
-    sums = {word: sum(row[word] for row in found) for word in words}
-    return "".join(f", {number} {word}" for word, number in sums.items() if number)
+def _problems(scans: list[Row]) -> str:
+    kinds = (UNREADABLE, REFUSED, "unlisted")
+    counts = {kind: sum(row[kind] for row in scans) for kind in kinds}
+    return "".join(f", {count} {kind}" for kind, count in counts.items() if count)
 
 
 def _refuse_other_checkpoint(table: IndexTable, checkpoint: Path, path: Path) -> None:
-    """What the checkpoint has behind it must be in the table, or it would never be."""
+    """Refuse a used checkpoint for an empty table: its batches would never be indexed."""
     if read_progress(checkpoint).committed >= 0 and not table.scanned:
         raise CheckpointError(
             f"{checkpoint} has read records already, but the index {path} is empty",
-            hint="remove the checkpoint, too; the job then reads all topics from the beginning",
+            hint="remove the checkpoint as well; the job then reads all topics from the beginning",
             checkpoint=str(checkpoint),
         )
 
 
-def _refuse_topics_made_anew(table: IndexTable, settings: Settings) -> None:
-    """Offsets of a topic that was deleted and made anew mean other records now."""
+def _refuse_recreated_topics(table: IndexTable, settings: Settings) -> None:
+    """Refuse topics that were deleted and recreated: their offsets belong to other records."""
     topics = {scanned.topic for scanned in table.scanned}
     for topic in sorted(topics):
         try:
@@ -194,8 +201,8 @@ def _refuse_topics_made_anew(table: IndexTable, settings: Settings) -> None:
         for scanned in table.scanned:
             if scanned.topic == topic and scanned.last >= ends.get(scanned.partition, 0):
                 raise LineageIndexError(
-                    f"the index holds {topic}/{scanned.partition}@{scanned.last}, which is beyond "
-                    "the end of the topic: it was made anew, or this is another cluster",
+                    f"the index contains {topic}/{scanned.partition}@{scanned.last}, which is "
+                    "after the end of the topic: it was recreated, or this is another cluster",
                     hint=f"remove {index_path(settings)} and the job's checkpoint, and start again",
                     topic=topic,
                 )

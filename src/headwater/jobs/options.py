@@ -1,4 +1,4 @@
-"""The options that every shipped job takes, and how its query is started."""
+"""Options of the shipped streaming jobs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ import click
 from pyspark.sql import DataFrame
 
 from headwater.collector.query import QueryDescription
-from headwater.delivery.modes import Individual, Mode
-from headwater.delivery.registry import DEFAULT_MODE, MODE_NAMES, delivery_mode
+from headwater.delivery.modes import (
+    DEFAULT_MODE,
+    FORMER_MODE_NAMES,
+    MODE_NAMES,
+    Individual,
+    Mode,
+    delivery_mode,
+)
 from headwater.errors import HeadwaterError, InputError
 from headwater.job import LineageJob, OnFailure
 from headwater.logs import job_logging
+from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset
-from headwater.settings import Settings, fault_points
+from headwater.settings import Settings, arm_fault_points
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +37,7 @@ _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Where a streaming job reads and writes, and how it is triggered."""
+    """Inputs, outputs and trigger of a streaming job."""
 
     job_name: str
     job_version: str
@@ -45,11 +52,11 @@ class StreamOptions:
     trigger: str | None
     available_now: bool
     quiet: bool
-    # What only this job takes, by the names of its own options.
+    # Values of the options that only this job has.
     own: Mapping[str, Any] = field(default_factory=dict)
 
     def lineage_job(self, settings: Settings, *, header_order: Sequence[str]) -> LineageJob:
-        """The job with these options; starts Spark."""
+        """Create the job with these options; starts Spark."""
         _LOG.info("%s -> %s, starting Spark", self.input_topic, self.output_topic)
         return LineageJob(
             self.job_name,
@@ -63,10 +70,10 @@ class StreamOptions:
 
     @property
     def local_checkpoint(self) -> Path:
-        """For jobs that keep notes of their own beside it."""
+        """The checkpoint, for jobs that store files next to it."""
         if isinstance(self.checkpoint, Path):
             return self.checkpoint
-        raise InputError(f"--checkpoint: this job needs a local folder, not {self.checkpoint!r}")
+        raise InputError(f"--checkpoint: this job needs a local folder, got {self.checkpoint!r}")
 
     def write(self, job: LineageJob, records: DataFrame) -> None:
         """Run the job's query on its output topic until it ends or is stopped."""
@@ -78,7 +85,7 @@ class StreamOptions:
         )
 
     def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> QueryDescription:
-        """The lineage of a query that is not run by a `LineageJob`."""
+        """The description of a query that is not run by a `LineageJob`."""
         return QueryDescription(
             self.job_name,
             self.job_version,
@@ -92,11 +99,11 @@ class StreamOptions:
         if self.delivery == Individual.name:
             return Individual(self.pause_seconds)
         if self.pause_seconds:
-            raise InputError(f"--pause goes with --delivery individual, not with {self.delivery}")
+            raise InputError(f"--pause requires --delivery individual, got {self.delivery}")
         return delivery_mode(self.delivery)
 
     def trigger_arguments(self) -> dict[str, Any]:
-        """For `DataStreamWriter.trigger`; without arguments Spark starts batch after batch."""
+        """Arguments of `DataStreamWriter.trigger`."""
         if self.available_now:
             return {"availableNow": True}
         return {"processingTime": self.trigger or "0 seconds"}
@@ -111,16 +118,16 @@ def stream_options(
     delivery: str = DEFAULT_MODE,
     own: Sequence[click.Option] = (),
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a function of (settings, options) a command with the options of a streaming job.
+    """Turn a function of (settings, options) into a command with the options of a streaming job.
 
-    A job that reads or writes something else than one topic has `own` options for it.
+    `own` are additional options of the job.
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        def command(settings: Settings | None, **given: Any) -> None:
+        def command(settings: Settings | None, **values: Any) -> None:
             settings = settings or _load()
-            fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
-            options = _options(settings, job_name, given)
+            arm_fault_points(settings)
+            options = _options(settings, job_name, values)
             with job_logging(options.job_name, quiet=options.quiet):
                 function(settings, options)
 
@@ -143,18 +150,18 @@ def stream_options(
                 default="earliest",
                 show_default=True,
                 metavar="earliest|latest|JSON",
-                help="Where a job without a checkpoint begins.",
+                help="Where to start without a checkpoint.",
             ),
             click.Option(
                 ["--trigger"],
                 default=trigger,
                 show_default=trigger is not None,
-                help="An interval: `5 seconds`.",
+                help="Interval of micro-batches, such as `5 seconds`.",
             ),
             click.Option(
-                ["--available-now"], is_flag=True, help="Process what is there, then end."
+                ["--available-now"], is_flag=True, help="Process the available records, then stop."
             ),
-            click.Option(["--quiet"], is_flag=True, help="Say nothing but errors."),
+            click.Option(["--quiet"], is_flag=True, help="Show errors only."),
         ]
         return JobCommand(
             job_name, callback=_without_settings(command), params=parameters, help=function.__doc__
@@ -168,34 +175,35 @@ def _topic(name: str, default: str | None) -> list[click.Option]:
 
 
 def _delivery_options(default: str) -> list[click.Option]:
-    """Of jobs that write to Kafka."""
+    """Options of jobs that write to Kafka."""
     return [
         click.Option(
             ["--delivery"],
-            type=click.Choice(MODE_NAMES),
+            type=click.Choice([*MODE_NAMES, *FORMER_MODE_NAMES]),
+            metavar=f"[{'|'.join(MODE_NAMES)}]",
             default=default,
             show_default=True,
-            help="How records are handed to Kafka: docs/concepts/delivery.md.",
+            help="Delivery mode: docs/concepts/delivery.md.",
         ),
         click.Option(
             ["--on-failure"],
             type=click.Choice(get_args(OnFailure)),
             default="stop",
             show_default=True,
-            help="What to do when Kafka refuses a record for what it is, such as its size.",
+            help="What to do if Kafka rejects a record, such as for its size.",
         ),
         click.Option(
             ["--pause"],
             type=click.FloatRange(min=0),
             default=0.0,
             metavar="SECONDS",
-            help="Between two records of a partition; for `--delivery individual`.",
+            help="Pause between records of a partition, for `--delivery individual`.",
         ),
     ]
 
 
 class JobCommand(click.Command):
-    """A job as a command of its own: `python -m headwater.jobs.NAME`, or under `spark-submit`."""
+    """A job as a program: `python -m headwater.jobs.NAME`, or with `spark-submit`."""
 
     def main(  # type: ignore[override]  # one signature for click's two overloads
         self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
@@ -212,7 +220,7 @@ class JobCommand(click.Command):
 
 
 def _without_settings(command: Callable[..., None]) -> Callable[..., None]:
-    return lambda **given: command(click.get_current_context().obj, **given)
+    return lambda **values: command(click.get_current_context().obj, **values)
 
 
 def _load() -> Settings:
@@ -221,33 +229,33 @@ def _load() -> Settings:
     return load()
 
 
-def _options(settings: Settings, default_name: str, given: dict[str, Any]) -> StreamOptions:
-    job_name = given["job_name"] or default_name
-    _check_offsets(given["starting_offsets"])
-    _check_trigger(given["trigger"])
+def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> StreamOptions:
+    job_name = values["job_name"] or default_name
+    _check_offsets(values["starting_offsets"])
+    _check_trigger(values["trigger"])
     return StreamOptions(
         job_name=job_name,
-        job_version=given["job_version"] or settings.jobs.version,
-        input_topic=given.get("input_topic", ""),
-        output_topic=given.get("output_topic", ""),
-        bootstrap_servers=given["bootstrap_servers"] or settings.bootstrap_servers,
-        checkpoint=_checkpoint(settings, default_name, given["checkpoint"]),
-        delivery=given.get("delivery", DEFAULT_MODE),
-        on_failure=given.get("on_failure", "stop"),
-        pause_seconds=given.get("pause", 0.0),
-        starting_offsets=given["starting_offsets"],
-        trigger=given["trigger"],
-        available_now=given["available_now"],
-        quiet=given["quiet"],
-        own=given,
+        job_version=values["job_version"] or settings.jobs.version,
+        input_topic=values.get("input_topic", ""),
+        output_topic=values.get("output_topic", ""),
+        bootstrap_servers=values["bootstrap_servers"] or settings.bootstrap_servers,
+        checkpoint=_checkpoint(settings, default_name, values["checkpoint"]),
+        delivery=values.get("delivery", DEFAULT_MODE),
+        on_failure=values.get("on_failure", "stop"),
+        pause_seconds=values.get("pause", 0.0),
+        starting_offsets=values["starting_offsets"],
+        trigger=values["trigger"],
+        available_now=values["available_now"],
+        quiet=values["quiet"],
+        own=values,
     )
 
 
-def _checkpoint(settings: Settings, default_name: str, given: str | None) -> Path | str:
-    if given is not None and "://" in given and not given.startswith("file://"):
-        return given
-    folder = (given or "").removeprefix("file://")
-    return Path(folder or settings.home_dir / "checkpoints" / default_name).absolute()
+def _checkpoint(settings: Settings, default_name: str, values: str | None) -> Path | str:
+    if not values:
+        return (settings.home_dir / "checkpoints" / default_name).absolute()
+    local = local_path(values)
+    return values if local is None else local.absolute()
 
 
 def _check_offsets(text: str) -> None:
@@ -259,11 +267,11 @@ def _check_offsets(text: str) -> None:
         parsed = None
     if not isinstance(parsed, dict):
         raise InputError(
-            f"--starting-offsets: neither earliest, latest nor JSON: {text!r}",
-            hint='JSON names every partition: {"visits":{"0":23,"1":-2}}, -2 earliest, -1 latest',
+            f"--starting-offsets must be earliest, latest or JSON, got {text!r}",
+            hint='JSON with every partition: {"visits":{"0":23,"1":-2}}, -2 earliest, -1 latest',
         )
 
 
 def _check_trigger(text: str | None) -> None:
     if text is not None and not _INTERVAL.fullmatch(text):
-        raise InputError(f"--trigger: not an interval: {text!r}", hint="such as `5 seconds`")
+        raise InputError(f"--trigger must be an interval, got {text!r}", hint="such as `5 seconds`")

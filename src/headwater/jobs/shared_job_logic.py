@@ -1,4 +1,4 @@
-"""The logic of the visits converter: the streaming job and the reprocessing job share it."""
+"""The visits converter, shared by the streaming job and the reprocessing job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = {
 
 
 def convert_visits(visits: DataFrame) -> DataFrame:
-    """The four fields under longer names, in this order; what can't be read is marked."""
+    """The four fields under longer names, in this order; invalid visits get an error."""
     rows = parse_json(visits, FIELDS, required=tuple(FIELDS))
     converted = F.struct(
         F.col("data.event_id").alias("event_identifier"),

@@ -1,4 +1,4 @@
-"""Joins visits with the ads that were shown on their page soon after; every row names both."""
+"""Joins visits with the ads that were shown on their page soon after."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import click
 from headwater.errors import InputError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.jobs.visits_ads import MATCHES, JoinRule, parse_span
-from headwater.jobs.visits_ads.explain import explain
 from headwater.jobs.visits_ads.metrics import JoinMetrics
+from headwater.jobs.visits_ads.rule import explain
 from headwater.jobs.visits_ads.run import STATE_STORES, Join, run_join
 from headwater.jobs.visits_ads.state import StateLimits
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.settings import Settings
+from headwater.spark.source import with_brokers
 from headwater.storage.metrics_export import serve, write_file
 
 _LOG = logging.getLogger(__name__)
@@ -35,22 +36,24 @@ def _span(option: str, default: str | None, text: str) -> click.Option:
 _OWN = (
     click.Option(["--visits-topic"], default="visits", show_default=True),
     click.Option(["--ads-topic"], default="ads", show_default=True),
-    _span("--ad-from", "0 seconds", "The earliest ad of a visit, after its event time."),
-    _span("--ad-until", "2 minutes", "The latest ad of a visit, after its event time."),
-    _span("--visits-watermark", "10 minutes", "How much older than the newest a visit may be."),
-    _span("--ads-watermark", "10 minutes", "How much older than the newest an ad may be."),
+    _span("--ad-from", "0 seconds", "Earliest ad of a visit, relative to its event time."),
+    _span("--ad-until", "2 minutes", "Latest ad of a visit, relative to its event time."),
+    _span(
+        "--visits-watermark", "10 minutes", "How much older than the newest visit a visit may be."
+    ),
+    _span("--ads-watermark", "10 minutes", "How much older than the newest ad an ad may be."),
     click.Option(
         ["--matches"],
         type=click.Choice(MATCHES),
         default="all",
         show_default=True,
-        help="Of several ads for a visit: a row for each; the one that is found first; or the "
-        "nearest in time, once no more can come.",
+        help="For several ads of a visit: a row for each; only the first one found; or only the "
+        "nearest in time, when no more can come.",
     ),
     _span(
         "--idle-timeout",
         None,
-        "A topic that is quiet for so long holds back the other no longer.",
+        "A topic that is idle for this long no longer holds back the watermark.",
     ),
     click.Option(
         ["--state-store"],
@@ -61,29 +64,33 @@ _OWN = (
     click.Option(
         ["--state-partitions"],
         type=click.IntRange(1),
-        help="Into how many parts the state is divided; fixed by the first start. Default: as many "
-        "as the inputs have partitions.",
+        help="Number of state partitions; fixed by the first start. Default: the number of "
+        "partitions of the inputs.",
     ),
     click.Option(
-        ["--max-state-rows"], type=click.IntRange(1), help="Stop when the state has so many rows."
+        ["--max-state-rows"], type=click.IntRange(1), help="Stop when the state has this many rows."
     ),
     click.Option(
-        ["--max-state-mb"], type=click.IntRange(1), help="Stop when the state has so many MiB."
+        ["--max-state-mb"], type=click.IntRange(1), help="Stop when the state has this size."
     ),
     click.Option(
-        ["--max-records-per-batch"], type=click.IntRange(1), help="Of each topic, at most."
+        ["--max-records-per-batch"], type=click.IntRange(1), help="Maximum for each topic."
     ),
     click.Option(
         ["--metrics-port"],
         type=click.IntRange(1, 65535),
-        help="Offer counters for Prometheus on this port of loopback.",
+        help="Serve Prometheus metrics on this port of the loopback interface.",
     ),
     click.Option(
         ["--metrics-file"],
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Write the counters to this file at the end.",
+        help="Write the metrics to this file at the end.",
     ),
-    click.Option(["--explain"], is_flag=True, help="Tell who waits for what until when, and end."),
+    click.Option(
+        ["--explain"],
+        is_flag=True,
+        help="Explain which records wait for which until when, and exit.",
+    ),
 )
 
 
@@ -91,7 +98,7 @@ _OWN = (
 def main(settings: Settings, options: StreamOptions) -> None:
     """Write each visit with the ads of its page within two minutes to `visits-enriched`.
 
-    A visit without an ad comes out alone when none can come any more; late records go to
+    A visit without an ad is written alone when no more ads can match; late records go to
     `visits-enriched-late`, malformed ones to `visits-enriched-dead-letter`.
     """
     own = options.own
@@ -99,8 +106,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     if own["explain"]:
         click.echo(explain(join.rule, join.output, idle_timeout=join.idle_timeout))
         return
-    kafka = settings.kafka.model_copy(update={"bootstrap_servers": options.bootstrap_servers})
-    settings = settings.model_copy(update={"kafka": kafka})
+    settings = with_brokers(settings, options.bootstrap_servers)
     named = replace(options, input_topic=f"{join.rule.visits}, {join.rule.ads}")
     job = named.lineage_job(settings, header_order=HEADER_ORDER)
     with _metrics(join.output, own["metrics_port"], own["metrics_file"], options) as metrics:
@@ -138,9 +144,9 @@ def _idle_timeout(text: str | None, available_now: bool) -> timedelta | None:
         return None
     span = parse_span(text, "--idle-timeout")
     if span <= timedelta():
-        raise InputError(f"--idle-timeout must be longer than nothing: {text!r}")
+        raise InputError(f"--idle-timeout must be greater than zero: {text!r}")
     if available_now:
-        raise InputError("--idle-timeout is for a job that goes on, not for --available-now")
+        raise InputError("--idle-timeout can't be used with --available-now")
     return span
 
 

@@ -1,5 +1,4 @@
-"""Converts visits as they arrive; `visits_converter_reprocessing_job` does the same to archived
-ones."""
+"""Converts visits as they arrive; `visits_converter_reprocessing_job` converts archived ones."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.settings import Settings
 
-# As many as the text that these jobs come from gives its topics.
 _PARTITIONS = 1
 
 
@@ -17,7 +15,7 @@ _PARTITIONS = 1
     output_topic=VISITS_CONVERTER.output_topic,
 )
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Write each visit of `visits` to `visits_transformed`, its fields under longer names."""
+    """Write `visits` to `visits_transformed` with longer field names."""
     job = options.lineage_job(settings, header_order=VISITS_CONVERTER.header_order)
     visits = job.read(
         options.input_topic, starting_offsets=options.starting_offsets, partitions=_PARTITIONS

@@ -1,11 +1,11 @@
-"""Writes each visit unchanged, with its lineage in headers."""
+"""Copies visits unchanged, with lineage headers."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
 from headwater.jobs.options import StreamOptions, stream_options
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.replay import Transform
 from headwater.settings import Settings
 
@@ -13,7 +13,7 @@ HEADER_ORDER = (JOB_VERSION, JOB_NAME, BATCH_VERSION)
 
 
 def decorate(visits: DataFrame) -> DataFrame:
-    """Key and value as they are, unread."""
+    """Key and value unchanged."""
     return visits.select("key", "value", "lineage")
 
 
@@ -28,7 +28,7 @@ VISITS_DECORATOR = Transform(
 
 @stream_options(job_name="visits_decorator", input_topic="visits", output_topic="visits-decorated")
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Copy `visits` to `visits-decorated`; each record says which job and batch wrote it."""
+    """Copy `visits` to `visits-decorated`, with job and batch in the headers."""
     job = options.lineage_job(settings, header_order=HEADER_ORDER)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
     options.write(job, decorate(visits))

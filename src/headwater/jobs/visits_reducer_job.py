@@ -1,4 +1,4 @@
-"""Keeps four fields of each visit; every record says which visit, job and batch it comes from."""
+"""Keeps four fields of each visit, with visit, job and batch in the headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter.columns import parse_json
 from headwater.jobs.options import StreamOptions, stream_options
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.replay import Transform
 from headwater.settings import Settings
 
@@ -21,7 +21,7 @@ FIELDS = {
 
 
 def reduce_visits(visits: DataFrame) -> DataFrame:
-    """The four fields, in this order; what can't be read is marked with the reason."""
+    """The four fields in this order; invalid visits get an error."""
     rows = parse_json(visits, FIELDS, required=tuple(FIELDS))
     reduced = F.when(F.col("value").isNotNull(), F.to_json("data"))
     return rows.select(
@@ -47,7 +47,7 @@ VISITS_REDUCER = Transform(
     job_name="visits_reducer", input_topic="visits-decorated", output_topic="visits-reduced"
 )
 def main(settings: Settings, options: StreamOptions) -> None:
-    """Write `visit_id, event_time, user_id, page` of each decorated visit to `visits-reduced`."""
+    """Write `visit_id, event_time, user_id, page` of `visits-decorated` to `visits-reduced`."""
     job = options.lineage_job(settings, header_order=HEADER_ORDER)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
     options.write(job, reduce_visits(visits))

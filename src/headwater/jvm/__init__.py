@@ -1,1 +1,1 @@
-"""Java and jars: which versions belong together, where they are, and how they get there."""
+"""Java and jars: pinned versions, the jar cache, and how jars are fetched and verified."""

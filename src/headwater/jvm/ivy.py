@@ -1,7 +1,7 @@
-"""Fetches jars with the Ivy that Spark carries, so that no build tool has to be installed.
+"""Fetches jars with Spark's Ivy, so that no build tool has to be installed.
 
-Spark offers this only as Scala; a JVM without a Spark context is started for it and called
-through py4j. It takes the repositories that Ivy is set up with on this machine.
+Spark has this only as a Scala API; it is called through py4j in a JVM without a Spark context. Ivy
+uses the repositories that are configured on this machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headwater.errors import DownloadError, NotInstalledError
 from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.settings import Settings, default_ca_file, exported
 
-# Called with the number of jars that are there, and how many there will be.
+# Called with the number of fetched jars and the total.
 JarCount = Callable[[int, int], None]
 _POLL_SECONDS = 0.2
 
@@ -30,21 +30,21 @@ def resolve(
     excludes: Sequence[str] = (),
     progress: JarCount = lambda done, total: None,
 ) -> list[Path]:
-    """Fetch `coordinates` into `folder` and return the paths of the jars.
+    """Fetch `coordinates` into `folder`; returns the paths of the jars.
 
     Blocks for at most `jvm.download_timeout_seconds`.
 
     Raises:
-        DownloadError: a coordinate is not found, or nothing answers in time.
+        DownloadError: a coordinate was not found, or the timeout expired.
     """
     gateway = _start_gateway(settings, folder)
     outcome: list[list[Path] | BaseException] = []
 
     def work() -> None:
         try:
-            _trust_what_python_trusts(gateway.jvm)
+            _trust_python_certificates(gateway.jvm)
             outcome.append(_resolve(gateway, coordinates, folder, settings, transitive, excludes))
-        except BaseException as error:  # handed to the caller's thread
+        except BaseException as error:  # raised in the caller's thread
             outcome.append(error)
 
     thread = threading.Thread(target=work, name="ivy", daemon=True)
@@ -61,7 +61,7 @@ def _wait(
 ) -> None:
     for _ in range(int(settings.jvm.download_timeout_seconds / _POLL_SECONDS)):
         thread.join(_POLL_SECONDS)
-        # Ivy tells nobody how far it is; finished jars in its cache do.
+        # Ivy does not report progress; the number of jars in its cache shows it.
         progress(min(total, sum(1 for _ in folder.glob("cache/*/*/jars/*.jar"))), total)
         if not thread.is_alive():
             return
@@ -73,21 +73,21 @@ def _result(
     folder: Path,
     settings: Settings,
 ) -> list[Path]:
-    found = outcome[0] if outcome else None
-    if isinstance(found, list):
-        return found
+    result = outcome[0] if outcome else None
+    if isinstance(result, list):
+        return result
     what = f"could not fetch {len(coordinates)} jars, {coordinates[0]} first"
-    if found is None:
+    if result is None:
         raise DownloadError(
-            f"{what}: no end after {settings.jvm.download_timeout_seconds:g} s",
-            hint="raise HEADWATER_JVM__DOWNLOAD_TIMEOUT_SECONDS, or look at the network",
+            f"{what}: not finished after {settings.jvm.download_timeout_seconds:g} s",
+            hint="check the network, or raise HEADWATER_JVM__DOWNLOAD_TIMEOUT_SECONDS",
         )
-    java_error = getattr(found, "java_exception", None)
-    reason = java_error.getMessage() if java_error is not None else str(found)
+    java_error = getattr(result, "java_exception", None)
+    reason = java_error.getMessage() if java_error is not None else str(result)
     raise DownloadError(
         f"{what}: {reason}{_first_problem(folder)}",
-        hint="behind a proxy or with a mirror: set HEADWATER_JVM__IVY_SETTINGS to an Ivy file",
-    ) from found
+        hint="for a proxy or a mirror, set HEADWATER_JVM__IVY_SETTINGS to an Ivy settings file",
+    ) from result
 
 
 def _first_problem(folder: Path) -> str:
@@ -116,7 +116,7 @@ def _start_gateway(settings: Settings, folder: Path) -> Any:
 
 def _end(gateway: Any) -> None:
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM ends when its standard input does
+    gateway.proc.stdin.close()  # the JVM exits when its standard input is closed
     try:
         gateway.proc.wait(timeout=5)
     except Exception:
@@ -157,10 +157,10 @@ def _resolve(
     return [Path(path) for path in convert.asJava(jars)]
 
 
-def _trust_what_python_trusts(jvm: Any) -> None:
-    """Let this JVM accept the certificates that pip accepts.
+def _trust_python_certificates(jvm: Any) -> None:
+    """Make this JVM accept the certificates that pip accepts.
 
-    A company's own certificate is usually in the system's bundle, and hardly ever in Java's.
+    A company's own certificate is usually in the system's bundle, and rarely in Java's.
     """
     bundle = default_ca_file() or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():

@@ -1,31 +1,107 @@
-"""The cache of jars: fetched once per user, checked against the lock, shared by all projects."""
+"""Jars: pinned in the lock, fetched once per user into a cache, and the class path of a session.
+
+Headwater's Java sources are in the package and are compiled once per machine; the compiler is a
+pinned jar, so that no JDK has to be installed. The jar is stored in the same cache; its name
+contains a digest of the sources.
+
+Class data sharing (CDS): half the startup time of a small job is spent on loading about ten
+thousand classes. Java can map them from an archive file, which it uses only if it was written by
+the same Java from the same jars; otherwise it loads the classes as usual.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import logging
+import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
-from headwater.errors import DownloadError, InternalError, NotInstalledError
+from headwater.errors import (
+    DownloadError,
+    InputError,
+    InternalError,
+    NotInstalledError,
+    UnsupportedVersionError,
+)
 from headwater.jvm.ivy import resolve
-from headwater.jvm.lock import LockedJar, read_lock, sha256_of
-from headwater.jvm.versions import jar_group
+from headwater.jvm.java import Java, find_java
+from headwater.jvm.versions import GROUPS, SPARK_VERSIONS, JarGroup
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
+_HEADING = """\
+# Every jar that Headwater fetches, with the SHA-256 and the size that it must have.
+# Made by `make lock` from headwater/jvm/versions.py: group, coordinate, checksum, bytes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """A pinned jar."""
+
+    group: str
+    coordinate: str
+    sha256: str
+    size: int
+
+    @property
+    def file_name(self) -> str:
+        """The file name that Ivy uses: organisation, module and version, so it is unique."""
+        organisation, module, version = self.coordinate.split(":")
+        return f"{organisation}_{module}-{version}.jar"
+
+    @classmethod
+    def of_file(cls, group: str, coordinate: str, path: Path) -> LockedJar:
+        return cls(group, coordinate, sha256_of(path), path.stat().st_size)
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_lock() -> Mapping[str, tuple[LockedJar, ...]]:
+    """The pinned jars by group."""
+    text = (resources.files("headwater.jvm") / "jars.lock").read_text(encoding="utf-8")
+    groups: dict[str, list[LockedJar]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            group, coordinate, sha256, size = line.split()
+            jar = LockedJar(group, coordinate, sha256, int(size))
+        except ValueError:
+            raise InternalError(
+                f"jars.lock, line {number}: not group, coordinate, checksum, bytes: {line!r}"
+            ) from None
+        groups.setdefault(group, []).append(jar)
+    return {group: tuple(jars) for group, jars in groups.items()}
+
+
+def render_lock(jars: Iterable[LockedJar]) -> str:
+    """The text of `jars.lock`."""
+    rows = (f"{jar.group} {jar.coordinate} {jar.sha256} {jar.size}\n" for jar in jars)
+    return _HEADING + "".join(rows)
+
 
 def ensure_jars(
     groups: Iterable[str], settings: Settings, progress: Progress = no_progress
 ) -> list[Path]:
-    """Paths of all jars of `groups`, fetched if they are not in the cache yet.
+    """Paths of all jars of `groups`; fetches those that are not in the cache.
 
     Raises:
-        DownloadError: they can't be had, or are not the pinned ones.
+        DownloadError: a jar can't be fetched, or is not the pinned one.
     """
     paths: list[Path] = []
     for group in groups:
@@ -41,33 +117,33 @@ def locked_jars(group: str) -> tuple[LockedJar, ...]:
     name = jar_group(group).name
     locked = read_lock().get(name)
     if not locked:
-        raise InternalError(f"jars.lock holds no jars for the group {name!r}; run `make lock`")
+        raise InternalError(f"jars.lock has no jars for the group {name!r}; run `make lock`")
     return locked
 
 
 def missing_jars(group: str, settings: Settings) -> list[LockedJar]:
-    """Jars of the group that are absent or cut short. Cheap: it looks at sizes, not contents."""
+    """Jars of the group that are missing or incomplete. Cheap: compares sizes, not contents."""
     folder = settings.jars_dir
     return [jar for jar in locked_jars(group) if _size(folder / jar.file_name) != jar.size]
 
 
 def corrupt_jars(group: str, settings: Settings) -> list[LockedJar]:
-    """Jars in the cache whose content is not the pinned one."""
+    """Cached jars whose checksum is not the pinned one."""
     folder = settings.jars_dir
     present = [jar for jar in locked_jars(group) if (folder / jar.file_name).is_file()]
     return [jar for jar in present if sha256_of(folder / jar.file_name) != jar.sha256]
 
 
 def scala_library() -> Path:
-    """Spark's own Scala library, for the broker: Ivy never returns that one."""
+    """Spark's Scala library, for the broker: Ivy never returns it."""
     return next(jar for jar in spark_jars() if jar.name.startswith("scala-library-2.13."))
 
 
 def spark_jars() -> list[Path]:
-    """The jars that pyspark carries.
+    """The jars of pyspark.
 
     Raises:
-        MissingPartError: there is no pyspark.
+        NotInstalledError: pyspark is not installed.
     """
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
@@ -85,7 +161,7 @@ def _fetch(
     progress(task, 0, len(locked))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as staging:
-        # The lock names every jar: nothing is left for the resolver to choose.
+        # The lock names every jar, so the resolver chooses nothing.
         resolve(
             [jar.coordinate for jar in locked],
             Path(staging),
@@ -103,14 +179,175 @@ def _fetch(
 def _check(jar: LockedJar, fetched: Path) -> None:
     if not fetched.is_file():
         raise DownloadError(f"the resolver returned no {jar.coordinate}")
-    found = sha256_of(fetched)
-    if found != jar.sha256:
+    sha256 = sha256_of(fetched)
+    if sha256 != jar.sha256:
         raise DownloadError(
-            f"{jar.coordinate} is not the pinned jar: SHA-256 {found}, pinned {jar.sha256}",
-            hint="a mirror may hold a changed file; nothing of it was used",
+            f"{jar.coordinate} is not the pinned jar: SHA-256 {sha256}, pinned {jar.sha256}",
+            hint="the mirror may have a modified file; it was not used",
             coordinate=jar.coordinate,
         )
 
 
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
+
+
+def jar_group(name: str) -> JarGroup:
+    """The group with that name.
+
+    Raises:
+        InputError: there is no such group.
+    """
+    if name not in GROUPS:
+        raise InputError(f"unknown jar group: {name!r}", hint=f"known: {', '.join(GROUPS)}")
+    return GROUPS[name]
+
+
+def check_spark_version(version: str) -> None:
+    """Refuse a Spark that the pinned connectors were not tested with.
+
+    Raises:
+        UnsupportedVersionError: with the supported list.
+    """
+    if version not in SPARK_VERSIONS:
+        supported = ", ".join(SPARK_VERSIONS)
+        raise UnsupportedVersionError(
+            f"Spark {version} is not supported; supported: {supported}",
+            hint=f'install one of them: pip install "pyspark=={SPARK_VERSIONS[0]}"',
+            version=version,
+            supported=SPARK_VERSIONS,
+        )
+
+
+# Source folders by the connector they are compiled against. The jar of the first is part of every
+# session; it needs Kafka's jars only for its Kafka classes.
+_EVERYWHERE = "kafka"
+_FOLDERS = {
+    _EVERYWHERE: (
+        "spark/writers/java",
+        "delivery/java",
+        "jobs/visits_ads/java",
+        "spark/measures/java",
+        "spark/java",
+    ),
+    "openlineage": ("collector/java",),
+}
+_LANGUAGE = "17"
+_COMPILE_SECONDS = 120
+# The oldest date in zip; a constant date makes the jar reproducible.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def session_jars(
+    connectors: Iterable[str], settings: Settings, progress: Progress = no_progress
+) -> list[Path]:
+    """All jars of a session with these connectors, fetched or compiled on demand."""
+    names = tuple(connectors)
+    own = [_EVERYWHERE, *(name for name in names if name in _FOLDERS and name != _EVERYWHERE)]
+    compiled = [ensure_own_jar(settings, progress, name) for name in own]
+    return [*ensure_jars(names, settings, progress), *compiled]
+
+
+def ensure_own_jar(
+    settings: Settings, progress: Progress = no_progress, connector: str = _EVERYWHERE
+) -> Path:
+    """The path of the own jar for a connector; compiles it if it is not in the cache.
+
+    Raises:
+        DownloadError: the compiler can't be fetched.
+        NotInstalledError: there is no Java.
+    """
+    sources = _sources(connector)
+    jar = settings.jars_dir / f"headwater-{_digest(sources, connector)}.jar"
+    if not jar.is_file():
+        (compiler,) = ensure_jars(["compiler"], settings, progress)
+        class_path = [*spark_jars(), *ensure_jars([connector], settings, progress)]
+        with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
+            classes = Path(folder) / "classes"
+            _compile(compiler, class_path, sources, classes, settings)
+            unfinished = Path(folder) / jar.name
+            _pack(classes, unfinished)
+            # Two processes may do this at once: both jars are the same, and the last rename wins.
+            os.replace(unfinished, jar)
+    return jar
+
+
+def _sources(connector: str) -> list[Path]:
+    package = Path(str(resources.files("headwater")))
+    folders = _FOLDERS[connector]
+    return sorted(file for folder in folders for file in (package / folder).rglob("*.java"))
+
+
+def _digest(sources: list[Path], connector: str) -> str:
+    """A digest of the sources and of the versions they are compiled against."""
+    versions = (*SPARK_VERSIONS, *jar_group(connector).coordinates)
+    digest = hashlib.sha256("\0".join(versions).encode())
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _compile(
+    compiler: Path, class_path: list[Path], sources: list[Path], classes: Path, settings: Settings
+) -> None:
+    command = [str(find_java(settings).binary), "-jar", str(compiler), f"-{_LANGUAGE}", "-nowarn"]
+    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, class_path))]
+    command += ["-d", str(classes), *map(str, sources)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise InternalError(f"Headwater's Java does not compile:\n{done.stderr.strip()}")
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(classes.rglob("*.class")):
+            name = path.relative_to(classes).as_posix()
+            archive.writestr(zipfile.ZipInfo(name, _DATE), path.read_bytes())
+
+
+# Otherwise Java reports an invalid archive on standard output, mixed with the output of the job.
+_QUIET = "-Xlog:cds*=off"
+_WRITE = "-XX:ArchiveClassesAtExit="
+
+
+def archive_path(java: Java, settings: Settings) -> Path:
+    """The path of the CDS archive for this Java and this Spark; it may not exist.
+
+    The name contains digests of their paths and of their content: Java accepts an archive only if
+    the jars have the same sizes and times, so a reinstalled Spark needs a new one.
+    """
+    release = java.home / "release"
+    jars = spark_jars()
+    content = [release.read_text(errors="replace") if release.is_file() else ""]
+    for jar in jars:
+        stat = jar.stat()
+        content.append(f"{jar.name} {stat.st_size} {stat.st_mtime_ns}")
+    paths = [str(java.home), *sorted({str(jar.parent) for jar in jars})]
+    name = f"spark-{_content_digest(paths)}-{_content_digest(content)}.jsa"
+    return settings.jars_dir.parent / "classes" / name
+
+
+def outdated(path: Path) -> list[Path]:
+    """Archives for the same paths of Java and Spark, from before an update."""
+    prefix = path.name.rpartition("-")[0]
+    return sorted(other for other in path.parent.glob(f"{prefix}-*.jsa") if other != path)
+
+
+def _content_digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def use_options(java: Java, settings: Settings) -> str:
+    """Java options that use the archive; empty if there is none."""
+    path = archive_path(java, settings)
+    # Options are separated by spaces. Java can't write an archive while it uses one.
+    if not path.is_file() or " " in str(path) or _WRITE in settings.spark.java_options:
+        return ""
+    return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}"
+
+
+def write_options(path: Path) -> str:
+    """Java options that write the archive on exit."""
+    return f"{_WRITE}{path} {_QUIET}"

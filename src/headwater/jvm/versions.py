@@ -1,7 +1,6 @@
-"""The one table of pinned versions: what was run together, and nothing else.
+"""The one table of pinned versions: combinations that were run together, and nothing else.
 
-A change here is followed by `make lock`, which resolves the groups anew and writes every jar's
-checksum to `jars.lock`.
+After a change, `make lock` resolves the groups and writes the checksum of every jar to `jars.lock`.
 """
 
 from __future__ import annotations
@@ -9,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.errors import InputError, UnsupportedVersionError
-
 SPARK_VERSIONS = ("4.1.3",)
-# Spark 4.1 runs on both; on 25 it does not start.
+# Spark 4.1 runs on both; it does not start on Java 25.
 JAVA_MAJORS = (17, 21)
 KAFKA_VERSION = "4.3.1"
 
@@ -22,16 +19,16 @@ _SPARK = SPARK_VERSIONS[0]
 
 @dataclass(frozen=True)
 class JarGroup:
-    """Jars that are fetched and put on a class path together."""
+    """Jars that are fetched together and put on one class path."""
 
     name: str
     coordinates: tuple[str, ...]
-    # Modules that are not wanted although something depends on them, as `group:module`.
+    # Dependencies to leave out, as `group:module`.
     excludes: tuple[str, ...] = ()
-    # Coordinates that are taken without what they depend on.
-    alone: tuple[str, ...] = ()
-    # Groups for Spark leave out what Spark's own jars hold already, in Spark's version.
-    beside_spark: bool = True
+    # Coordinates that are resolved without their dependencies.
+    intransitive: tuple[str, ...] = ()
+    # Leaves out modules that are among Spark's own jars.
+    for_spark: bool = True
 
 
 _TOKEN_PROVIDER = f"org.apache.spark:spark-token-provider-kafka-0-10_{_SCALA}"
@@ -39,20 +36,20 @@ _TOKEN_PROVIDER = f"org.apache.spark:spark-token-provider-kafka-0-10_{_SCALA}"
 _ALL = (
     JarGroup(
         "kafka",
-        # The connector asks for a token provider of its own version, which was never published:
-        # 4.0.0 is the newest there is, and the connector calls nothing that changed since.
+        # The connector requires a token provider of the same version, which was never published:
+        # 4.0.0 is the newest one, and the connector calls nothing that has changed since.
         (f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{_SPARK}",),
         excludes=(_TOKEN_PROVIDER,),
-        alone=(f"{_TOKEN_PROVIDER}:4.0.0",),
+        intransitive=(f"{_TOKEN_PROVIDER}:4.0.0",),
     ),
     JarGroup(
         "delta",
         (f"io.delta:delta-spark_4.1_{_SCALA}:4.4.0",),
-        # Spark logs through slf4j and holds a newer RoaringBitmap, with the shims inside.
+        # Spark logs through slf4j and has a newer RoaringBitmap, which includes the shims.
         excludes=("commons-logging:commons-logging", "org.roaringbitmap:shims"),
     ),
     JarGroup("iceberg", (f"org.apache.iceberg:iceberg-spark-runtime-4.1_{_SCALA}:1.12.0",)),
-    # For Iceberg catalogs that are kept in PostgreSQL.
+    # For Iceberg catalogs in PostgreSQL.
     JarGroup("postgresql", ("org.postgresql:postgresql:42.7.14",)),
     JarGroup("openlineage", (f"io.openlineage:openlineage-spark_{_SCALA}:1.53.0",)),
     JarGroup(
@@ -62,38 +59,11 @@ _ALL = (
             f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
             "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
         ),
-        beside_spark=False,
+        for_spark=False,
     ),
-    # Compiles Headwater's own Java; a JDK is rarely there. Runs on Java 17.
-    JarGroup("compiler", ("org.eclipse.jdt:ecj:3.46.0",), beside_spark=False),
+    # Compiles Headwater's own Java, since a JDK is rarely installed. Runs on Java 17.
+    JarGroup("compiler", ("org.eclipse.jdt:ecj:3.46.0",), for_spark=False),
 )
 
 GROUPS: Mapping[str, JarGroup] = {group.name: group for group in _ALL}
-CONNECTORS = tuple(group.name for group in _ALL if group.beside_spark)
-
-
-def jar_group(name: str) -> JarGroup:
-    """The group of that name.
-
-    Raises:
-        InputError: there is none.
-    """
-    if name not in GROUPS:
-        raise InputError(f"unknown group of jars: {name!r}", hint=f"known: {', '.join(GROUPS)}")
-    return GROUPS[name]
-
-
-def check_spark_version(version: str) -> None:
-    """Refuse a Spark that the pinned connectors were not run with.
-
-    Raises:
-        UnsupportedVersionError: with the supported list.
-    """
-    if version not in SPARK_VERSIONS:
-        supported = ", ".join(SPARK_VERSIONS)
-        raise UnsupportedVersionError(
-            f"Spark {version} is not supported; supported: {supported}",
-            hint=f'install one of them: pip install "pyspark=={SPARK_VERSIONS[0]}"',
-            version=version,
-            supported=SPARK_VERSIONS,
-        )
+CONNECTORS = tuple(group.name for group in _ALL if group.for_spark)

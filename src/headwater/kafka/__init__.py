@@ -1,10 +1,6 @@
-"""Talking to Kafka. The only package that imports confluent-kafka."""
+"""Kafka clients. The only package that imports confluent-kafka."""
 
-from headwater.kafka.consumer import Position, read_topic
-from headwater.kafka.fetch import Absence, RecordReader
-from headwater.kafka.follower import TopicFollower
-from headwater.kafka.producer import RecordProducer
-from headwater.kafka.topics import (
+from headwater.kafka.client import (
     Topic,
     TopicPartitionState,
     create_topic,
@@ -19,6 +15,10 @@ from headwater.kafka.topics import (
     ping,
     topic_id,
 )
+from headwater.kafka.consumer import Position, read_topic
+from headwater.kafka.fetch import Absence, RecordReader
+from headwater.kafka.follower import TopicFollower
+from headwater.kafka.producer import RecordProducer
 
 __all__ = [
     "Absence",

@@ -1,4 +1,4 @@
-"""Reading a topic from one position to another, by offset; no consumer group is left behind."""
+"""Reads a topic from one position to another by offset, without a consumer group."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from confluent_kafka import (
 )
 
 from headwater.errors import BrokerUnavailableError
-from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
-from headwater.kafka.topics import partition_states
+from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error, partition_states
 from headwater.model import Address, Header, Record
 from headwater.model.progress import Progress, no_progress
+from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
-# The client waits so long for a full batch; a short topic is read in two such waits.
+# How long the client waits for a full batch; reading a short topic takes two of these.
 _POLL_SECONDS = 0.05
 _BATCH = 1000
 
-# Told, while a topic is read: its name, how many records were read, how many there are at most.
 _PROGRESS_EVERY = 10_000
 
 
 class Position(Enum):
-    """Where to begin in every partition."""
+    """Where to start in every partition."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -52,17 +51,17 @@ def read_topic(
     """Yield the records of a topic, each partition in order.
 
     Args:
-        start: a position for all partitions, or the first offset of each; partitions that the
-            mapping leaves out are not read.
-        until: the end offset (exclusive) of each partition; default: where they end now.
-        follow: go on with what arrives, until `stopped` tells otherwise.
-        read_uncommitted: also what lies behind the beginning of an open transaction, or in one
-            that was aborted.
-        progress: told of the progress up to the end, at the start and every 10,000 records.
+        start: a position for all partitions, or the first offset of each; partitions that are
+            not in the mapping are not read.
+        until: the end offset (exclusive) of each partition; default: the current end.
+        follow: continue with new records until `stopped` returns True.
+        read_uncommitted: also yield records of aborted and open transactions, and those after
+            the start of an open transaction.
+        progress: called at the start and every 10,000 records.
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        BrokerUnavailableError: nothing came for `kafka.timeout_seconds` though more is there.
+        BrokerUnavailableError: no record arrived for `kafka.timeout_seconds` before the end.
     """
     states = {state.partition: state for state in partition_states(topic, settings)}
     ends = dict(until) if until is not None else {p: s.end for p, s in states.items()}
@@ -78,12 +77,12 @@ def read_topic(
             yield from reader.follow(stopped)
         else:
             total = sum(max(ends.get(p, 0) - begin, 0) for p, begin in begins.items())
-            yield from _watched(reader.until_end(stopped), progress, topic, total)
+            yield from _with_progress(reader.until_end(stopped), progress, topic, total)
     finally:
         reader.close()
 
 
-def _watched(
+def _with_progress(
     records: Iterator[Record], progress: Progress, topic: str, total: int
 ) -> Iterator[Record]:
     progress(f"reading {topic}", 0, total)
@@ -109,7 +108,7 @@ class _Reader:
         config = client_config(
             settings,
             **{
-                # A group id has to be there; nothing is ever committed under it.
+                # A group id is required, but no offsets are committed.
                 "group.id": "headwater-reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -120,11 +119,11 @@ class _Reader:
         try:
             self._consumer = Consumer(config)
         except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "setting up a consumer") from error
+            raise from_kafka_error(error.args[0], settings, "creating a consumer") from error
 
     def until_end(self, stopped: Callable[[], bool]) -> Iterator[Record]:
         self._assign(self._open)
-        for message in self._messages(lambda: not self._open or stopped(), quiet_is_error=True):
+        for message in self._messages(lambda: not self._open or stopped(), fail_if_idle=True):
             end = self._open.get(message.partition() or 0)
             offset = message.offset() or 0
             if end is not None and offset < end:
@@ -134,7 +133,7 @@ class _Reader:
 
     def follow(self, stopped: Callable[[], bool]) -> Iterator[Record]:
         self._assign(self._begins)
-        for message in self._messages(stopped, quiet_is_error=False):
+        for message in self._messages(stopped, fail_if_idle=False):
             yield record_of(message)
 
     def close(self) -> None:
@@ -149,32 +148,32 @@ class _Reader:
         if self._open.pop(partition, None) is not None:
             self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
 
-    def _messages(self, done: Callable[[], bool], *, quiet_is_error: bool) -> Iterator[Message]:
-        heard = time.monotonic()
+    def _messages(self, done: Callable[[], bool], *, fail_if_idle: bool) -> Iterator[Message]:
+        received_at = time.monotonic()
         while not done():
             messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
             if messages:
-                heard = time.monotonic()
-            elif quiet_is_error and time.monotonic() - heard > self._settings.timeout_seconds:
-                raise self._silence()
+                received_at = time.monotonic()
+            elif fail_if_idle and time.monotonic() - received_at > self._settings.timeout_seconds:
+                raise self._timed_out()
             for message in messages:
                 error = message.error()
                 if error is None:
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    # The end may lie behind a transaction marker, which is no record.
-                    if quiet_is_error:
+                    # The last offset may be a transaction marker, which is not a record.
+                    if fail_if_idle:
                         self._finish(message.partition() or 0)
                 elif error.code() not in UNREACHABLE:
                     raise from_kafka_error(error, self._settings, f"reading {self._topic!r}")
-                # The client reconnects by itself; how long that may take is bounded above.
+                # The client reconnects; the timeout above limits how long that takes.
 
-    def _silence(self) -> BrokerUnavailableError:
+    def _timed_out(self) -> BrokerUnavailableError:
         seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.servers} sent nothing of topic "
-            f"{self._topic!r} for {seconds:g} s though there is more",
-            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            f"Kafka at {broker_addresses(self._settings)} sent no records of topic "
+            f"{self._topic!r} for {seconds:g} s, before the end was reached",
+            hint="check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=self._topic,
         )
 

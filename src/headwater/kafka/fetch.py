@@ -1,4 +1,4 @@
-"""One record by its address, from a consumer that stays warm: about a millisecond."""
+"""Reads single records by address with one long-lived consumer: about a millisecond each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headwater.errors import BrokerUnavailableError
 from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error, kafka_errors
 from headwater.kafka.consumer import record_of
 from headwater.model import Address, Record
+from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
 _FAST = {
-    # The broker sends at least one whole batch, whatever its size: the least is enough, and all
-    # beyond it would be decoded for nothing.
+    # The broker always sends at least one complete batch; more would be decoded for nothing.
     "fetch.message.max.bytes": 4096,
     "queued.min.messages": 1,
-    # One request runs at a time. Left at 500 ms and 1 s, these make the next fetch wait for the
-    # one that looks ahead in the partition before.
+    # There is one request in flight per broker. With the defaults of 500 ms and 1 s, the next fetch
+    # would wait for the prefetch of the previous partition.
     "fetch.wait.max.ms": 5,
     "fetch.queue.backoff.ms": 1,
     "fetch.error.backoff.ms": 20,
@@ -31,23 +31,23 @@ _FAST = {
 class Absence(Enum):
     """Why there is no record at an address."""
 
-    EXPIRED = "removed: the partition begins behind it now"
-    # Kafka does not tell these apart; none of them is to be seen by a reader.
+    EXPIRED = "removed: the partition starts after it now"
+    # Kafka does not distinguish these; consumers see none of them.
     HOLE = "nothing at this offset: compacted away, or of an aborted transaction"
     BEYOND_END = "beyond the end of the partition"
     NO_PARTITION = "no such topic or partition"
     NOT_ALLOWED = "this client is not allowed to read the topic"
 
     @property
-    def was_there(self) -> bool:
-        """Whether there may have been a record; beyond what there is, there can't have been."""
+    def may_have_existed(self) -> bool:
+        """Whether a record may have existed; after the end of a partition none can have."""
         return self not in {Absence.BEYOND_END, Absence.NO_PARTITION}
 
 
 class RecordReader:
-    """Reads single records; a context manager, for one thread.
+    """Reads single records; a context manager, not thread-safe.
 
-    Records of open and of aborted transactions are not seen. No consumer group is left behind.
+    Records of open and aborted transactions are not returned. No consumer group is created.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -55,7 +55,7 @@ class RecordReader:
         config = client_config(
             settings,
             **{
-                # A group id has to be there; nothing is ever committed under it.
+                # A group id is required, but no offsets are committed.
                 "group.id": "headwater-reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -64,9 +64,9 @@ class RecordReader:
                 **_FAST,
             },
         )
-        with kafka_errors(settings, "setting up a consumer"):
+        with kafka_errors(settings, "creating a consumer"):
             self._consumer = Consumer(config)
-        # First and end offset, as last heard; asking also makes the client find the leader,
+        # First and end offset, as last requested. The request also lets the client find the leader,
         # for which a fetch would have to wait.
         self._windows: dict[tuple[str, int], tuple[int, int]] = {}
 
@@ -74,23 +74,23 @@ class RecordReader:
         """The record at an address, or why there is none.
 
         Raises:
-            BrokerUnavailableError: no answer within `kafka.timeout_seconds`.
+            BrokerUnavailableError: no response within `kafka.timeout_seconds`.
         """
         deadline = time.monotonic() + self._settings.timeout_seconds
         window = self._windows.get((address.topic, address.partition))
         while True:
-            # Known bounds may be old: what lies outside is asked for again.
+            # The cached offsets may be outdated: request them again for an offset outside.
             if window is None or not window[0] <= address.offset < window[1]:
-                answer = self._ask_window(address, deadline)
-                if isinstance(answer, Absence):
-                    return answer
-                if address.offset < answer[0]:
+                offsets = self._request_offsets(address, deadline)
+                if isinstance(offsets, Absence):
+                    return offsets
+                if address.offset < offsets[0]:
                     return Absence.EXPIRED
-                if address.offset >= answer[1]:
+                if address.offset >= offsets[1]:
                     return Absence.BEYOND_END
-            found = self._read(address, deadline)
-            if found is not None:
-                return found
+            result = self._read(address, deadline)
+            if result is not None:
+                return result
             window = None
 
     def close(self) -> None:
@@ -107,30 +107,32 @@ class RecordReader:
     ) -> None:
         self.close()
 
-    def _ask_window(self, address: Address, deadline: float) -> tuple[int, int] | Absence:
-        where = TopicPartition(address.topic, address.partition)
+    def _request_offsets(self, address: Address, deadline: float) -> tuple[int, int] | Absence:
+        partition = TopicPartition(address.topic, address.partition)
         while True:
             try:
-                window = self._consumer.get_watermark_offsets(where, timeout=_left(deadline))
+                window = self._consumer.get_watermark_offsets(
+                    partition, timeout=_remaining(deadline)
+                )
             except KafkaException as error:
                 absence = self._why(error.args[0], address, deadline)
                 if absence is not None:
                     return absence
-                # A leader that moves, or a partition that was not there a moment ago.
+                # The leader is changing, or the partition is new.
                 time.sleep(0.02)
                 continue
             if window is None:
-                raise self._silence(address)
+                raise self._timed_out(address)
             self._windows[address.topic, address.partition] = window
             return window
 
     def _why(self, error: KafkaError, address: Address, deadline: float) -> Absence | None:
-        """Why there are no offsets to be had; None if it is worth asking again."""
+        """Why there are no offsets; None if the request can be retried."""
         if error.code() in UNREACHABLE or time.monotonic() > deadline:
-            raise from_kafka_error(error, self._settings, f"asking for offsets of {address}")
-        # What the client remembers may be old: the cluster is asked.
-        with kafka_errors(self._settings, f"asking for topic {address.topic!r}"):
-            metadata = self._consumer.list_topics(address.topic, timeout=_left(deadline))
+            raise from_kafka_error(error, self._settings, f"requesting offsets of {address}")
+        # The client's metadata may be outdated: request it from the cluster.
+        with kafka_errors(self._settings, f"requesting metadata of topic {address.topic!r}"):
+            metadata = self._consumer.list_topics(address.topic, timeout=_remaining(deadline))
         topic = metadata.topics[address.topic]
         codes = {error.code(), topic.error and topic.error.code()}
         if KafkaError.TOPIC_AUTHORIZATION_FAILED in codes:
@@ -138,16 +140,16 @@ class RecordReader:
         return Absence.NO_PARTITION if address.partition not in topic.partitions else None
 
     def _read(self, address: Address, deadline: float) -> Record | Absence | None:
-        """What lies at an offset within the bounds; None if the bounds are others by now."""
+        """Read an offset within the known range; None if the range has changed."""
         self._consumer.assign([TopicPartition(address.topic, address.partition, address.offset)])
         try:
             while True:
-                message = self._consumer.poll(_left(deadline))
+                message = self._consumer.poll(_remaining(deadline))
                 if message is None:
-                    raise self._silence(address)
+                    raise self._timed_out(address)
                 error = message.error()
                 if error is None:
-                    # In place of a hole comes the next record there is.
+                    # If the offset is a gap, Kafka returns the next record.
                     record = record_of(message)
                     return record if record.address == address else Absence.HOLE
                 if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
@@ -156,27 +158,28 @@ class RecordReader:
                     return None
                 if error.code() not in UNREACHABLE:
                     raise from_kafka_error(error, self._settings, f"reading {address}")
-                # The client reconnects by itself; the deadline bounds how long that may take.
+                # The client reconnects; the deadline limits how long that takes.
         finally:
-            # Or else it would go on fetching what comes behind the record.
+            # Otherwise the client would prefetch the records after it.
             self._consumer.unassign()
 
-    def _silence(self, address: Address) -> BrokerUnavailableError:
+    def _timed_out(self, address: Address) -> BrokerUnavailableError:
         seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.servers} did not send {address} within {seconds:g} s",
+            f"Kafka at {broker_addresses(self._settings)} did not send {address} "
+            f"within {seconds:g} s",
             hint="start the local broker with `headwater up kafka`, or set "
-            "KAFKA_BOOTSTRAP_SERVERS; the wait is HEADWATER_KAFKA__TIMEOUT_SECONDS",
-            bootstrap_servers=self._settings.servers,
+            "KAFKA_BOOTSTRAP_SERVERS; the timeout is HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            bootstrap_servers=broker_addresses(self._settings),
         )
 
 
 def _at_end(message: Message, address: Address) -> Absence:
-    # Behind an aborted transaction the end comes later than the offset that was asked for;
-    # within one that is still open it comes at it.
+    # After an aborted transaction, the end is after the requested offset; within an open
+    # transaction, it is at the requested offset.
     return Absence.HOLE if (message.offset() or 0) > address.offset else Absence.BEYOND_END
 
 
-def _left(deadline: float) -> float:
-    # Not below zero: the client takes that for "wait for ever".
+def _remaining(deadline: float) -> float:
+    # Not below zero: for the client, that means no timeout.
     return max(deadline - time.monotonic(), 0.001)

@@ -1,4 +1,4 @@
-"""Following a topic a few records at a time, with a say in how far each partition is read."""
+"""Follows a topic batch by batch; partitions can be paused and resumed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BATCH = 1000
 
 
 class TopicFollower:
-    """Gives what arrives in a topic, each partition in order; waits out a broker that is away.
+    """Returns the records that arrive in a topic, each partition in order.
 
-    `positions` are the offsets up to which the partitions have been given, transaction markers
-    at their ends included. No consumer group is left behind.
+    `positions` are the offsets up to which partitions were read, including transaction markers at
+    their ends. No consumer group is created. An unreachable broker is not an error.
     """
 
     def __init__(self, topic: str, begins: Mapping[int, int], settings: KafkaSettings) -> None:
@@ -31,7 +31,7 @@ class TopicFollower:
         config = client_config(
             settings,
             **{
-                # A group id has to be there; nothing is ever committed under it.
+                # A group id is required, but no offsets are committed.
                 "group.id": "headwater-follower",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -41,12 +41,12 @@ class TopicFollower:
         )
         try:
             self._consumer = Consumer(config)
-            self._consumer.assign([self._place(part, begin) for part, begin in begins.items()])
+            self._consumer.assign([self._partition(part, begin) for part, begin in begins.items()])
         except KafkaException as error:
             raise from_kafka_error(error.args[0], settings, f"following {topic!r}") from error
 
     def poll(self, seconds: float) -> list[Record]:
-        """What has arrived, at most a thousand records; waits up to `seconds` for the first."""
+        """Return at most a thousand records; waits up to `seconds` for them."""
         records = []
         for message in self._consumer.consume(_BATCH, seconds):
             error, partition = message.error(), message.partition() or 0
@@ -61,21 +61,21 @@ class TopicFollower:
         return records
 
     def add(self, partition: int, begin: int) -> None:
-        """Follow a partition that was made since."""
+        """Follow a partition that was added to the topic."""
         self.positions[partition] = begin
-        self._consumer.incremental_assign([self._place(partition, begin)])
+        self._consumer.incremental_assign([self._partition(partition, begin)])
 
-    def hold(self, partition: int) -> None:
-        """Give nothing more of a partition until it is let go."""
+    def pause(self, partition: int) -> None:
+        """Return no more records of a partition until it is resumed."""
         if partition not in self._paused:
             self._paused.add(partition)
-            self._consumer.pause([self._place(partition)])
+            self._consumer.pause([self._partition(partition)])
 
-    def let_go(self, partition: int) -> None:
-        """Go on with a partition that was held."""
+    def resume(self, partition: int) -> None:
+        """Continue with a paused partition."""
         if partition in self._paused:
             self._paused.remove(partition)
-            self._consumer.resume([self._place(partition)])
+            self._consumer.resume([self._partition(partition)])
 
     def close(self) -> None:
         self._consumer.close()
@@ -91,7 +91,7 @@ class TopicFollower:
     ) -> None:
         self.close()
 
-    def _place(self, partition: int, offset: int | None = None) -> TopicPartition:
+    def _partition(self, partition: int, offset: int | None = None) -> TopicPartition:
         if offset is None:
             return TopicPartition(self._topic, partition)
         return TopicPartition(self._topic, partition, offset)

@@ -1,4 +1,4 @@
-"""Producing with every delivery checked: no record is dropped without an error."""
+"""A producer that checks every delivery: no record is dropped without an error."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from headwater.errors import BrokerUnavailableError, DeliveryError
 from headwater.kafka.client import client_config, from_kafka_error
 from headwater.model import Header
+from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
-_EXAMPLES_KEPT = 5
+_MAX_EXAMPLES = 5
 
 
 class RecordProducer:
-    """A producer that waits when its queue is full and tells when a record did not arrive.
+    """A producer that blocks when its queue is full and raises if a record was not delivered.
 
-    Idempotent, in order per partition. Use it as a context manager: leaving it flushes, and
+    Idempotent, in order per partition. Use it as a context manager: exiting it flushes, and
     raises `DeliveryError` if any record was not acknowledged.
     """
 
@@ -30,14 +31,14 @@ class RecordProducer:
             "enable.idempotence": True,
             "linger.ms": 20,
             "compression.type": "lz4",
-            # The same choice of partition for a key as Java clients and Spark make.
+            # The same partition for a key as with Java clients and Spark.
             "partitioner": "murmur2_random",
             "delivery.timeout.ms": int(settings.timeout_seconds * 1000),
         }
         try:
             self._producer = Producer(client_config(settings, **{**defaults, **properties}))
         except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "setting up a producer") from error
+            raise from_kafka_error(error.args[0], settings, "creating a producer") from error
         self.delivered = 0
         self.failed = 0
         self._examples: list[tuple[str, KafkaError]] = []
@@ -52,7 +53,7 @@ class RecordProducer:
         partition: int = -1,
         timestamp_ms: int = 0,
     ) -> None:
-        """Hand a record over; waits, with a bound, while the local queue is full."""
+        """Queue a record; blocks, with a timeout, while the local queue is full."""
         deadline: float | None = None
         while True:
             try:
@@ -66,7 +67,7 @@ class RecordProducer:
                     on_delivery=self._on_delivery,
                 )
             except BufferError:
-                # The queue empties as fast as the broker takes records, or not at all.
+                # The queue drains as fast as the broker accepts records, or not at all.
                 deadline = deadline or time.monotonic() + self._settings.timeout_seconds
                 self._producer.poll(0.1)
                 if time.monotonic() > deadline:
@@ -80,18 +81,18 @@ class RecordProducer:
                 return
 
     def flush(self) -> None:
-        """Wait until everything is acknowledged.
+        """Wait until all records are acknowledged.
 
         Raises:
-            DeliveryError: something was refused, or not acknowledged within the bound.
+            DeliveryError: a record was rejected, or not acknowledged within the timeout.
         """
-        # delivery.timeout.ms ends each record by itself; the margin lets those reports arrive.
-        left = self._producer.flush(self._settings.timeout_seconds + 5)
-        self.failed += left
-        self._raise_failures(left)
+        # delivery.timeout.ms fails each record; the margin is for the delivery reports to arrive.
+        unacknowledged = self._producer.flush(self._settings.timeout_seconds + 5)
+        self.failed += unacknowledged
+        self._raise_failures(unacknowledged)
 
     def close(self) -> None:
-        """Drop what was not sent, without waiting."""
+        """Drop unsent records, without waiting."""
         self._producer.purge()
         self._producer.flush(1)
 
@@ -114,10 +115,10 @@ class RecordProducer:
             self.delivered += 1
             return
         self.failed += 1
-        if len(self._examples) < _EXAMPLES_KEPT:
+        if len(self._examples) < _MAX_EXAMPLES:
             self._examples.append((message.topic() or "", error))
 
-    def _raise_failures(self, left: int) -> None:
+    def _raise_failures(self, unacknowledged: int) -> None:
         if not self.failed:
             return
         seconds = self._settings.timeout_seconds
@@ -127,21 +128,21 @@ class RecordProducer:
             topic, error = self._examples[0]
             reason = error.str()
         raise DeliveryError(
-            f"{self.failed} records were not acknowledged by {self._settings.servers}, "
+            f"{self.failed} records were not acknowledged by {broker_addresses(self._settings)}, "
             f"{self.delivered} were: {reason}",
-            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            hint="check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=topic,
             failed=self.failed,
             delivered=self.delivered,
-            unanswered=left,
+            unanswered=unacknowledged,
         )
 
     def _queue_full(self, topic: str) -> BrokerUnavailableError:
         seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
-            f"Kafka at {self._settings.servers} took no record of topic {topic!r} "
+            f"Kafka at {broker_addresses(self._settings)} accepted no record of topic {topic!r} "
             f"for {seconds:g} s; {self.delivered} were acknowledged before",
-            hint="look at the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            hint="check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
             topic=topic,
             delivered=self.delivered,
         )

@@ -1,12 +1,16 @@
-"""Plain values without I/O. Imports the standard library and the error tree, nothing else."""
+"""Plain values without I/O. Imports only the standard library and the error tree."""
 
 from headwater.model.address import Address, TopicPartition, is_topic_name
-from headwater.model.job_output import JobOutput
-from headwater.model.lineage import Lineage, record_id
-from headwater.model.record import Header, Record
-from headwater.model.times import from_epoch_ms
+from headwater.model.record import (
+    Header,
+    JobOutput,
+    Lineage,
+    Record,
+    from_epoch_ms,
+    record_id,
+)
 
-# Where `doctor` sees events arrive: no pipeline of anybody's.
+# The namespace of the events that `doctor` sends to check the service.
 CHECKS_NAMESPACE = "headwater-checks"
 
 __all__ = [

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from headwater.errors import BadAddressError
 
-# Kafka's own rule for topic names: ASCII letters, digits, dot, underscore, dash; 249 at most.
+# Kafka's rule for topic names: ASCII letters, digits, dot, underscore, dash; at most 249.
 _TOPIC = r"[a-zA-Z0-9._-]{1,249}"
 _TOPIC_NAME = re.compile(_TOPIC)
-# The one grammar of addresses; without lookarounds, so that Arrow's RE2 takes it as well.
+# The one grammar of addresses; without lookarounds, so that Arrow's RE2 accepts it as well.
 ADDRESS_PATTERN = rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
 _ADDRESS = re.compile(ADDRESS_PATTERN)
 
@@ -21,13 +21,13 @@ TopicPartition = tuple[str, int]
 
 
 def is_topic_name(text: str) -> bool:
-    """Tell whether Kafka would take `text` as the name of a topic."""
+    """Whether Kafka accepts `text` as a topic name."""
     return _TOPIC_NAME.fullmatch(text) is not None and text not in {".", ".."}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """Where a record lies. Ordered by topic, partition and offset."""
+    """The position of a record. Ordered by topic, partition and offset."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class Address:
         """Read `topic/partition@offset`.
 
         Raises:
-            BadAddressError: `text` has another form, or numbers that Kafka can't hold.
+            BadAddressError: `text` has another form, or numbers out of Kafka's range.
         """
         match = _ADDRESS.fullmatch(text)
         if match is None:

@@ -1,7 +1,7 @@
-"""What a dead letter is: the names that writers and readers share, and reading one back.
+"""The format of dead letters: header names, and decoding.
 
-A job sets a record aside in `<output>-dead-letter`, with its raw key and value and the headers
-that Kafka Connect defined for this. A value that is too large stands there by reference: JSON
+A job sends a record that it can't process to `<output>-dead-letter`, with its raw key and value
+and the error headers of Kafka Connect. A value that is too large is replaced by a reference: JSON
 with the address, the size and the hash of the original.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwater.errors import BadAddressError
 from headwater.model import Address, Header, Record
-from headwater.model.headers import OWN_HEADERS, origin_of
+from headwater.model.header import OWN_HEADERS, origin_of
 
 MALFORMED = "headwater.MalformedJson"
 MISSING_FIELD = "headwater.MissingField"
@@ -33,19 +33,19 @@ MESSAGE = f"{PREFIX}exception.message"
 
 REFERENCE_FIELDS = ("address", "size", "sha256")
 
-# On a record that was redriven. Jobs hand them on as they do all headers of others, so that they
-# are on the dead letter again if the record fails again.
+# Headers of a redriven record. Jobs copy them, as all foreign headers, so that a dead letter has
+# them if the record fails again.
 REDRIVE_COUNT = "redrive_count"
 REDRIVE_OF = "redrive_of"
 
-# A reference takes some 100 bytes and a topic's name; longer values are not tried as JSON.
-_LONGEST_REFERENCE = 1024
+# A reference has about 100 bytes and a topic name; longer values are not parsed as JSON.
+_MAX_REFERENCE_BYTES = 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Stands in for a value that was too large to be kept."""
+    """Replaces a value that is too large for a dead letter."""
 
     size: int
     sha256: str
@@ -53,11 +53,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record of a dead letter topic, as far as its headers could be read.
+    """A record of a dead letter topic, as far as its headers could be decoded.
 
-    `origin` is the record that could not be processed; None if the headers do not name one, as
-    on a record that somebody else wrote there. `redrives` counts how often that record had been
-    sent back to its topic before it was set aside again.
+    `origin` is the record that could not be processed; None if the headers do not name one, for
+    example on a record of another producer. `redrives` counts how often that record had been sent
+    back to its topic before.
     """
 
     record: Record
@@ -75,11 +75,11 @@ class DeadLetter:
 
     @property
     def identity(self) -> Address:
-        """What is redriven once: the origin, however many letters were made from it."""
+        """The key of a redrive: the origin, which may have several dead letters."""
         return self.origin or self.address
 
     def foreign_headers(self) -> tuple[Header, ...]:
-        """The headers that neither Headwater nor the dead letter has put on the record."""
+        """The headers that are neither of Headwater nor of the dead letter format."""
         return tuple(
             (name, value)
             for name, value in self.record.headers
@@ -88,9 +88,9 @@ class DeadLetter:
 
 
 def read_letter(record: Record) -> DeadLetter:
-    """Read a record's headers; never raises, whatever the bytes are.
+    """Decode a record's headers; never raises.
 
-    A header that occurs twice counts as its first: a job's own come before those of others.
+    The first occurrence of a repeated header counts: a job's own headers precede inherited ones.
     """
     values: dict[str, str] = {}
     for name, value in record.headers:
@@ -122,7 +122,7 @@ def _address(text: str | None) -> Address | None:
 
 
 def _redrives(values: dict[str, str], origin: Address | None) -> int:
-    # Records made from a redriven one carry its count downstream, where it is not theirs.
+    # Records derived from a redriven one inherit its count, which does not apply to them.
     back_to = _address(values.get(REDRIVE_OF))
     count = values.get(REDRIVE_COUNT, "")
     if origin is None or back_to is None or back_to.topic != origin.topic:
@@ -131,13 +131,13 @@ def _redrives(values: dict[str, str], origin: Address | None) -> int:
 
 
 def _reference(value: bytes | None, origin: Address | None) -> Reference | None:
-    if value is None or origin is None or len(value) > _LONGEST_REFERENCE or value[:1] != b"{":
+    if value is None or origin is None or len(value) > _MAX_REFERENCE_BYTES or value[:1] != b"{":
         return None
     try:
         content = json.loads(value)
     except (ValueError, RecursionError):
         return None
-    # Only a writer of dead letters knows the address: no input's own value looks like this.
+    # The address distinguishes a reference from a value of the input with the same fields.
     if tuple(content) != REFERENCE_FIELDS or content["address"] != str(origin):
         return None
     size, sha256 = content["size"], content["sha256"]

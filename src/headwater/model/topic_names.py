@@ -1,4 +1,4 @@
-"""Names of the topics that Headwater keeps next to a job's output topic."""
+"""Names of the topics that belong to a job's output topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenLineage: what jobs tell of their runs, and how it reaches the catalog. Runs without a JVM.
+"""OpenLineage events of job runs, and their delivery to the catalog. Runs without a JVM.
 
 emitter = Emitter.from_settings(settings)
 run = LineageRun.from_settings(settings, emitter.emit, "my_job", run_id)

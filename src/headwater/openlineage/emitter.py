@@ -1,8 +1,8 @@
-"""Hands events to the spool and sees to their delivery, at no cost for the job.
+"""Writes events to the spool and starts their delivery without affecting the job.
 
-`emit` never raises, and holds up its caller no longer than a bound: the disk is written to by
-another thread. Threads and files are there from the first event on, and not before. Where no thread
-can be started, as while the interpreter ends, the caller writes and `close` delivers.
+`emit` never raises and blocks for a bounded time: another thread writes to the disk. Threads and
+files are created with the first event. If no thread can be started, such as during interpreter
+shutdown, the caller writes the event and `close` delivers it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 
 from headwater.openlineage.events import Event
 from headwater.openlineage.spool.files import Spool, SpoolCounts
-from headwater.openlineage.spool.sender import Sender, SenderCounts
+from headwater.openlineage.spool.sender import EventSender, SenderCounts
 from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
-# Events that wait for a slow disk, in memory.
+# Events in memory while the disk is slow.
 _MAX_QUEUED = 1000
 
 
 @dataclass(frozen=True)
 class EmitterCounts:
-    """What became of the events of this emitter; `dropped` are lost."""
+    """Counts of this emitter's events; `dropped` events are lost."""
 
     emitted: int
     dropped: int
@@ -38,12 +38,12 @@ class EmitterCounts:
 
 
 class Emitter:
-    """Takes events. Thread-safe."""
+    """Accepts events for the spool. Thread-safe."""
 
     def __init__(
         self,
         spool: Spool,
-        sender: Sender,
+        sender: EventSender,
         *,
         emit_seconds: float = 1.0,
         close_seconds: float = 5.0,
@@ -52,7 +52,7 @@ class Emitter:
         self._sender = sender
         self._emit_seconds = emit_seconds
         self._close_seconds = close_seconds
-        self._queue: queue.Queue[_Handed | None] = queue.Queue(_MAX_QUEUED)
+        self._queue: queue.Queue[_QueuedEvent | None] = queue.Queue(_MAX_QUEUED)
         self._writer = threading.Thread(target=self._write_all, name="lineage-spool", daemon=True)
         self._access = threading.Lock()
         self._started = self._closed = self._without_thread = False
@@ -64,7 +64,7 @@ class Emitter:
         """None if lineage is switched off.
 
         Raises:
-            SettingError: the catalog's address or key can't be used.
+            SettingError: the catalog's address or key is invalid.
         """
         if not settings.lineage.enabled:
             return None
@@ -73,7 +73,7 @@ class Emitter:
         lineage = settings.lineage
         return cls(
             spool,
-            Sender(
+            EventSender(
                 client,
                 spool,
                 max_pause_seconds=lineage.max_backoff_seconds,
@@ -89,33 +89,33 @@ class Emitter:
         return EmitterCounts(self._emitted, dropped, self._spool.counts, self._sender.counts)
 
     def emit(self, event: Event) -> None:
-        """Put an event on disk, from where it is delivered; never raises.
+        """Write an event to the spool, from which it is delivered; never raises.
 
-        Returns when it is on disk, or when the bound is reached; then it is still tried.
+        Returns when the event is on disk, or after `emit_seconds`; then the write continues.
         """
-        handed = _Handed(event)
+        queued = _QueuedEvent(event)
         with self._access:
             if self._closed:
-                self._drop("it came after the end")
+                self._drop("the emitter is closed")
                 return
             if not self._started:
                 self._start()
             self._emitted += 1
             if self._without_thread:
-                self._write(handed)
+                self._write(queued)
                 return
             try:
-                self._queue.put_nowait(handed)
+                self._queue.put_nowait(queued)
             except queue.Full:
-                self._drop("the disk of the spool is too slow")
+                self._drop("the spool's disk is too slow")
                 return
-        handed.written.wait(self._emit_seconds)
+        queued.written.wait(self._emit_seconds)
 
     def close(self, seconds: float | None = None) -> bool:
-        """Deliver what can be delivered within the bound; whether nothing is left waiting.
+        """Deliver events for at most `seconds`; returns whether all of them are delivered.
 
-        A catalog that is not there is asked once and not waited for. What is left is delivered by
-        the next job of this machine, or by `headwater lineage spool flush`.
+        An unavailable catalog is tried once. The next job on this machine delivers the remaining
+        events, or `headwater spool flush` does.
         """
         seconds = self._close_seconds if seconds is None else seconds
         with self._access:
@@ -126,9 +126,9 @@ class Emitter:
         try:
             return self._end(seconds)
         except Exception as error:
-            # The job has done its work: nothing of this is worth its failure.
+            # The job has finished its work and must not fail because of its lineage.
             _LOG.warning(
-                "lineage events may be left in %s: %s: %s",
+                "lineage events may remain in %s: %s: %s",
                 self._spool.root,
                 type(error).__name__,
                 error,
@@ -146,7 +146,7 @@ class Emitter:
     def _end(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         if not self._without_thread:
-            # The writer ends behind the last event; when its disk hangs, it is left behind.
+            # The writer ends after the last event; a writer whose disk hangs is not waited for.
             with suppress(queue.Full):
                 self._queue.put(None, timeout=seconds)
             self._writer.join(max(0.0, deadline - time.monotonic()))
@@ -159,33 +159,33 @@ class Emitter:
         return delivered
 
     def _write_all(self) -> None:
-        while (handed := self._queue.get()) is not None:
-            self._write(handed)
+        while (queued := self._queue.get()) is not None:
+            self._write(queued)
 
-    def _write(self, handed: _Handed) -> None:
+    def _write(self, queued: _QueuedEvent) -> None:
         try:
-            self._spool.append(handed.event)
+            self._spool.append(queued.event)
             if self._spool.counts.dropped:
                 self._log_drops(self._spool.counts.reason)
         except Exception as error:
-            # A facet of a user's may hold what is no JSON.
+            # A user's facet may hold values that JSON can't represent.
             self._drop(f"{type(error).__name__}: {error}")
-        handed.written.set()
+        queued.written.set()
         self._sender.wake()
 
-    def _drop(self, why: str) -> None:
+    def _drop(self, reason: str) -> None:
         self._dropped += 1
-        self._spool.losses.add(1, why)
-        self._log_drops(why)
+        self._spool.losses.add(1, reason)
+        self._log_drops(reason)
 
-    def _log_drops(self, why: str | None) -> None:
+    def _log_drops(self, reason: str | None) -> None:
         if not self._drops_logged:
             self._drops_logged = True
-            _LOG.warning("lineage events are dropped: %s", why)
+            _LOG.warning("lineage events are dropped: %s", reason)
 
 
-class _Handed:
-    """An event on its way to the disk."""
+class _QueuedEvent:
+    """An event that is being written to disk."""
 
     def __init__(self, event: Event) -> None:
         self.event: dict[str, Any] = event

@@ -1,6 +1,6 @@
 """OpenLineage run events and the names of datasets, as plain values.
 
-An event is a dictionary, ready to be written as JSON. Nothing here talks to anybody.
+An event is a dictionary that can be written as JSON. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ from typing import Any, Literal, NamedTuple
 Event = dict[str, Any]
 Facet = Mapping[str, Any]
 Facets = Mapping[str, Facet]
-# A dataset as an event lists it: namespace, name, facets and, of one reading or writing,
-# inputFacets or outputFacets.
+# A dataset as an event lists it: namespace, name, facets, and inputFacets or outputFacets.
 Dataset = dict[str, Any]
 
 State = Literal["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]
 ENDS: frozenset[State] = frozenset(("COMPLETE", "ABORT", "FAIL"))
 
-# From the package's metadata: `headwater` itself reaches Spark.
+# From the package metadata: importing `headwater` would import Spark.
 VERSION = version("headwater")
 PRODUCER = f"https://headwater.dev/{VERSION}"
 SCHEMA_URL = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 _LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
-# Spark writes some file systems in other ways than OpenLineage names them.
+# Schemes that Spark uses -> OpenLineage's names for the same file systems.
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 
 
 class DatasetName(NamedTuple):
-    """What a dataset is known by everywhere."""
+    """Identity of a dataset in OpenLineage."""
 
     namespace: str
     name: str
 
     def dataset(self, facets: Facets | None = None) -> Dataset:
-        """As an event lists it."""
+        """The dataset as an event lists it."""
         return {"namespace": self.namespace, "name": self.name, "facets": dict(facets or {})}
 
 
@@ -48,22 +47,22 @@ def name_of(dataset: Mapping[str, Any]) -> DatasetName:
 
 
 def kafka_topic(bootstrap_servers: str, topic: str) -> DatasetName:
-    """A topic: `kafka://localhost:9092` and its name. Of several brokers the first names them."""
+    """Name of a topic: namespace `kafka://localhost:9092` (the first broker) and the topic."""
     return DatasetName(kafka_namespace(bootstrap_servers), topic)
 
 
 def kafka_namespace(bootstrap_servers: str) -> str:
-    """The namespace of a cluster's topics."""
-    # A listener may be given with its protocol: PLAINTEXT://localhost:9092.
+    """Namespace of the topics of a cluster."""
+    # An address may include its protocol: PLAINTEXT://localhost:9092.
     first = bootstrap_servers.split(",")[0].strip().rpartition("//")[2]
     return f"kafka://{first}"
 
 
 def file_location(uri: str) -> DatasetName:
-    """Files, or a table that is known by its folder: `file` and its path, `s3://bucket` and key."""
-    # As Hadoop reads it: `?` and `#` are letters like any other.
-    found = _LOCATION.fullmatch(uri)
-    scheme, authority, path = found.groups() if found else (None, None, uri)
+    """Name of files, or of a table by its folder: `file` and path, or `s3://bucket` and key."""
+    # Hadoop treats `?` and `#` as ordinary characters.
+    match = _LOCATION.fullmatch(uri)
+    scheme, authority, path = match.groups() if match else (None, None, uri)
     scheme = (scheme or "").lower()
     scheme = _SCHEMES.get(scheme, scheme)
     path = path.rstrip("/") or "/"
@@ -86,7 +85,7 @@ def run_event(
     event_time: datetime | None = None,
     producer: str = PRODUCER,
 ) -> Event:
-    """One event of a run, at a moment (now, if none is given)."""
+    """One event of a run. `event_time` defaults to now."""
     return {
         "eventType": state,
         "eventTime": to_rfc3339(event_time or datetime.now(UTC)),
@@ -100,6 +99,6 @@ def run_event(
 
 
 def to_rfc3339(at: datetime) -> str:
-    """As events write it: UTC, with microseconds."""
+    """UTC with microseconds, as in events."""
     text = at.astimezone(UTC).isoformat(timespec="microseconds")
     return text.replace("+00:00", "Z")

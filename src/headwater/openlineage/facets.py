@@ -1,7 +1,7 @@
-"""Facets: the official ones that Headwater emits, its own, and those of users.
+"""Facets: OpenLineage's standard facets, Headwater's own, and custom facets of users.
 
-A facet is a dictionary with `_producer` and `_schemaURL`. `@lineage_facet("name")` makes one from
-a function, which is asked when a run starts and when it ends:
+A facet is a dictionary with `_producer` and `_schemaURL`. `@lineage_facet("name")` registers a
+function whose result becomes a facet; it is called when a run starts and when it ends:
 
     @lineage_facet("acme_release")
     def release(run):
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -32,60 +33,60 @@ _OWN = "https://headwater.dev/spec/facets"
 _BASE = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
-# Longer texts, such as the trace of a deep plan, are cut: an event is no log.
+# Longer texts, such as the stack trace of a deep plan, are cut: events are not logs.
 MAX_TEXT = 16_000
 
 
 def official(name: str, version: str, /, **fields: Any) -> Facet:
-    """A facet of OpenLineage's, such as `SchemaDatasetFacet`; fields that are None are left out."""
+    """A standard OpenLineage facet, such as `SchemaDatasetFacet`. Omits fields that are None."""
     url = f"{_OFFICIAL}/{version}/{name}.json#/$defs/{name}"
     return _facet(url, fields)
 
 
 def own(name: str, version: str, /, **fields: Any) -> Facet:
-    """A facet of Headwater's; its schema lies in `headwater/catalog/facets`."""
+    """A facet of Headwater; its schema is in `headwater/catalog/facets`."""
     return _facet(f"{_OWN}/{version}/{name}.json#/$defs/{name}", fields)
 
 
 def custom(fields: Mapping[str, Any], on: On = "run") -> Facet:
-    """A user's facet; one that names a schema of its own keeps it.
+    """A custom facet. Keeps the `_schemaURL` of `fields`, if it has one.
 
     Raises:
-        InputError: it is no mapping, or holds what JSON has no word for; the whole event could not
-            be written.
+        InputError: `fields` is not a mapping, or can't be written as JSON. Without this check the
+            entire event would be dropped.
     """
     try:
         json.dumps(dict(fields), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"a facet that can't be written as JSON: {error}",
-            hint="give a mapping of names to texts, numbers, lists and mappings; a time as text",
+            f"facet can't be written as JSON: {error}",
+            hint="use a mapping of names to strings, numbers, lists and mappings; times as strings",
         ) from None
     base = f"{_BASE}/{'RunFacet' if on == 'run' else 'JobFacet'}"
     return {"_producer": PRODUCER, "_schemaURL": base, **fields}
 
 
 def _facet(url: str, fields: Mapping[str, Any]) -> Facet:
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {"_producer": PRODUCER, "_schemaURL": url, **given}
+    present = {name: value for name, value in fields.items() if value is not None}
+    return {"_producer": PRODUCER, "_schemaURL": url, **present}
 
 
 def schema(fields: Sequence[Mapping[str, Any]]) -> Facet:
-    """Fields with `name`, `type` and, of structs, `fields`."""
+    """Fields with `name`, `type` and, for structs, `fields`."""
     return official("SchemaDatasetFacet", "1-2-0", fields=list(fields))
 
 
 def column_lineage(
     fields: Mapping[str, Mapping[str, Any]], dataset: Sequence[Mapping[str, Any]] = ()
 ) -> Facet:
-    """Which input fields each output field is made from; `dataset` has those that all depend on."""
+    """Input fields of each output field; `dataset` lists those that all output fields depend on."""
     return official(
         "ColumnLineageDatasetFacet", "1-2-0", fields=dict(fields), dataset=list(dataset)
     )
 
 
 def symlinks(identifiers: Iterable[tuple[str, str, str]]) -> Facet:
-    """Other names of a dataset, as namespace, name and type (`TABLE`, `LOCATION`)."""
+    """Alternative names of a dataset: namespace, name and type (`TABLE`, `LOCATION`)."""
     listed = [{"namespace": ns, "name": name, "type": kind} for ns, name, kind in identifiers]
     return official("SymlinksDatasetFacet", "1-0-1", identifiers=listed)
 
@@ -98,13 +99,13 @@ def storage(layer: str, file_format: str | None = None) -> Facet:
     return official("StorageDatasetFacet", "1-0-1", storageLayer=layer, fileFormat=file_format)
 
 
-def version(of_dataset: str) -> Facet:
-    """Which version of a dataset it is, such as the id of an Iceberg table's snapshot."""
-    return official("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=of_dataset)
+def version(dataset_version: str) -> Facet:
+    """Version of a dataset, such as the snapshot id of an Iceberg table."""
+    return official("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=dataset_version)
 
 
 def job_type(processing: Literal["STREAMING", "BATCH"], *, interval: float | None = None) -> Facet:
-    """With an interval in seconds: events come at it, and each one stands for itself."""
+    """`interval`: seconds between RUNNING events, each of which is self-contained."""
     pattern = None
     if interval is not None:
         pattern = {
@@ -123,13 +124,13 @@ def job_type(processing: Literal["STREAMING", "BATCH"], *, interval: float | Non
 
 
 def ownership(owners: Iterable[str]) -> Facet:
-    """Of a job; owners by name, such as `team:data-engineering`."""
+    """Owners of a job, such as `team:data-engineering`."""
     listed = [{"name": owner, "type": "OWNER"} for owner in owners]
     return official("OwnershipJobFacet", "1-0-1", owners=listed)
 
 
 def documentation(description: str) -> Facet:
-    """Of a job."""
+    """Description of a job."""
     return official("DocumentationJobFacet", "1-1-0", description=description)
 
 
@@ -140,13 +141,13 @@ def source_code_location(url: str, path: str | None = None, version: str | None 
 
 
 def tags(on: Literal["Job", "Run", "Dataset"], values: Mapping[str, str]) -> Facet:
-    """Facts such as the environment, as key and value."""
+    """Tags as key and value, such as the environment."""
     listed = [{"key": key, "value": value, "source": "USER"} for key, value in values.items()]
     return official(f"Tags{on}Facet", "1-0-0", tags=listed)
 
 
 def error_message(message: str, trace: str | None = None, language: str = "PYTHON") -> Facet:
-    """The text must be free of secrets: see `redaction`."""
+    """Texts must not contain secrets: see `redaction`."""
     return official(
         "ErrorMessageRunFacet",
         "1-0-1",
@@ -194,7 +195,7 @@ def offset_ranges(
     outputs: Sequence[Mapping[str, Any]],
     job_version: str | None = None,
 ) -> Facet:
-    """Records that were read and written since the facet before; `batch` is the newest of them."""
+    """Records read and written since the previous facet; `batch` is the latest batch."""
     return own(
         "OffsetRangesRunFacet",
         "1-0-0",
@@ -205,42 +206,57 @@ def offset_ranges(
     )
 
 
-_makers: dict[tuple[On, str], FacetFunction] = {}
+_facet_functions: dict[tuple[On, str], FacetFunction] = {}
 
 
 def lineage_facet(name: str, on: On = "run") -> Callable[[F], F]:
-    """Make a function's answer a facet of all runs (or jobs) of this process.
+    """Register a function whose result becomes a facet of all runs (or jobs) of this process.
 
-    The function gets the run: `run_id`, `job_name`, `job_namespace`. What it raises is told once
-    and does not hurt the job.
+    The function receives the run: `run_id`, `job_name`, `job_namespace`. Its errors are logged and
+    never propagate to the job.
 
     Raises:
-        InputError: the name can't be one of a facet.
+        InputError: the name is not a valid facet name.
     """
     check_name(name)
 
     def register(function: F) -> F:
-        _makers[on, name] = function
+        _facet_functions[on, name] = function
         return function
 
     return register
 
 
-def made(on: On, run: Any) -> dict[str, Facet]:
-    """The facets that users' registered functions return for this run."""
-    found: dict[str, Facet] = {}
-    for (kind, name), function in list(_makers.items()):
+def function_facets(on: On, run: Any) -> dict[str, Facet]:
+    """Results of the registered functions for this run."""
+    results: dict[str, Facet] = {}
+    for (kind, name), function in list(_facet_functions.items()):
         if kind != on:
             continue
         try:
-            found[name] = custom(function(run), on)
+            results[name] = custom(function(run), on)
         except Exception as error:
-            _LOG.warning("facet %r could not be made: %s: %s", name, type(error).__name__, error)
-    return found
+            _LOG.warning("facet %r could not be created: %s: %s", name, type(error).__name__, error)
+    return results
+
+
+_job_facets: dict[str, dict[str, Mapping[str, Any]]] = {}
+_job_facets_access = threading.Lock()
+
+
+def register_job_facets(job_name: str, job_facets: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add these facets to all events of this job's runs that start later in this process."""
+    with _job_facets_access:
+        _job_facets[job_name] = {**_job_facets.get(job_name, {}), **job_facets}
+
+
+def registered_job_facets(job_name: str) -> dict[str, Mapping[str, Any]]:
+    with _job_facets_access:
+        return dict(_job_facets.get(job_name, {}))
 
 
 def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"not the name of a facet: {name!r}", hint="letters, digits and `_`, at most 100"
+            f"invalid facet name: {name!r}", hint="use letters, digits and `_`, at most 100"
         )

@@ -1,7 +1,7 @@
-"""What Spark tells of micro-batches, added up: which records were read and written, and how many.
+"""Sums up Spark's micro-batch progress: which records were read and written, and how many.
 
-Spark's progress event comes as JSON. Kafka sources tell offsets; Headwater's sink tells, as its
-metrics, which offsets it wrote (`{"visits/0": "17,19,3"}`: first, last and count).
+Spark's progress event is JSON. Kafka sources report offsets. Headwater's sink reports the offsets
+that it wrote as metrics (`{"visits/0": "17,19,3"}`: first, last and count).
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Of a topic's partition: the first and the last offset, both included.
+# (topic, partition) -> first and last offset, both inclusive.
 Ranges = dict[tuple[str, int], tuple[int, int]]
 
-# Where a query began to read: by topic and partition, the first offset.
+# First offset that a query read, by topic and partition.
 Started = Callable[[], Mapping[str, Mapping[int, int]]]
 
-# Rows of a streaming query are counted under this name, where its sink does not count them: as
-# `rows`, and what was set aside as `dead_letter`.
+# Name of the observed metrics of queries whose sink does not count rows: `rows`, and `dead_letter`
+# for dead letters.
 OBSERVED = "headwater_rows"
-# Of the sink's metrics: rows that came without parents.
+# Sink metric: rows without parents.
 WITHOUT_PARENTS = "without-parents"
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the topics of a query are; a topic that is in none of these is an output like any."""
+    """Special topics of a query; every other topic that it writes is a plain output."""
 
-    # Not told of: a query's own heartbeats.
+    # Not reported: heartbeats of the query.
     hidden: frozenset[str] = frozenset()
     dead_letter: str | None = None
     late: str | None = None
-    # Records that list further parents.
+    # Records with additional parents.
     parents: str | None = None
-    # Whether all rows carry lineage, unless the sink says otherwise.
+    # Whether all rows carry lineage, except those that the sink counts as without parents.
     with_lineage: bool = False
 
 
 @dataclass
 class StreamProgress:
-    """Of one run. Counts are since its begin; ranges since they were taken last."""
+    """Progress of one run. Counts are totals; ranges are those since the last `take_ranges`."""
 
     roles: Roles = field(default_factory=Roles)
-    # Of a query's first batch Spark tells only the end.
+    # Spark does not report the start offsets of a query's first batch.
     started: Started = dict
     batch: int = 0
     batches: int = 0
@@ -59,7 +59,7 @@ class StreamProgress:
     _written: Ranges = field(default_factory=dict)
 
     def add(self, progress: Mapping[str, Any]) -> None:
-        """A micro-batch that is done."""
+        """Add a completed micro-batch."""
         self.batch = progress["batchId"]
         self.batches += 1
         lags = [self._add_source(source) for source in progress.get("sources", ())]
@@ -78,54 +78,55 @@ class StreamProgress:
         return set(self.rows_out)
 
     def take_ranges(self) -> tuple[Ranges, Ranges]:
-        """What was read and written since the last time."""
+        """Ranges read and written since the last call."""
         read, written = self._read, self._written
         self._read, self._written = {}, {}
         return read, written
 
     def counts(self) -> dict[str, int]:
-        """As the facet `headwater_progress` has them; what is not known is left out."""
+        """Fields of the facet `headwater_progress`; unknown values are omitted."""
         roles, out = self.roles, self.rows_out
-        aside = {roles.dead_letter, roles.late, roles.parents}
-        found = {"rowsIn": self._rows_read}
+        special = {roles.dead_letter, roles.late, roles.parents}
+        counts = {"rowsIn": self._rows_read}
         written = self._rows_written
         if self._rows_observed is not None:
             written = self._rows_observed
         elif out:
-            written = sum(count for topic, count in out.items() if topic not in aside)
+            written = sum(count for topic, count in out.items() if topic not in special)
         if written is not None:
-            found["rowsOut"] = written
+            counts["rowsOut"] = written
             if roles.with_lineage:
-                found["rowsWithLineage"] = max(0, written - self.rows_without_parents)
+                counts["rowsWithLineage"] = max(0, written - self.rows_without_parents)
         if roles.dead_letter is not None:
-            found["deadLettered"] = out[roles.dead_letter]
-        found["lateRows"] = self.dropped_late + (out[roles.late] if roles.late else 0)
+            counts["deadLettered"] = out[roles.dead_letter]
+        counts["lateRows"] = self.dropped_late + (out[roles.late] if roles.late else 0)
         if self.lag is not None:
-            found["lag"] = self.lag
-        return found
+            counts["lag"] = self.lag
+        return counts
 
     def _add_source(self, source: Mapping[str, Any]) -> int | None:
-        """Adds what a source has read; returns how far it is behind, if it tells that."""
+        """Add the offsets of a source; returns its lag, if known."""
         end = _offsets(source.get("endOffset"))
         begin = _offsets(source.get("startOffset") or (self.started() if end else None))
         rows = source.get("numInputRows") or 0
-        shown = {place: at for place, at in end.items() if place[0] not in self.roles.hidden}
+        reported = {key: offset for key, offset in end.items() if key[0] not in self.roles.hidden}
         ranges: Ranges = {}
-        # Where nobody knows the begin, no range is told rather than one that is too long.
-        for place, after in shown.items() if begin else ():
-            # A partition that was added is read from its first record.
-            first = begin.get(place, 0)
+        # Without start offsets no range is reported, because it could be too long.
+        for partition, after in reported.items() if begin else ():
+            # A new partition is read from its first record.
+            first = begin.get(partition, 0)
             if first < after:
-                ranges[place] = first, after - 1
-                self.rows_in[place[0]] += after - first
-        # Marks of transactions take offsets; a batch that is looked at twice counts its rows twice.
+                ranges[partition] = first, after - 1
+                self.rows_in[partition[0]] += after - first
+        # The smaller of both: transaction markers take offsets, and a batch that Spark evaluates
+        # twice counts its rows twice.
         spanned = sum(last - first + 1 for first, last in ranges.values())
         self._rows_read += min(rows, spanned) if begin else rows
         _merge(self._read, ranges)
         latest = _offsets(source.get("latestOffset"))
-        if not shown or not latest:
+        if not reported or not latest:
             return None
-        return sum(max(0, latest.get(place, at) - at) for place, at in shown.items())
+        return sum(max(0, latest.get(key, offset) - offset) for key, offset in reported.items())
 
     def _add_sink(self, progress: Mapping[str, Any]) -> None:
         sink = progress.get("sink") or {}
@@ -145,12 +146,12 @@ class StreamProgress:
                 self.rows_out[self.roles.dead_letter] += int(observed.get("dead_letter") or 0)
 
 
-def _offsets(told: Any) -> dict[tuple[str, int], int]:
-    """Of a Kafka source; others tell theirs in other forms."""
+def _offsets(reported: Any) -> dict[tuple[str, int], int]:
+    """Offsets of a Kafka source; empty for other sources."""
     try:
         return {
             (topic, int(partition)): int(offset)
-            for topic, partitions in told.items()
+            for topic, partitions in reported.items()
             for partition, offset in partitions.items()
         }
     except (AttributeError, TypeError, ValueError):
@@ -158,16 +159,16 @@ def _offsets(told: Any) -> dict[tuple[str, int], int]:
 
 
 def _written(metrics: Mapping[str, str]) -> Iterator[tuple[str, int, int, int, int]]:
-    for place, text in metrics.items():
-        topic, slash, partition = place.rpartition("/")
+    for name, text in metrics.items():
+        topic, slash, partition = name.rpartition("/")
         parts = text.split(",")
         if slash and len(parts) == 3:
             first, last, count = map(int, parts)
             yield topic, int(partition), first, last, count
 
 
-def _merge(known: Ranges, found: Ranges) -> None:
-    """One range for each partition: batches follow upon each other."""
-    for place, (first, last) in found.items():
-        before = known.get(place, (first, last))
-        known[place] = min(first, before[0]), max(last, before[1])
+def _merge(known: Ranges, added: Ranges) -> None:
+    """Keep one range per partition: batches are contiguous."""
+    for partition, (first, last) in added.items():
+        before = known.get(partition, (first, last))
+        known[partition] = min(first, before[0]), max(last, before[1])

@@ -1,17 +1,25 @@
-"""One run of a job, told in events.
+"""The events of one run of a job, the note of a run that has not ended, and redaction.
 
-Every event carries all that is known by then, datasets with their facets included, so that each
-can be read alone; facets that are given `once` are in the next event only.
+Events are cumulative: each contains all datasets and facets known so far, except facets added with
+`once=True`, which are in the next event only.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, SecretStr
 
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
@@ -24,17 +32,19 @@ from headwater.openlineage.events import (
     name_of,
     run_event,
 )
-from headwater.openlineage.job_facets import described
-from headwater.openlineage.redaction import Redactor
+from headwater.openlineage.facets import registered_job_facets
 from headwater.settings import Settings
 
-_BEYOND = 8_000
+# Redacted in addition to the part that is kept: the cut could split a secret.
+_REDACTION_MARGIN = 8_000
+_OPEN_RUN_FILE = Path("headwater") / "run.json"
+_OPEN_RUNS_FOLDER = "open-runs"
 
 Emit = Callable[[Event], None]
 
 
 class LineageRun:
-    """Tells of a run. Its methods may be called from any thread, and never raise."""
+    """Emits the events of a run. Thread-safe; the methods never raise."""
 
     def __init__(
         self,
@@ -68,24 +78,24 @@ class LineageRun:
         job_name: str,
         run_id: str,
     ) -> LineageRun:
-        """A run with what the settings say of all jobs: parent, owner, environment, facets."""
-        given = settings.lineage
+        """A run with the parent, owner, environment and facets of the settings."""
+        lineage = settings.lineage
         redact = Redactor.from_settings(settings)
-        run = cls(emit, given.namespace, job_name, run_id, redact=redact)
-        if given.parent_job and given.parent_job != job_name:
-            namespace = given.parent_namespace or given.namespace
-            parent_run = _parent_run(given.parent_run_id, namespace, given.parent_job)
-            run.add_run_facet("parent", facets.parent(parent_run, namespace, given.parent_job))
-        if given.team:
-            run.add_job_facet("ownership", facets.ownership([f"team:{given.team}"]))
-        known = {"team": given.team, "project": given.project, "environment": given.environment}
-        values = {key: value for key, value in known.items() if value}
-        run.add_job_facet("tags", facets.tags("Job", values))
-        for name, facet in described(job_name).items():
+        run = cls(emit, lineage.namespace, job_name, run_id, redact=redact)
+        if lineage.parent_job and lineage.parent_job != job_name:
+            namespace = lineage.parent_namespace or lineage.namespace
+            parent_run = _parent_run(lineage.parent_run_id, namespace, lineage.parent_job)
+            run.add_run_facet("parent", facets.parent(parent_run, namespace, lineage.parent_job))
+        if lineage.team:
+            run.add_job_facet("ownership", facets.ownership([f"team:{lineage.team}"]))
+        names = ("team", "project", "environment")
+        tags = {name: value for name in names if (value := getattr(lineage, name))}
+        run.add_job_facet("tags", facets.tags("Job", tags))
+        for name, facet in registered_job_facets(job_name).items():
             run.add_job_facet(name, facet)
-        for name, fields in given.run_facets.items():
+        for name, fields in lineage.run_facets.items():
             run.add_run_facet(name, facets.custom(fields, "run"))
-        for name, fields in given.job_facets.items():
+        for name, fields in lineage.job_facets.items():
             run.add_job_facet(name, facets.custom(fields, "job"))
         return run
 
@@ -94,7 +104,7 @@ class LineageRun:
         return self._ended
 
     def add_run_facet(self, name: str, facet: Facet, *, once: bool = False) -> None:
-        """Part of the next event and, unless `once`, of all further ones until replaced."""
+        """Add to the next event and, unless `once`, to all later events."""
         with self._lock:
             (self._once if once else self._run_facets)[name] = facet
 
@@ -103,48 +113,48 @@ class LineageRun:
             self._job_facets[name] = facet
 
     def add_input_facet(self, dataset: DatasetName, name: str, facet: Facet) -> None:
-        """Of this run's reading, such as `inputStatistics`; a new dataset becomes an input."""
+        """Facet of an input of this run, such as `inputStatistics`. Adds a new input."""
         self._add(self._inputs, dataset, "inputFacets", name, facet)
 
     def add_output_facet(self, dataset: DatasetName, name: str, facet: Facet) -> None:
-        """Of this run's writing, such as `outputStatistics`; a new dataset becomes an output."""
+        """Facet of an output of this run, such as `outputStatistics`. Adds a new output."""
         self._add(self._outputs, dataset, "outputFacets", name, facet)
 
     def add_dataset_facet(self, dataset: DatasetName, name: str, facet: Facet) -> None:
-        """Of the dataset itself, such as `schema`, wherever this run reads or writes it."""
+        """Facet of the dataset itself, such as `schema`, as an input and as an output."""
         with self._lock:
             for known in (self._inputs, self._outputs):
                 if dataset in known:
                     self._add(known, dataset, "facets", name, facet)
 
     def start(self, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()) -> None:
-        self._ask_makers()
+        self._call_facet_functions()
         self._emit_event("START", inputs, outputs)
 
     def running(self, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()) -> None:
-        """How far it has come; datasets that are given are added to those that are known."""
+        """Emit RUNNING; adds the datasets to those of earlier events."""
         self._emit_event("RUNNING", inputs, outputs)
 
     def complete(self) -> None:
-        self._ask_makers()
+        self._call_facet_functions()
         self._emit_event("COMPLETE")
 
     def fail(self, error: BaseException | str) -> None:
-        """The error's text and trace go along, without secrets."""
+        """Emit FAIL with the message and stack trace of the error, without secrets."""
         if isinstance(error, str):
             message, trace = error, None
         else:
             message = f"{type(error).__name__}: {_text_of(error)}"
-            trace = self._shown("".join(traceback.format_exception(error)))
-        facet = facets.error_message(self._shown(message), trace)
+            trace = self._redacted("".join(traceback.format_exception(error)))
+        facet = facets.error_message(self._redacted(message), trace)
         self.add_run_facet("errorMessage", facet)
-        self._ask_makers()
+        self._call_facet_functions()
         self._emit_event("FAIL")
 
     def abort(self, reason: str | None = None) -> None:
-        """It was stopped, or its process has died."""
+        """Emit ABORT: the run was stopped, or its process died."""
         if reason:
-            self.add_run_facet("errorMessage", facets.error_message(self._shown(reason)))
+            self.add_run_facet("errorMessage", facets.error_message(self._redacted(reason)))
         self._emit_event("ABORT")
 
     def _add(
@@ -159,14 +169,13 @@ class LineageRun:
             entry = known.setdefault(dataset, dataset.dataset())
             entry[part] = {**entry.get(part, {}), name: facet}
 
-    def _shown(self, text: str) -> str:
-        # Somewhat more than is told: what a cut has made unrecognisable is not.
-        return self._redact(text[: facets.MAX_TEXT + _BEYOND])
+    def _redacted(self, text: str) -> str:
+        return self._redact(text[: facets.MAX_TEXT + _REDACTION_MARGIN])
 
-    def _ask_makers(self) -> None:
+    def _call_facet_functions(self) -> None:
         with self._lock:
-            self._run_facets |= facets.made("run", self)
-            self._job_facets |= facets.made("job", self)
+            self._run_facets |= facets.function_facets("run", self)
+            self._job_facets |= facets.function_facets("job", self)
 
     def _emit_event(
         self, state: State, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()
@@ -189,12 +198,12 @@ class LineageRun:
                 self._clock(),
             )
             self._once = {}
-            # Inside the lock: events leave in the order of their times.
+            # Inside the lock: events are emitted in the order of their times.
             self._emit(event)
 
 
-def _merge(known: dict[DatasetName, Dataset], given: Sequence[Dataset]) -> None:
-    for dataset in given:
+def _merge(known: dict[DatasetName, Dataset], added: Sequence[Dataset]) -> None:
+    for dataset in added:
         name = name_of(dataset)
         entry: dict[str, Any] = dict(known.get(name, name.dataset()))
         for part in ("facets", "inputFacets", "outputFacets"):
@@ -204,16 +213,123 @@ def _merge(known: dict[DatasetName, Dataset], given: Sequence[Dataset]) -> None:
 
 
 def _text_of(error: BaseException) -> str:
-    """Some errors ask for their text only now, and of a Java that may be gone."""
+    """Errors of py4j fetch their text from the JVM, which may have exited."""
     try:
         return str(error)
     except Exception:
-        return "its text can't be told any more"
+        return "message unavailable"
 
 
-def _parent_run(given: str | None, namespace: str, job: str) -> str:
-    """Schedulers have ids of other forms, or none: then one that is the same for all children."""
+def _parent_run(run_id: str | None, namespace: str, job: str) -> str:
+    """A UUID: schedulers use other ids or none. Derived, so that all children have the same one."""
     try:
-        return str(uuid.UUID(given or ""))
+        return str(uuid.UUID(run_id or ""))
     except ValueError:
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{job}/{given or ''}"))
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{namespace}/{job}/{run_id or ''}"))
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that started and has not ended."""
+
+    run_id: str
+    job_namespace: str
+    job_name: str
+    started_at: str
+
+
+class OpenRunNote:
+    """The open run of one checkpoint, in a file next to it.
+
+    A note that exists when a run starts is of a process that was killed: the new run ends the old.
+    """
+
+    def __init__(self, checkpoint: Path | str, settings: Settings) -> None:
+        if isinstance(checkpoint, Path):
+            self._path = checkpoint / _OPEN_RUN_FILE
+        else:
+            # A checkpoint on another file system, such as s3a://: the note is in the spool folder.
+            name = hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
+            self._path = settings.spool_dir / _OPEN_RUNS_FOLDER / f"{name}.json"
+
+    def read(self) -> OpenRun | None:
+        """None if there is no note, or if it can't be read."""
+        try:
+            return OpenRun(**json.loads(self._path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, run: OpenRun) -> None:
+        """Without fsync: at worst, a run stays open in the catalog after a power failure."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = self._path.with_suffix(".tmp")
+            unfinished.write_text(json.dumps(asdict(run)))
+            os.replace(unfinished, self._path)
+        except OSError:
+            return
+
+    def clear(self) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            return
+
+
+HIDDEN = "***"
+
+_SECRET_NAME = re.compile(r"pass(word|wd)?|secret|token|jaas|api[-_.]?key|credential|private", re.I)
+# Shorter values would match too many texts.
+_SHORTEST = 4
+
+# Each pattern starts with literal text and has bounded repetitions: an error message may be a
+# single word of a megabyte, and the job waits for the result.
+_PATTERNS = (
+    # user:password@ in a URL.
+    (re.compile(r"(://[^\s/@:]{0,1000}):[^\s/@]{1,4000}@"), rf"\1:{HIDDEN}@"),
+    (re.compile(r"(?i)\b(bearer|basic)\s{1,20}[A-Za-z0-9._~+/=-]{6,}"), rf"\1 {HIDDEN}"),
+    # name=value, name: value, "name": "value" and ("name", "value") with the name of a secret.
+    (
+        re.compile(
+            r"(?i)((?:password|passwd|secret|token|api[-_.]?key|credential)[\w.-]{0,100}"
+            r"(?:[\"']?\s{0,20}[=:]|[\"']\s{0,20},)\s{0,20})"
+            r"(\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s,;&)}\]]{1,4000})"
+        ),
+        rf"\1{HIDDEN}",
+    ),
+)
+
+
+class Redactor:
+    """Replaces secrets in texts."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        kept = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        # Longest first: one secret may contain another.
+        self._secrets = sorted(kept, key=len, reverse=True)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Redactor:
+        return cls(_secrets(settings))
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        for pattern, replacement in _PATTERNS:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+def _secrets(section: BaseModel) -> Iterator[str]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, SecretStr):
+            yield value.get_secret_value()
+        elif isinstance(value, BaseModel):
+            yield from _secrets(value)
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                if isinstance(each, str) and _SECRET_NAME.search(key):
+                    yield each
+                    # The password of a JAAS line, which also has the user and the module.
+                    yield from re.findall(r'password="?([^"\s;]+)', each)

@@ -1,4 +1,4 @@
-"""Tables as datasets."""
+"""Delta and Iceberg tables as datasets."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _ICEBERG = "iceberg"
 
 
 def delta_table(location: str) -> Dataset:
-    """A Delta table, which is known by its folder."""
+    """A Delta table, named by its folder."""
     name = file_location(location)
     source = facets.data_source(name.namespace, name.namespace)
     return name.dataset({"storage": facets.storage("delta", "parquet"), "dataSource": source})
 
 
 def iceberg_table(name: str, location: str | None = None) -> Dataset:
-    """A table of an Iceberg catalog, by its name in SQL; where it lies is another name of it."""
+    """A table of an Iceberg catalog, named as in SQL; its location is a symlink."""
     source = facets.data_source(_ICEBERG, f"{_ICEBERG}://{name.partition('.')[0]}")
-    found = {"dataSource": source, "storage": facets.storage(_ICEBERG, "parquet")}
+    table_facets = {"dataSource": source, "storage": facets.storage(_ICEBERG, "parquet")}
     if location:
         folder = file_location(location)
-        found["symlinks"] = facets.symlinks([(folder.namespace, folder.name, "LOCATION")])
-    return DatasetName(_ICEBERG, name).dataset(found)
+        table_facets["symlinks"] = facets.symlinks([(folder.namespace, folder.name, "LOCATION")])
+    return DatasetName(_ICEBERG, name).dataset(table_facets)

@@ -1,4 +1,4 @@
-"""One event to one catalog, over HTTP: every phase is bounded, and nothing is followed or kept.
+"""Sends events to the catalog over HTTP. Every phase is bounded; redirects are not followed.
 
 Works with Headwater's service and with Marquez: `POST /api/v1/lineage`.
 """
@@ -6,36 +6,37 @@ Works with Headwater's service and with Marquez: `POST /api/v1/lineage`.
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import ssl
 import time
 from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from headwater.errors import SettingError
-from headwater.openlineage.deadline import DeadlineSocket, connected_by
 from headwater.openlineage.events import VERSION
 from headwater.settings import Settings, default_ca_file
 
 PATH = "/api/v1/lineage"
-# What a person needs of an answer; the rest of it stays where it is.
+# Enough to read an error message; the rest of the response is not read.
 _MAX_ANSWER = 64 * 1024
-# Longer pauses a server may not ask for: it could silence a job's lineage for days.
+# Upper bound of Retry-After: a server must not stop a job's lineage for days.
 _MAX_RETRY_AFTER = 300.0
-_URL_HINT = "MARQUEZ_URL, such as http://localhost:5000; a key goes into MARQUEZ_API_KEY"
+_URL_HINT = "set MARQUEZ_URL, such as http://localhost:5000; set MARQUEZ_API_KEY for a key"
 
-# The event itself is at fault: it would be refused again.
+# The event itself is invalid: it would be refused again.
 _REFUSED = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It is stored."""
+    """The catalog has stored the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The event is not taken, now or later."""
+    """The catalog rejects the event; retrying does not help."""
 
     status: int
     answer: str
@@ -43,9 +44,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Not now; `status` and `answer` are what came, if something did.
+    """Not delivered, to be retried. `status` and `answer` are of the response, if there is one.
 
-    `here` says that the fault is this machine's.
+    `here`: the cause is on this machine.
     """
 
     reason: str
@@ -59,8 +60,8 @@ Outcome = Delivered | Refused | Later
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server said; of a long body only its beginning."""
+class CatalogResponse:
+    """A response; `text` is the beginning of its body."""
 
     status: int
     text: str
@@ -69,7 +70,7 @@ class Answer:
 
 
 class CatalogClient:
-    """Sends requests on a connection that is kept. Not thread-safe."""
+    """Sends requests on a persistent connection. Not thread-safe."""
 
     def __init__(
         self,
@@ -79,25 +80,25 @@ class CatalogClient:
         connect_seconds: float = 5.0,
         request_seconds: float = 30.0,
     ) -> None:
-        parts = _usable(url)
+        parts = _checked_url(url)
         self._https = parts.scheme == "https"
         self._default_port = 443 if self._https else 80
         self._host = str(parts.hostname)
         self._port = self._default_port if parts.port is None else parts.port
         self._base = parts.path.rstrip("/")
         self.url = f"{parts.scheme}://{parts.netloc}{self._base}"
-        self._key = _usable_key(key)
+        self._key = _checked_key(key)
         self._connect_seconds = connect_seconds
         self._request_seconds = request_seconds
-        self._no_later_than: float | None = None
+        self._deadline: float | None = None
         self._connection: http.client.HTTPConnection | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> CatalogClient:
-        """For the catalog that jobs tell.
+        """A client for the catalog of the settings.
 
         Raises:
-            SettingError: the address or the key can't be used.
+            SettingError: the address or the key is invalid.
         """
         key = settings.catalog.api_key
         return cls(
@@ -109,27 +110,27 @@ class CatalogClient:
 
     def send(self, body: bytes) -> Outcome:
         """Deliver one event; never raises."""
-        kept = self._connection is not None
+        reused = self._connection is not None
         try:
             return _outcome(self.request("POST", PATH, body), self.url)
         except Exception as error:
-            if kept:
-                # A kept connection may have been closed by the other end meanwhile.
-                return self._send_anew(body)
+            if reused:
+                # The server may have closed the persistent connection meanwhile.
+                return self._send_again(body)
             return self._unreachable(error)
 
-    def end_by(self, moment: float | None) -> None:
-        """Let no request go on beyond this moment of the monotonic clock; None lifts it."""
-        self._no_later_than = moment
+    def set_deadline(self, deadline: float | None) -> None:
+        """End all requests by this time of the monotonic clock; None removes the limit."""
+        self._deadline = deadline
 
     def request(
         self, method: str, path: str, body: bytes | None = None, max_bytes: int = _MAX_ANSWER
-    ) -> Answer:
-        """One request; redirects are not followed, and no more than `max_bytes` are read.
+    ) -> CatalogResponse:
+        """Send one request; reads at most `max_bytes` of the response.
 
         Raises:
-            OSError: nobody answered in time, or not at all.
-            http.client.HTTPException: what came was no HTTP.
+            OSError: the server can't be reached or did not answer in time.
+            http.client.HTTPException: the response is not HTTP.
         """
         headers = {"User-Agent": f"headwater/{VERSION}", "Accept": "application/json"}
         if body is not None:
@@ -139,28 +140,28 @@ class CatalogClient:
         try:
             connection = self._connected()
             connection.request(method, self._base + path, body, headers)
-            answer = connection.getresponse()
-            text = answer.read(max_bytes)
-            if not answer.isclosed() or answer.will_close:
-                # The rest is not waited for.
+            response = connection.getresponse()
+            text = response.read(max_bytes)
+            if not response.isclosed() or response.will_close:
+                # Do not wait for the rest of the body.
                 self.close()
-            return Answer(
-                answer.status,
+            return CatalogResponse(
+                response.status,
                 text.decode("utf-8", "replace"),
-                answer.headers.get("Retry-After"),
-                answer.headers.get("Location"),
+                response.headers.get("Retry-After"),
+                response.headers.get("Location"),
             )
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _send_anew(self, body: bytes) -> Outcome:
+    def _send_again(self, body: bytes) -> Outcome:
         try:
             return _outcome(self.request("POST", PATH, body), self.url)
         except Exception as error:
@@ -168,51 +169,51 @@ class CatalogClient:
 
     def _unreachable(self, error: Exception) -> Later:
         if isinstance(error, http.client.HTTPException):
-            return Later(f"{self.url} does not speak HTTP: {type(error).__name__}")
+            return Later(f"{self.url} is not an HTTP server: {type(error).__name__}")
         if isinstance(error, TimeoutError):
             return Later(f"{self.url} did not answer in time")
         if isinstance(error, OSError):
             return Later(f"{self.url} can't be reached: {error}")
-        # Not its text: of a header that can't be sent it may quote the value, which is the key.
-        return Later(f"{self.url} can't be asked: {type(error).__name__}")
+        # Without the error's text, which may quote the value of an invalid header: the API key.
+        return Later(f"request to {self.url} failed: {type(error).__name__}")
 
     def _connected(self) -> http.client.HTTPConnection:
-        """The connection, new or kept, with the time that this request has."""
+        """The connection, new or reused, with the deadline of this request."""
         if self._connection is None:
-            made = http.client.HTTPConnection(self._host, self._port)
-            made.default_port = self._default_port
-            made.sock = self._timed = DeadlineSocket(self._connect())
-            # Without this a closed connection would be opened anew, without these bounds.
-            made.auto_open = 0
-            self._connection = made
-        self._timed.end_by(self._moment(self._request_seconds))
+            connection = http.client.HTTPConnection(self._host, self._port)
+            connection.default_port = self._default_port
+            connection.sock = self._timed = DeadlineSocket(self._connect())
+            # Otherwise a closed connection would be reopened without these limits.
+            connection.auto_open = 0
+            self._connection = connection
+        self._timed.set_deadline(self._deadline_in(self._request_seconds))
         return self._connection
 
     def _connect(self) -> socket.socket:
-        end = self._moment(self._connect_seconds)
-        made = connected_by(end, self._host, self._port)
+        deadline = self._deadline_in(self._connect_seconds)
+        sock = connect_before(deadline, self._host, self._port)
         try:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not self._https:
-                return made
-            made.settimeout(max(end - time.monotonic(), 0.001))
+                return sock
+            sock.settimeout(max(deadline - time.monotonic(), 0.001))
             context = ssl.create_default_context(cafile=default_ca_file())
-            return context.wrap_socket(made, server_hostname=self._host)
+            return context.wrap_socket(sock, server_hostname=self._host)
         except BaseException:
-            made.close()
+            sock.close()
             raise
 
-    def _moment(self, seconds: float) -> float:
-        moment = time.monotonic() + seconds
-        return moment if self._no_later_than is None else min(moment, self._no_later_than)
+    def _deadline_in(self, seconds: float) -> float:
+        deadline = time.monotonic() + seconds
+        return deadline if self._deadline is None else min(deadline, self._deadline)
 
 
-def _usable(url: str) -> SplitResult:
-    """Refuse here what would fail with each event, far from the setting."""
+def _checked_url(url: str) -> SplitResult:
+    """Reject invalid addresses here: otherwise every event would fail, far from the setting."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
-        # What a resolver is asked for: it refuses empty and overlong labels.
+        # As a resolver does: rejects empty and overlong labels.
         host.encode("idna")
         _ = parts.port
     except ValueError:
@@ -221,22 +222,20 @@ def _usable(url: str) -> SplitResult:
         ) from None
     if parts.scheme not in ("http", "https") or not host or parts.username:
         raise SettingError(
-            f"the catalog's address is no http or https address of a host: {_shown(url)!r}",
+            f"MARQUEZ_URL is not an http or https address: {_shown(url)!r}",
             hint=_URL_HINT,
         )
     if not _is_plain(parts.path) or not host.isprintable() or " " in host + parts.path:
-        raise SettingError(
-            f"MARQUEZ_URL has characters that no address has: {_shown(url)!r}", hint=_URL_HINT
-        )
+        raise SettingError(f"MARQUEZ_URL has invalid characters: {_shown(url)!r}", hint=_URL_HINT)
     return parts
 
 
-def _usable_key(key: str | None) -> str | None:
-    """Without the line end that a file or a shell left; errors never quote it."""
+def _checked_key(key: str | None) -> str | None:
+    """The key without surrounding whitespace; errors never contain it."""
     key = (key or "").strip()
     if not _is_plain(key):
         raise SettingError(
-            "MARQUEZ_API_KEY has control characters, or others than ASCII",
+            "MARQUEZ_API_KEY has control or non-ASCII characters",
             hint="set it to one line, as `headwater keys create` shows it",
         )
     return key or None
@@ -246,30 +245,108 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _outcome(answer: Answer, url: str) -> Outcome:
-    if 200 <= answer.status < 300:
+def _outcome(response: CatalogResponse, url: str) -> Outcome:
+    if 200 <= response.status < 300:
         return Delivered()
-    if answer.status in _REFUSED:
-        return Refused(answer.status, answer.text)
-    if 300 <= answer.status < 400:
-        where = f" to {_shown(answer.location)}" if answer.location else ""
-        reason = f"answers with a redirect{where}: set MARQUEZ_URL"
-    elif answer.status in (401, 403):
-        reason = f"answers {answer.status}: look at MARQUEZ_API_KEY"
+    if response.status in _REFUSED:
+        return Refused(response.status, response.text)
+    if 300 <= response.status < 400:
+        where = f" to {_shown(response.location)}" if response.location else ""
+        reason = f"responds with a redirect{where}: set MARQUEZ_URL"
+    elif response.status in (401, 403):
+        reason = f"responds with {response.status}: check MARQUEZ_API_KEY"
     else:
-        reason = f"answers {answer.status}"
-    pause = _retry_after(answer.retry_after)
-    return Later(f"{url} {reason}", pause, answer.status, answer.text)
+        reason = f"responds with {response.status}"
+    pause = _retry_after(response.retry_after)
+    return Later(f"{url} {reason}", pause, response.status, response.text)
 
 
 def _retry_after(text: str | None) -> float | None:
-    # A date, or nonsense: the own pause holds.
+    # A date or an invalid value: the sender uses its own pause.
     return min(float(text), _MAX_RETRY_AFTER) if text and text.strip().isdecimal() else None
 
 
 def _shown(url: str) -> str:
-    """Without what may be a password, and short."""
+    """The address without a possible password, shortened."""
     scheme, separator, rest = url.partition("://")
     rest = rest.partition("?")[0].partition("#")[0]
-    # By the last one, wherever it is: a password may hold what ends a host elsewhere.
+    # At the last `@`: a password may contain characters that end a host.
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"[:200]
+
+
+class DeadlineSocket:
+    """The part of the socket interface that `http.client` uses."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._deadline = 0.0
+
+    def set_deadline(self, deadline: float) -> None:
+        """Bound all calls from now on; `deadline` is a time of the monotonic clock."""
+        self._deadline = deadline
+
+    def sendall(self, data: Any) -> None:
+        """Raises TimeoutError after the deadline."""
+        remaining = memoryview(data).cast("B")
+        while remaining:
+            remaining = remaining[self.before_deadline().send(remaining) :]
+
+    def makefile(self, mode: Literal["rb"]) -> io.BufferedReader:
+        """A reader; the socket stays open until it is closed as well."""
+        return io.BufferedReader(_Reader(self, self._socket.makefile(mode, buffering=0)))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def before_deadline(self) -> socket.socket:
+        """The socket, with a timeout for one call set to the remaining time."""
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the deadline of this request has passed")
+        self._socket.settimeout(seconds)
+        return self._socket
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, timed: DeadlineSocket, raw: socket.SocketIO) -> None:
+        self._timed = timed
+        self._raw = raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._timed.before_deadline()
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def connect_before(deadline: float, host: str, port: int) -> socket.socket:
+    """Connect to the first of the host's addresses that responds; they share the time."""
+    last_error: OSError = TimeoutError("no address was tried in time")
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, address in enumerate(addresses):
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            break
+        # An address that does not respond leaves time for those after it.
+        try:
+            return _connect(address, remaining / (len(addresses) - number))
+        except OSError as error:
+            last_error = error
+    raise last_error
+
+
+def _connect(address: tuple[Any, ...], seconds: float) -> socket.socket:
+    family, kind, protocol, _, endpoint = address
+    connection = socket.socket(family, kind, protocol)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(endpoint)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

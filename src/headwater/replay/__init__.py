@@ -1,9 +1,9 @@
-"""Replaying archived records: exactly those that were asked for, in order, once.
+"""Replay of archived records: exactly the selected ones, in order, once.
 
-`selection`, `coverage`, `plan`, `digest` and `manifest` are pure; `planning` looks around and
-makes a plan, without Spark where offsets tell all; `runner` runs it; `checking` holds it against
-what is there."""
+`selection`, `coverage`, `plan` and `manifest` are pure. `planning` makes a plan, without Spark
+where offsets identify the records; `runner` executes it; `checking` compares the result with the
+manifest."""
 
-from headwater.replay.transform import Transform, load_logic
+from headwater.replay.transform import Transform, load_transform
 
-__all__ = ["Transform", "load_logic"]
+__all__ = ["Transform", "load_transform"]

@@ -1,32 +1,30 @@
-"""Holds a replay's manifest against what is there: its signature, the archive and the target."""
+"""Verifies a replay's manifest: its signature, the archived inputs and the target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import InputError
 from headwater.kafka import partition_states, read_topic
 from headwater.model import Address, Record
-from headwater.model.header_codec import encode, identity_of
-from headwater.model.headers import origin_of
+from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.progress import Progress, no_progress
-from headwater.replay.digest import Checksum
 from headwater.replay.folder import ReplayFolder
-from headwater.replay.headers import REPLAY_ID
-from headwater.replay.manifest import UNDONE, Manifest
-from headwater.replay.plan import Plan
+from headwater.replay.manifest import UNDONE, Checksum, Manifest
+from headwater.replay.plan import REPLAY_ID, Plan
+from headwater.replay.planning import Sessions
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass
-class Check:
-    """What was compared, and what does not fit."""
+class ReplayCheck:
+    """What was compared, and the differences that were found."""
 
     replay_id: str
     read: Checksum = field(default_factory=Checksum)
@@ -50,26 +48,26 @@ class Check:
 def check_replay(
     folder: ReplayFolder,
     settings: Settings,
-    sessions: Callable[[], SparkSession],
+    sessions: Sessions,
     progress: Progress = no_progress,
-) -> Check:
-    """Look at everything that the manifest claims. Spark is started for tables and filters only.
+) -> ReplayCheck:
+    """Check every claim of the manifest. Spark is started only for tables and filters.
 
     Raises:
-        InputError: the replay has not come to its end, so that there is nothing to check.
+        InputError: the replay is not done, so that there is no manifest.
     """
     manifest = folder.manifest()
     if manifest is None:
         raise InputError(
             f"replay {folder.replay_id} is not done: {folder.state()}",
-            hint="the same command goes on with it",
+            hint="the same command resumes it",
         )
-    check = Check(folder.replay_id)
-    doubt = folder.doubt(settings)
-    if doubt is not None:
-        check.findings.append(f"the manifest: {doubt}")
+    check = ReplayCheck(folder.replay_id)
+    problem = folder.signature_problem(settings)
+    if problem is not None:
+        check.findings.append(f"the manifest: {problem}")
     if manifest.plan.replay_id != folder.replay_id:
-        check.findings.append(f"the manifest is that of replay {manifest.plan.replay_id}")
+        check.findings.append(f"the manifest belongs to replay {manifest.plan.replay_id}")
     _check_inputs(check, manifest, settings, sessions)
     if manifest.plan.into_table:
         _check_table(check, manifest, sessions)
@@ -79,49 +77,48 @@ def check_replay(
 
 
 def _check_inputs(
-    check: Check, manifest: Manifest, settings: Settings, sessions: Callable[[], SparkSession]
+    check: ReplayCheck, manifest: Manifest, settings: Settings, sessions: Sessions
 ) -> None:
     plan = manifest.plan
     if plan.filters:
-        from headwater.replay.checking_rows import read_checksum
-
-        check.read = read_checksum(plan, sessions(), settings)
+        check.read = _read_checksum(plan, sessions(), settings)
     else:
         for record in Archive.open(plan.topic, settings).read(plan.offsets):
             check.read.add(str(record.address), record.key, record.value)
     _compare(check, "the archive has", check.read, manifest.result.read)
 
 
-def _check_table(check: Check, manifest: Manifest, sessions: Callable[[], SparkSession]) -> None:
-    from headwater.replay.checking_rows import written_checksum
-
-    check.written = written_checksum(manifest.plan, manifest.run_id, sessions())
+def _check_table(check: ReplayCheck, manifest: Manifest, sessions: Sessions) -> None:
+    check.written = _written_checksum(manifest.plan, manifest.run_id, sessions())
     expected = Checksum() if manifest.state == UNDONE else manifest.result.outputs
     _compare(check, "the table has", check.written, expected)
 
 
-def _check_topic(check: Check, manifest: Manifest, settings: Settings, progress: Progress) -> None:
+def _check_topic(
+    check: ReplayCheck, manifest: Manifest, settings: Settings, progress: Progress
+) -> None:
     order = _Order()
     seen: set[str] = set()
-    for record in _written(manifest, settings, progress):
+    for record in _written_records(manifest, settings, progress):
         lineage = origin_of(record).lineage
         if lineage is None:
             check.findings.append(f"{record.address} has no readable lineage")
             continue
         identity = identity_of(encode(lineage))
         if identity in seen:
-            check.findings.append(f"{record.address} is there twice: {identity}")
+            check.findings.append(f"{record.address} is a duplicate of {identity}")
             continue
         seen.add(identity)
         check.written.add(identity, record.key, record.value)
-        overtaken = order.overtakes(record, lineage.parents)
-        if overtaken:
-            check.findings.append(f"{record.address} comes behind a record of later input")
+        if order.is_overtaken(record, lineage.parents):
+            check.findings.append(f"{record.address} comes after a record of a later input")
     _compare(check, "the target has", check.written, manifest.result.outputs)
 
 
-def _written(manifest: Manifest, settings: Settings, progress: Progress) -> Iterator[Record]:
-    """The records between the two ends that carry the replay's id, whoever wrote beside it."""
+def _written_records(
+    manifest: Manifest, settings: Settings, progress: Progress
+) -> Iterator[Record]:
+    """The records with the replay's id between the end offsets before and after the replay."""
     replay_id = manifest.plan.replay_id.encode()
     for topic, ends in manifest.ends_after.items():
         before = manifest.ends_before.get(topic, {})
@@ -131,34 +128,65 @@ def _written(manifest: Manifest, settings: Settings, progress: Progress) -> Iter
         for record in read_topic(
             topic, settings.kafka, start=start, until=until, progress=progress
         ):
-            # A copy that a later job made has the header, too; its own stamp comes first.
-            if record.header(REPLAY_ID) == replay_id and _made_by(record, manifest.plan):
+            # The outputs of a later job carry the header, too, but name that job.
+            if record.header(REPLAY_ID) == replay_id and _is_output(record, manifest.plan):
                 yield record
 
 
-def _made_by(record: Record, plan: Plan) -> bool:
+def _is_output(record: Record, plan: Plan) -> bool:
     return origin_of(record).job_name == plan.job_name
 
 
 class _Order:
-    """Of each output partition, the newest input of each input partition."""
+    """The latest input offset, by output partition and input partition."""
 
     def __init__(self) -> None:
-        self._newest: dict[tuple[str, int, str, int], int] = {}
+        self._latest: dict[tuple[str, int, str, int], int] = {}
 
-    def overtakes(self, record: Record, parents: tuple[Address, ...]) -> bool:
+    def is_overtaken(self, record: Record, parents: tuple[Address, ...]) -> bool:
         if len(parents) != 1:
             return False
         (parent,) = parents
-        to = record.address
-        place = (to.topic, to.partition, parent.topic, parent.partition)
-        before = self._newest.get(place, -1)
-        self._newest[place] = max(before, parent.offset)
-        return parent.offset < before
+        output = record.address
+        pair = (output.topic, output.partition, parent.topic, parent.partition)
+        latest = self._latest.get(pair, -1)
+        self._latest[pair] = max(latest, parent.offset)
+        return parent.offset < latest
 
 
-def _compare(check: Check, who: str, found: Checksum, expected: Checksum) -> None:
-    if found.records != expected.records:
-        check.findings.append(f"{who} {found.records} records, not {expected.records}")
-    elif str(found) != str(expected):
-        check.findings.append(f"{who} {found.records} records, but some are not what they were")
+def _compare(check: ReplayCheck, subject: str, actual: Checksum, expected: Checksum) -> None:
+    if actual.records != expected.records:
+        check.findings.append(f"{subject} {actual.records} records, not {expected.records}")
+    elif str(actual) != str(expected):
+        check.findings.append(f"{subject} {actual.records} records, but some have changed")
+
+
+def _read_checksum(plan: Plan, spark: SparkSession, settings: Settings) -> Checksum:
+    """The checksum of the archived records that the plan selects now."""
+    from pyspark.sql import functions as F
+
+    from headwater.replay.identities import record_hash
+    from headwater.replay.rows import ArchivedRows, address_text
+
+    archive = Archive.open(plan.topic, settings)
+    # The predicate was checked when the plan was made.
+    rows = ArchivedRows.open(spark, archive, plan.filters, plan.fields).in_order(plan.offsets)
+    return _checksum(rows.select(record_hash(address_text(), F.col("key"), F.col("value"))))
+
+
+def _written_checksum(plan: Plan, run_id: str, spark: SparkSession) -> Checksum:
+    """The checksum of the rows that a replay has written to a table."""
+    from headwater.replay.identities import CONTENT, register_digest_udf
+    from headwater.replay.table_target import rows_of_run
+
+    register_digest_udf(spark)
+    return _checksum(rows_of_run(spark, plan.target, run_id).select(CONTENT))
+
+
+def _checksum(hashes: DataFrame) -> Checksum:
+    from pyspark.sql import functions as F
+
+    from headwater.replay.identities import checksum_metrics, checksum_of
+
+    (row,) = hashes.agg(*checksum_metrics(F.col(hashes.columns[0]))).collect()
+    return checksum_of(row.asDict())

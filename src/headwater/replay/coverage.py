@@ -1,7 +1,7 @@
-"""What a selection means on this archive: offsets, as ranges, and those that are missing.
+"""Resolves a selection against an archive: ranges of offsets, and the gaps among them.
 
-Pure: the archive's coverage and the topic's ends are handed in. A time, a key and a predicate
-are left to whoever reads the rows.
+Pure: the archive's coverage and the topic's end offsets are arguments. Times, keys and
+predicates are applied later, when the rows are read.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ from typing import Any
 
 from headwater.errors import InputError
 from headwater.model import Address
-from headwater.replay.offsets import NOTHING, Range
-from headwater.replay.selection import EARLIEST, LATEST, Selection
+from headwater.replay.selection import EARLIEST, LATEST, Range, Selection
 from headwater.storage.offset_ranges import OffsetRanges
 
-# A plan is kept as JSON.
+# A plan is stored as JSON.
 MAX_RANGES = 100_000
 NOT_YET = "not archived yet"
 LOST = "a gap in the archive"
 BEFORE = "from before the archive began"
 
+_NO_OFFSETS = OffsetRanges.of()
+
 
 @dataclass(frozen=True)
 class Extent:
-    """What there is of a partition: what the archive holds, and what the topic still does.
+    """The offsets of a partition that the archive and the topic have.
 
-    `archived` are the offsets that were read and are there, records or not; `lost` those whose
-    file is gone. `first` and `end` are the topic's; None if it is gone, or Kafka was not asked.
+    `archived` are the offsets that the archive has covered, with records or without; `lost` are
+    those of missing files. `first` and `end` are the topic's, None if it was deleted or recreated.
     """
 
     archived: OffsetRanges
-    lost: OffsetRanges = NOTHING
+    lost: OffsetRanges = _NO_OFFSETS
     first: int | None = None
     end: int | None = None
 
@@ -45,8 +46,8 @@ class Extent:
         return int(self._known.last[-1]) if self._known else None
 
     @property
-    def behind(self) -> int:
-        """Offsets of the topic that the archive has not come to yet."""
+    def lag(self) -> int:
+        """Number of offsets of the topic that are not archived yet."""
         if self.end is None:
             return 0
         last = self.last_archived
@@ -59,8 +60,8 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Offsets `first` to `last` that were asked for and are not in the archive."""
+class SelectionGap:
+    """Selected offsets, `first` to `last`, that are not in the archive."""
 
     topic: str
     partition: int
@@ -69,9 +70,9 @@ class Gap:
     reason: str
 
     def __str__(self) -> str:
-        what = Address(self.topic, self.partition, self.first)
+        address = Address(self.topic, self.partition, self.first)
         more = f" to {self.last}" if self.last > self.first else ""
-        return f"{what}{more}: {self.reason}"
+        return f"{address}{more}: {self.reason}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -84,25 +85,25 @@ class Gap:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Offsets by partition that the archive has, and those that it has not."""
+    """The selected offsets that the archive has, by partition, and those that it lacks."""
 
     offsets: Mapping[int, OffsetRanges] = field(default_factory=dict)
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[SelectionGap, ...] = ()
 
 
 def resolve(
     selection: Selection,
     extents: Mapping[int, Extent],
-    chosen: Mapping[int, OffsetRanges] | None = None,
+    lineage_inputs: Mapping[int, OffsetRanges] | None = None,
 ) -> Resolved:
-    """Which offsets are meant, and which of them the archive lacks.
+    """The offsets that a selection means, and which of them the archive lacks.
 
     Args:
-        extents: of every partition that the archive or the topic has.
-        chosen: the inputs that lineage named; None if it was not asked.
+        extents: of every partition of the archive or the topic.
+        lineage_inputs: the inputs that were selected by lineage; None without such a condition.
 
     Raises:
-        InputError: a partition that is not there, or nothing is left.
+        InputError: an unknown partition, or too many ranges.
     """
     unknown = sorted(set(selection.offsets or {}) - set(extents))
     if unknown:
@@ -112,20 +113,19 @@ def resolve(
             hint=known,
         )
     offsets: dict[int, OffsetRanges] = {}
-    gaps: list[Gap] = []
+    gaps: list[SelectionGap] = []
     for partition, extent in sorted(extents.items()):
-        wanted = _wanted(selection, partition, extent, chosen)
+        wanted = _wanted(selection, partition, extent, lineage_inputs)
         if not wanted:
             continue
-        missing = wanted - extent.archived
-        gaps += _gaps(selection.topic, partition, missing, extent)
-        there = wanted & extent.archived
-        if there:
-            offsets[partition] = there
-    if sum(len(found.first) for found in offsets.values()) > MAX_RANGES:
+        gaps += _gaps(selection.topic, partition, wanted - extent.archived, extent)
+        available = wanted & extent.archived
+        if available:
+            offsets[partition] = available
+    if sum(len(ranges.first) for ranges in offsets.values()) > MAX_RANGES:
         raise InputError(
-            f"the selection falls into more than {MAX_RANGES} ranges of offsets",
-            hint="choose fewer output records or batches, or ranges with --offsets",
+            f"the selection has more than {MAX_RANGES} ranges of offsets",
+            hint="select fewer output records or batches, or ranges with --offsets",
         )
     return Resolved(offsets, tuple(gaps))
 
@@ -134,38 +134,37 @@ def _wanted(
     selection: Selection,
     partition: int,
     extent: Extent,
-    chosen: Mapping[int, OffsetRanges] | None,
+    lineage_inputs: Mapping[int, OffsetRanges] | None,
 ) -> OffsetRanges:
-    if chosen is not None and partition not in chosen:
-        return NOTHING
+    if lineage_inputs is not None and partition not in lineage_inputs:
+        return _NO_OFFSETS
     if selection.offsets is None:
-        everything = chosen[partition] if chosen is not None else _all_archived(extent)
-        return everything
+        return _all_archived(extent) if lineage_inputs is None else lineage_inputs[partition]
     if partition not in selection.offsets:
-        return NOTHING
-    ranges = [_absolute(one, extent) for one in selection.offsets[partition]]
-    asked = OffsetRanges.of(*(one for one in ranges if one[0] <= one[1]))
-    return asked if chosen is None else asked & chosen[partition]
+        return _NO_OFFSETS
+    ranges = [_absolute(pair, extent) for pair in selection.offsets[partition]]
+    wanted = OffsetRanges.of(*(pair for pair in ranges if pair[0] <= pair[1]))
+    return wanted if lineage_inputs is None else wanted & lineage_inputs[partition]
 
 
 def _all_archived(extent: Extent) -> OffsetRanges:
-    """From the first that is archived to the last: a stream that runs is always a bit ahead."""
+    """From the first archived offset to the last: a live topic is always slightly ahead."""
     first, last = extent.first_archived, extent.last_archived
-    return NOTHING if first is None or last is None else OffsetRanges.of((first, last))
+    return _NO_OFFSETS if first is None or last is None else OffsetRanges.of((first, last))
 
 
-def _absolute(given: Range, extent: Extent) -> Range:
+def _absolute(pair: Range, extent: Extent) -> Range:
     in_topic = extent.end or 0
     firsts = [extent.first if in_topic else None, extent.first_archived]
     lasts = [in_topic - 1 if in_topic else None, extent.last_archived]
     ends = {
-        EARLIEST: min((one for one in firsts if one is not None), default=0),
-        LATEST: max((one for one in lasts if one is not None), default=-1),
+        EARLIEST: min((offset for offset in firsts if offset is not None), default=0),
+        LATEST: max((offset for offset in lasts if offset is not None), default=-1),
     }
-    return ends.get(given[0], given[0]), ends.get(given[1], given[1])
+    return ends.get(pair[0], pair[0]), ends.get(pair[1], pair[1])
 
 
-def _gaps(topic: str, partition: int, missing: OffsetRanges, extent: Extent) -> list[Gap]:
+def _gaps(topic: str, partition: int, missing: OffsetRanges, extent: Extent) -> list[SelectionGap]:
     first, last = extent.first_archived, extent.last_archived
 
     def reason(begin: int) -> str:
@@ -173,4 +172,4 @@ def _gaps(topic: str, partition: int, missing: OffsetRanges, extent: Extent) -> 
             return NOT_YET
         return BEFORE if first is not None and begin < first else LOST
 
-    return [Gap(topic, partition, a, b, reason(a)) for a, b in missing.ranges()]
+    return [SelectionGap(topic, partition, a, b, reason(a)) for a, b in missing.ranges()]

@@ -1,38 +1,57 @@
-"""What tells the outputs of a replay apart: Spark columns for it, and what is there already."""
+"""Spark columns that identify the outputs of a replay and their content, and their checksum."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 
-from headwater.model.headers import JOB_NAME, LINEAGE
-from headwater.replay.digest_columns import record_hash
+from headwater.model.header import JOB_NAME, LINEAGE
+from headwater.replay.manifest import Checksum
 from headwater.storage.offset_ranges import OffsetRanges
 
 IDENTITY, CONTENT = "_identity", "_content"
-_PARTITION, _OFFSET = "_partition", "_offset"
-# `1 RUN PARENTS…`, without what follows ` >`: see `rowlineage.codec.identity_of`.
+
+_DIGEST_FUNCTION = "headwater_record_digest"
+_DIGEST_CLASS = "headwater.delivery.RecordDigest"
+# `1 RUN PARENTS…`, without the part after ` >`: see `model.header_codec.identity_of`.
 _IDENTITY_IN_HEADER = r"^1 \S+ (.*?)(?: >.*)?$"
 _RUN_IN_HEADER = r"^1 (\S+) "
-# One parent, with the place among the outputs of that parent or without.
-_SINGLE = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
+# One parent, with or without the ordinal among that parent's outputs.
+_SINGLE_PARENT = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
 
 
-def header_text(name: str) -> Column:
-    """The first header of that name, as text."""
-    found = F.filter("headers", lambda header: header["key"] == name)
-    return F.try_element_at(found, F.lit(1))["value"].cast("string")
+def register_digest_udf(spark: SparkSession) -> None:
+    """Register the function that `record_hash` calls with a session."""
+    if not spark.catalog.functionExists(_DIGEST_FUNCTION):
+        spark.udf.registerJavaFunction(_DIGEST_FUNCTION, _DIGEST_CLASS, LongType())
+
+
+def record_hash(identity: Column, key: Column, value: Column) -> Column:
+    """64 bits of the SHA-256 of a record, as a number; key and value are binary."""
+    return F.call_function(_DIGEST_FUNCTION, identity.cast("binary"), key, value)
+
+
+def checksum_metrics(hashes: Column) -> list[Column]:
+    """Metrics for `observe`: the number of hashes and their exclusive or; nulls are ignored."""
+    return [F.count(hashes).alias("records"), F.bit_xor(hashes).alias("checksum")]
+
+
+def checksum_of(metrics: Mapping[str, Any]) -> Checksum:
+    """The checksum that was observed; without rows it is 0."""
+    return Checksum(int(metrics["records"] or 0), int(metrics["checksum"] or 0) % 2**64)
 
 
 def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
-    """Identity and content of what a job wrote to a topic, but for one of its runs."""
-    lineage = header_text(LINEAGE)
+    """Identity and content of the records that a job wrote to a topic, except in one run."""
+    lineage = _header_text(LINEAGE)
     identity = F.regexp_extract(lineage, _IDENTITY_IN_HEADER, 1)
     return records.where(
-        (header_text(JOB_NAME) == job_name)
+        (_header_text(JOB_NAME) == job_name)
         & (F.regexp_extract(lineage, _RUN_IN_HEADER, 1) != run_id)
     ).select(
         identity.alias(IDENTITY),
@@ -41,25 +60,31 @@ def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
 
 
 def from_inputs(existing: DataFrame, topic: str, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
-    """Those that may be made again from these inputs; of several parents, all."""
+    """The results that these inputs may produce again; all results of several parents."""
     identity = F.col(IDENTITY)
-    single = identity.rlike(_SINGLE)
+    single = identity.rlike(_SINGLE_PARENT)
 
     def part(number: int) -> Column:
-        return F.regexp_extract(identity, _SINGLE, number)
+        return F.regexp_extract(identity, _SINGLE_PARENT, number)
 
     partition, offset = part(2).try_cast("int"), part(3).try_cast("bigint")
     near = reduce(
         Column.__or__,
         (
-            (partition == number) & offset.between(int(of.first[0]), int(of.last[-1]))
-            for number, of in offsets.items()
+            (partition == number) & offset.between(int(ranges.first[0]), int(ranges.last[-1]))
+            for number, ranges in offsets.items()
         ),
     )
     return existing.where(~single | ((part(1) == topic) & near))
 
 
 def without(rows: DataFrame, existing: DataFrame) -> DataFrame:
-    """Rows without those that are there with the same content; their order stays."""
-    there = F.broadcast(existing.select(IDENTITY, CONTENT).distinct())
-    return rows.join(there, [IDENTITY, CONTENT], "left_anti")
+    """The rows that do not exist with the same content, in their order."""
+    known = F.broadcast(existing.select(IDENTITY, CONTENT).distinct())
+    return rows.join(known, [IDENTITY, CONTENT], "left_anti")
+
+
+def _header_text(name: str) -> Column:
+    """The first header of that name, as text."""
+    matching = F.filter("headers", lambda header: header["key"] == name)
+    return F.try_element_at(matching, F.lit(1))["value"].cast("string")

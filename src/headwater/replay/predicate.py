@@ -1,8 +1,8 @@
-"""A user's predicate: read by Spark as one expression, and refused unless it is only that.
+"""A user's predicate: parsed by Spark as one expression, and refused unless it only compares.
 
-Text from a command line never becomes part of a statement. What it may do is compare: no
-subquery, no function of anybody's own, none that calls into Java, and nothing whose answer
-depends on the clock or on chance, because a replay that is resumed must choose the same rows.
+Text from a command line never becomes part of a statement. Refused are subqueries, user-defined
+functions, functions that call into Java, and everything that depends on the clock or on chance,
+because a replay that is resumed must select the same rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pyspark.sql import functions as F
 from headwater.errors import InputError
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
-# Refused by name: to look at their arguments, Spark loads the class that they call.
+# Refused by name, before analysis: Spark loads the class that they call to check the arguments.
 _INTO_JAVA = {"reflect", "java_method", "try_reflect"}
-# By the names of Spark's own classes.
+# By the names of Spark's expression classes.
 _REFUSED = {
     "ScalaUDF": "is not one of Spark's own functions",
     "PythonUDF": "is not one of Spark's own functions",
-    "CurrentDate": "asks the clock",
-    "CurrentTime": "asks the clock",
-    "CurrentTimestamp": "asks the clock",
-    "LocalTimestamp": "asks the clock",
-    "Now": "asks the clock",
+    "CurrentDate": "depends on the clock",
+    "CurrentTime": "depends on the clock",
+    "CurrentTimestamp": "depends on the clock",
+    "LocalTimestamp": "depends on the clock",
+    "Now": "depends on the clock",
 }
 _MAX_LENGTH = 10_000
 
@@ -38,12 +38,12 @@ def checked_predicate(rows: DataFrame, text: str) -> Column:
     """The predicate as a condition on these rows.
 
     Raises:
-        InputError: it is no boolean expression of these columns, or one that is not allowed.
+        InputError: not a boolean expression of these columns, or one that is not allowed.
     """
     if len(text) > _MAX_LENGTH:
         raise _refused(f"longer than {_MAX_LENGTH} characters", rows)
     try:
-        with _without_log():
+        with _without_spark_log():
             _refuse_unresolved(_parser(rows).parseExpression(text), rows)
             condition = F.expr(text)
             analysed = rows.where(condition)._jdf.queryExecution().analyzed()  # noqa: SLF001
@@ -60,43 +60,43 @@ def _parser(rows: DataFrame) -> Any:
 def _refuse_unresolved(expression: Any, rows: DataFrame) -> None:
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001
     subquery = jvm.java.lang.Class.forName(_SUBQUERY)
-    for one in _walk(expression):
-        if subquery.isInstance(one):
-            raise _refused("it holds a subquery", rows)
-        if one.getClass().getSimpleName() == "UnresolvedFunction":
-            name = one.nameParts().last().lower()
+    for node in _walk(expression):
+        if subquery.isInstance(node):
+            raise _refused("it contains a subquery", rows)
+        if node.getClass().getSimpleName() == "UnresolvedFunction":
+            name = node.nameParts().last().lower()
             if name in _INTO_JAVA:
                 raise _refused(f"`{name}` calls into Java", rows)
 
 
 def _refuse_resolved(condition: Any, rows: DataFrame) -> None:
-    for one in _walk(condition):
-        reason = _REFUSED.get(one.getClass().getSimpleName())
+    for node in _walk(condition):
+        reason = _REFUSED.get(node.getClass().getSimpleName())
         if reason is not None:
-            raise _refused(f"`{one.prettyName()}` {reason}", rows)
+            raise _refused(f"`{node.prettyName()}` {reason}", rows)
     if not condition.deterministic():
-        raise _refused("its answer depends on chance or on how the rows are divided", rows)
+        raise _refused("its value depends on chance or on how the rows are partitioned", rows)
 
 
 def _walk(expression: Any) -> Iterator[Any]:
-    waiting = [expression]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        children = one.children()
-        waiting.extend(children.apply(place) for place in range(children.size()))
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        children = node.children()
+        pending.extend(children.apply(index) for index in range(children.size()))
 
 
 @contextmanager
-def _without_log() -> Iterator[None]:
-    """A predicate that is refused is told in a line; pyspark would log a page of JSON as well."""
+def _without_spark_log() -> Iterator[None]:
+    """Disable pyspark's log of a refused predicate: a page of JSON in addition to the error."""
     logger = logging.getLogger("SQLQueryContextLogger")
-    kept = logger.disabled
+    previous = logger.disabled
     logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = kept
+        logger.disabled = previous
 
 
 def _refused(what: str, rows: DataFrame) -> InputError:

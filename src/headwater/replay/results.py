@@ -1,6 +1,6 @@
-"""What a target has already of the inputs of a plan; read without Spark.
+"""The results of a plan's inputs that the target already has; read without Spark.
 
-The index of edges tells where results lie, as far as it has read the target; behind that, and
+The lineage index locates results as far as it has read the target. After that offset, and
 without an index, the target itself is read.
 """
 
@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping
 from headwater.errors import LineageIndexError, TopicNotFoundError
 from headwater.kafka import RecordReader, end_offsets, read_topic
 from headwater.model import Address, Record
-from headwater.model.header_codec import encode, identity_of
-from headwater.model.headers import origin_of
+from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.progress import Progress, no_progress
 from headwater.model.topic_names import dead_letter_topic
-from headwater.replay.plan import Plan
-from headwater.replay.table_path import table_path
+from headwater.replay.plan import Plan, table_path
 from headwater.settings import Settings
 from headwater.storage.index.reader import LineageIndex
 from headwater.storage.offset_ranges import OffsetRanges, clip
@@ -26,7 +24,7 @@ from headwater.storage.tables.registry import KnownTable
 
 def count_results(plan: Plan, settings: Settings, progress: Progress = no_progress) -> int:
     """How many records or rows of the target were made from the plan's inputs."""
-    inputs = {(plan.topic, partition): of for partition, of in plan.offsets.items()}
+    inputs = {(plan.topic, partition): ranges for partition, ranges in plan.offsets.items()}
     if plan.into_table:
         path = table_path(plan.target)
         if not (path / "_delta_log").is_dir():
@@ -34,26 +32,26 @@ def count_results(plan: Plan, settings: Settings, progress: Progress = no_progre
         return LineageTable(KnownTable(str(path), str(path))).find(inputs, None).rows
     index, read_up_to = _index(plan.target, settings)
     total = 0
-    for place, offsets in inputs.items() if index else ():
-        for block in index.edges_from(place, offsets) if index else ():
-            if block.place[0] == plan.target:
+    for partition, offsets in inputs.items() if index else ():
+        for block in index.edges_from(partition, offsets) if index else ():
+            if block.partition[0] == plan.target:
                 _, first, last = clip(block.parent_first, block.parent_last, offsets)
                 total += int((last - first + 1).sum())
-    behind = _read(plan.target, read_up_to, settings, progress)
-    return total + sum(1 for record in behind if _is_result(record, plan, plan.offsets))
+    unindexed = _read(plan.target, read_up_to, settings, progress)
+    return total + sum(1 for record in unindexed if _is_result(record, plan, plan.offsets))
 
 
 def find_results(
     plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings
 ) -> dict[str, Record]:
-    """Of some inputs the newest results in a topic, by their identity; dead letters too."""
-    found: dict[str, Record] = {}
+    """The latest results of some inputs in a topic, by identity; dead letters included."""
+    results: dict[str, Record] = {}
     for topic in (plan.target, dead_letter_topic(plan.target)):
         for record in _results(topic, plan, inputs, settings):
             lineage = origin_of(record).lineage
             if lineage is not None:
-                found[identity_of(encode(lineage))] = record
-    return found
+                results[identity_of(encode(lineage))] = record
+    return results
 
 
 def _results(
@@ -64,11 +62,13 @@ def _results(
         addresses: set[Address] = set()
         for partition, offsets in inputs.items():
             for block in index.edges_from((plan.topic, partition), offsets):
-                if block.place[0] == topic:
+                if block.partition[0] == topic:
                     which, first, last = clip(block.parent_first, block.parent_last, offsets)
                     shift = (block.first - block.parent_first)[which]
                     children = OffsetRanges.union([(first + shift, last + shift)])
-                    addresses |= {Address(*block.place, one) for one in children.offsets()}
+                    addresses |= {
+                        Address(*block.partition, offset) for offset in children.offsets()
+                    }
         with RecordReader(settings.kafka) as reader:
             for address in sorted(addresses):
                 record = reader.fetch(address)
@@ -80,16 +80,16 @@ def _results(
 
 
 def _index(topic: str, settings: Settings) -> tuple[LineageIndex | None, dict[int, int]]:
-    """The index, and up to where it has read a topic without a break."""
+    """The index, and the end of what it has read of each partition of a topic without a gap."""
     try:
         index = LineageIndex.open(settings)
     except LineageIndexError:
         return None, {}
-    known = {place: found for place, found in index.coverage().items() if place[0] == topic}
-    whole = all(len(found.offsets.first) == 1 for found in known.values())
-    if not known or not whole:
+    covered = {key[1]: each for key, each in index.coverage().items() if key[0] == topic}
+    contiguous = all(len(each.offsets.first) == 1 for each in covered.values())
+    if not covered or not contiguous:
         return None, {}
-    return index, {place[1]: found.end for place, found in known.items()}
+    return index, {partition: each.end for partition, each in covered.items()}
 
 
 def _read(

@@ -1,7 +1,7 @@
-"""Archived records as rows, as a Kafka source would give them, in their order.
+"""Archived records as rows with the columns of Spark's Kafka source, in order.
 
-Each partition is read by one task, sorted by offset: the streaming job had the same division,
-and no row changes its place on the way to the sink.
+Each partition is read by one task and sorted by offset: the streaming job had the same
+partitioning, and rows keep their order up to the sink.
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter.columns import parse_json
-from headwater.replay.digest_columns import register_digest_udf
+from headwater.model.local_files import file_uri
+from headwater.replay.identities import register_digest_udf
 from headwater.replay.predicate import checked_predicate
 from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
 from headwater.storage.archive.contract import PARTITIONED_BY, VALUE_SQL
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 
-# As Spark's Kafka source names them.
+# The columns of Spark's Kafka source.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
-# What a file holds; the columns of its folder's name are not among them.
+# The columns of a file; partition columns are in the names of its folders.
 _SCHEMA = ", ".join(
     f"`{name}` {kind}" for name, kind in ARCHIVE_COLUMNS.items() if name not in PARTITIONED_BY
 )
-# More comparisons than this for each row are slower than looking its offset up.
+# With more comparisons per row than this, a lookup of the offset is faster.
 _MAX_COMPARISONS = 64
 _RECORD = "_record"
 
 
 @dataclass(frozen=True)
-class ArchiveRows:
+class ArchivedRows:
     """The rows of an archive that pass a replay's filters."""
 
     spark: SparkSession
     archive: Archive
     filters: Mapping[str, Any] = field(default_factory=dict)
-    # Of a JSON value, for the predicate.
+    # The schema of a JSON value, for the predicate.
     fields: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -52,65 +53,65 @@ class ArchiveRows:
         archive: Archive,
         filters: Mapping[str, Any],
         fields: Mapping[str, str],
-    ) -> ArchiveRows:
-        """Read this version of an archive."""
+    ) -> ArchivedRows:
+        """The rows of this version of an archive."""
         register_digest_udf(spark)
-        # Spark would otherwise put the only tasks of all partitions into one.
+        # Otherwise Spark would merge the single tasks of all partitions into one.
         spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return cls(spark, archive, filters, fields)
 
     def in_order(self, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
-        """The records at these offsets; those of a partition in one task and in their order."""
+        """The records at these offsets; each partition in one task, in order."""
         parts = [
-            self._matching(partition, of).coalesce(1).sortWithinPartitions("offset")
-            for partition, of in sorted(offsets.items())
+            self._matching(partition, ranges).coalesce(1).sortWithinPartitions("offset")
+            for partition, ranges in sorted(offsets.items())
         ]
         return reduce(DataFrame.unionAll, parts)
 
-    def count(self, offsets: Mapping[int, OffsetRanges]) -> list[Counted]:
-        """How many records match, by partition, and between which offsets they lie."""
-        parts = [self._matching(partition, of) for partition, of in sorted(offsets.items())]
+    def count(self, offsets: Mapping[int, OffsetRanges]) -> list[PartitionCount]:
+        """The number of matching records by partition, and their first and last offset."""
+        parts = [self._matching(partition, ranges) for partition, ranges in sorted(offsets.items())]
         rows = reduce(DataFrame.unionAll, parts).groupBy("partition")
-        found = rows.agg(
+        counts = rows.agg(
             F.count("*").alias("records"),
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
         )
-        return [Counted(**row.asDict()) for row in found.orderBy("partition").collect()]
+        return [PartitionCount(**row.asDict()) for row in counts.orderBy("partition").collect()]
 
     def _matching(self, partition: int, offsets: OffsetRanges) -> DataFrame:
         files = self.archive.files_of({partition: offsets})
         rows = _at(self._read(files).where(F.col("partition") == partition), offsets)
-        given = self.filters
-        if given.get("since_ms") is not None:
-            rows = rows.where(F.col("timestamp") >= _time(given["since_ms"]))
-        if given.get("until_ms") is not None:
-            rows = rows.where(F.col("timestamp") < _time(given["until_ms"]))
-        if given.get("key") is not None:
-            rows = rows.where(F.col("key") == F.lit(bytearray(given["key"].encode())))
-        if given.get("where") is not None:
-            rows = self._where(rows, given["where"])
+        filters = self.filters
+        if filters.get("since_ms") is not None:
+            rows = rows.where(F.col("timestamp") >= _time(filters["since_ms"]))
+        if filters.get("until_ms") is not None:
+            rows = rows.where(F.col("timestamp") < _time(filters["until_ms"]))
+        if filters.get("key") is not None:
+            rows = rows.where(F.col("key") == F.lit(bytearray(filters["key"].encode())))
+        if filters.get("where") is not None:
+            rows = self._where(rows, filters["where"])
         return rows
 
     def _read(self, files: Sequence[Path]) -> DataFrame:
-        """Exactly these files: which ones hold an offset is known, and Delta need not look."""
-        there = [f"file://{file}" for file in files if file.is_file()]
-        if there:
-            rows = self.spark.read.schema(_SCHEMA).parquet(*there)
+        """Read these files directly: the archive knows which of them contain an offset."""
+        existing = [file_uri(file) for file in files if file.is_file()]
+        if existing:
+            rows = self.spark.read.schema(_SCHEMA).parquet(*existing)
         else:
             rows = self.spark.createDataFrame([], _SCHEMA)
         return rows.withColumn("value", F.expr(VALUE_SQL)).select(*COLUMNS)
 
     def _where(self, rows: DataFrame, text: str) -> DataFrame:
-        """The rows for which a user's predicate holds: of plain columns and of decoded fields."""
+        """The rows that match a user's predicate on columns and decoded fields."""
         decoded = decode(rows, self.fields)
         condition = checked_predicate(decoded.drop(_RECORD), text)
         return decoded.where(condition).select(f"{_RECORD}.*")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Records of a partition: how many, the first and the last."""
+class PartitionCount:
+    """The number of records of a partition, and their first and last offset."""
 
     partition: int
     records: int
@@ -119,21 +120,21 @@ class Counted:
 
 
 def decode(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
-    """What a predicate may compare: columns of the record with key and value as text, `json`
-    for the fields of any value, and the fields that the logic knows by their names."""
+    """The columns that a predicate may use: those of the record with key and value as text,
+    `json` for the fields of any value, and the transform's fields by name."""
     record = F.struct(*COLUMNS).alias(_RECORD)
     text = F.col("value").cast("string")
-    plain: list[Column | str] = ["topic", "partition", "offset", "timestamp"]
-    own = [name for name in fields if name not in (*COLUMNS, "json")]
-    if own:
+    unchanged: list[Column | str] = ["topic", "partition", "offset", "timestamp"]
+    decoded = [name for name in fields if name not in (*COLUMNS, "json")]
+    if decoded:
         rows = parse_json(rows, dict(fields))
     return rows.select(
         record,
         F.col("key").cast("string").alias("key"),
         text.alias("value"),
-        *plain,
+        *unchanged,
         F.try_parse_json(text).alias("json"),
-        *(F.col("data")[name].alias(name) for name in own),
+        *(F.col("data")[name].alias(name) for name in decoded),
     )
 
 
@@ -142,8 +143,8 @@ def _at(rows: DataFrame, offsets: OffsetRanges) -> DataFrame:
     ranges = offsets.ranges()
     rows = rows.where(offset.between(ranges[0][0], ranges[-1][1]))
     if len(ranges) <= _MAX_COMPARISONS:
-        return rows.where(reduce(Column.__or__, (offset.between(*one) for one in ranges)))
-    # Scattered ones are looked up; one row for each, exploded inside the JVM.
+        return rows.where(reduce(Column.__or__, (offset.between(*pair) for pair in ranges)))
+    # Scattered offsets are joined: one row for each, exploded inside the JVM.
     wanted = rows.sparkSession.createDataFrame(ranges, "first bigint, last bigint").select(
         F.explode(F.sequence("first", "last")).alias("offset")
     )
@@ -155,7 +156,7 @@ def _time(milliseconds: int) -> Column:
 
 
 def address_text() -> Column:
-    """The address of an archived record, as it is written."""
+    """The address of an archived record, as text."""
     return F.concat(
         F.col("topic"),
         F.lit("/"),

@@ -1,5 +1,5 @@
-"""Runs a plan, step by step: each is noted before it begins and after it is done, so that a
-replay that was cut off goes on, and ends as if it had not been."""
+"""Executes a plan step by step. Each step is recorded before it starts and after it is done, so
+that an interrupted replay can be resumed with the same result."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError, QueryFailedError
-from headwater.replay.digest_columns import checksum_of
 from headwater.replay.folder import ReplayFolder
+from headwater.replay.identities import checksum_of
 from headwater.replay.manifest import Manifest
 from headwater.replay.plan import Plan
-from headwater.replay.rows import ArchiveRows
+from headwater.replay.rows import ArchivedRows
 from headwater.replay.table_target import TableTarget
-from headwater.replay.target import Context, Ends, ReplayTarget, observe_read
+from headwater.replay.target import Ends, ReplayContext, ReplayTarget, observe_read
 from headwater.replay.topic_target import TopicTarget
 from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
 from headwater.spark import StopSignal
-from headwater.spark.lease import lease
-from headwater.spark.lineage_columns import with_lineage
+from headwater.spark.query_runner import lease
+from headwater.spark.source import with_lineage
 from headwater.storage.archive.reader import Archive
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A replay that came to its end now, or had before; or that was stopped behind a step."""
+class ReplayOutcome:
+    """The result of a replay. `new` is False if it was already done; `manifest` is None if it was
+    stopped after a step."""
 
     folder: ReplayFolder
     manifest: Manifest | None
@@ -38,31 +39,31 @@ class Outcome:
 
 
 def now_text() -> str:
-    """For people: no identity is made of it."""
+    """The current time, for information only: no identity is derived from it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def run_plan(
     plan: Plan,
-    logic: Transform,
+    transform: Transform,
     spark: SparkSession,
     settings: Settings,
     *,
     request: str = "",
-) -> Outcome:
-    """Replay, from the first step that is not done; nothing if all are.
+) -> ReplayOutcome:
+    """Execute a plan from the first step that is not done.
 
-    SIGTERM and SIGINT end it behind the step that runs.
+    SIGTERM and SIGINT stop it after the current step.
 
     Raises:
-        UnsafeDeliveryError: Spark's settings would break what is promised for a topic.
+        UnsafeDeliveryError: Spark's settings would break the delivery guarantee of a topic.
         CheckpointInUseError: another process runs the same replay.
-        QueryFailedError: a step failed; the same command goes on with it.
+        QueryFailedError: a step failed; the same command resumes it.
     """
     folder = ReplayFolder.of(plan.replay_id, settings)
     manifest = folder.manifest()
     if manifest is not None:
-        return Outcome(folder, manifest, new=False)
+        return ReplayOutcome(folder, manifest, new=False)
     folder.path.mkdir(parents=True, exist_ok=True)
     stop = StopSignal()
     with stop.on_signals(), lease(folder.path, spark):
@@ -71,64 +72,66 @@ def run_plan(
         else:
             folder.begin(plan, request, now_text())
         rows = _rows(plan, spark, settings)
-        run = _Run(Context(spark, plan, logic, folder, settings), rows)
-        if run.resumes:
+        run = _Run(ReplayContext(spark, plan, transform, folder, settings), rows)
+        if run.resumed:
             _LOG.info("resuming at step %d of %d", run.next_step + 1, plan.steps)
         while not stop.requested and run.next_step < plan.steps:
-            run.take_step()
+            run.run_step()
         if run.next_step < plan.steps:
             _LOG.info(
                 "stopped after step %d of %d; run the same command to resume",
                 run.next_step,
                 plan.steps,
             )
-            return Outcome(folder, None, new=True)
-        return Outcome(folder, run.finish(), new=True)
+            return ReplayOutcome(folder, None, new=True)
+        return ReplayOutcome(folder, run.finish(), new=True)
 
 
-def _rows(plan: Plan, spark: SparkSession, settings: Settings) -> ArchiveRows:
+def _rows(plan: Plan, spark: SparkSession, settings: Settings) -> ArchivedRows:
     archive = Archive.open(plan.topic, settings)
-    return ArchiveRows.open(spark, archive, plan.filters, plan.fields)
+    return ArchivedRows.open(spark, archive, plan.filters, plan.fields)
 
 
 class _Run:
-    """The steps of a replay that are still to be taken."""
+    """The remaining steps of a replay."""
 
-    def __init__(self, context: Context, rows: ArchiveRows) -> None:
+    def __init__(self, context: ReplayContext, rows: ArchivedRows) -> None:
         self._context = context
         self._rows = rows
-        kind = TableTarget if context.plan.into_table else TopicTarget
-        self._target: ReplayTarget = kind(context)
+        target_class = TableTarget if context.plan.into_table else TopicTarget
+        self._target: ReplayTarget = target_class(context)
         progress = context.folder.progress()
-        self._cut_off = progress.cut_off
+        self._interrupted = progress.cut_off
         self.next_step = progress.committed + 1
-        self.resumes = progress.begun >= 0
+        self.resumed = progress.started >= 0
         self._prepared = False
 
-    def take_step(self) -> None:
+    def run_step(self) -> None:
         context, step = self._context, self.next_step
         offsets = context.plan.step(step)
-        rows, seen = observe_read(self._rows.in_order(offsets))
-        outputs = context.logic.function(with_lineage(rows))
+        rows, observation = observe_read(self._rows.in_order(offsets))
+        outputs = context.transform.function(with_lineage(rows))
         if not self._prepared:
             self._target.prepare(rows, outputs)
-            context.folder.note_ends("before", self._target.ends())
+            context.folder.store_ends("before", self._target.ends())
             self._prepared = True
         self._target.before_step()
         context.folder.begin_step(step, offsets, context.plan.topic)
         fault_points.reach("before_replay_step")
         try:
-            result = self._target.write_step(outputs, step, offsets, again=step == self._cut_off)
+            result = self._target.write_step(
+                outputs, step, offsets, again=step == self._interrupted
+            )
         except HeadwaterError:
             raise
         except Exception as error:
-            # py4j hands on what a task threw, with the whole stack of the JVM in its text.
+            # The message of a py4j error contains the stack trace of the JVM.
             raise self._failed(step, error) from error
-        result.read = checksum_of(seen.get)
+        result.read = checksum_of(observation.get)
         fault_points.reach("after_replay_step")
         context.folder.commit_step(step, result)
         self.next_step += 1
-        self._cut_off = None
+        self._interrupted = None
         _LOG.info(
             "step %d of %d: %d records read, %d written",
             self.next_step,
@@ -138,7 +141,7 @@ class _Run:
         )
 
     def finish(self) -> Manifest:
-        """Put the evidence together and keep it."""
+        """Write the manifest."""
         context = self._context
         fault_points.reach("before_replay_manifest")
         ends: Ends = self._target.ends()
@@ -149,23 +152,23 @@ class _Run:
             context.folder.began(),
             now_text(),
             self._rows.archive.version,
-            context.folder.noted_ends("before"),
+            context.folder.stored_ends("before"),
             ends,
         )
-        context.folder.keep_manifest(manifest, context.settings)
+        context.folder.store_manifest(manifest, context.settings)
         return manifest
 
     def _failed(self, step: int, error: Exception) -> QueryFailedError:
         return QueryFailedError(
-            f"step {step + 1} of replay {self._context.plan.replay_id} failed: {reason_of(error)}",
-            hint="the same command goes on with this step",
+            f"step {step + 1} of replay {self._context.plan.replay_id} failed: {_reason(error)}",
+            hint="the same command resumes at this step",
             replay_id=self._context.plan.replay_id,
             step=step,
         )
 
 
-def reason_of(error: Exception) -> str:
-    """The line that says what went wrong: of a chain of causes, the last."""
+def _reason(error: Exception) -> str:
+    """The message of the last cause in a JVM stack trace, or the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     return (causes[-1].removeprefix("Caused by: ") if causes else (lines or [repr(error)])[0])[:500]

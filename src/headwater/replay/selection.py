@@ -1,16 +1,17 @@
-"""Which records to replay: what was asked for. All of it has to hold at once."""
+"""Which records to replay. All conditions of a selection must hold."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 from headwater.model import Address, JobOutput, is_topic_name
-from headwater.replay.offsets import Range
 
+# First and last offset, both included.
+Range: TypeAlias = tuple[int, int]
 # Kafka's own numbers for the two ends.
 EARLIEST, LATEST = -2, -1
 
@@ -20,7 +21,7 @@ _MAX_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for. A part that is None, or empty, asks for nothing."""
+    """Conditions on the records of a topic. None and empty values are not conditions."""
 
     topic: str
     offsets: Mapping[int, tuple[Range, ...]] | None = None
@@ -40,19 +41,19 @@ class Selection:
 
     @property
     def selects(self) -> bool:
-        """Whether anything was asked for at all."""
+        """Whether there is any condition."""
         lineage = self.inputs_of or self.made_by is not None
         return bool(lineage) or self.offsets is not None or self.filters_rows
 
     @property
     def filters_rows(self) -> bool:
-        """Whether offsets alone do not tell which records are meant."""
+        """Whether rows must be read to find the selected records: offsets are not enough."""
         return any(
             part is not None for part in (self.since_ms, self.until_ms, self.key, self.where)
         )
 
     def as_json(self) -> dict[str, Any]:
-        """What was asked for, for the plan and its id."""
+        """The topic and the conditions on rows, for the plan and its id."""
         return {
             "topic": self.topic,
             "since_ms": self.since_ms,
@@ -63,28 +64,28 @@ class Selection:
 
 
 def parse_offsets(text: str) -> tuple[str, dict[int, tuple[Range, ...]]]:
-    """Read `{"topic": {"partition": [first, last]}}`; a partition may have a list of ranges.
+    """Parse `{"topic": {"partition": [first, last]}}`; a partition may have a list of ranges.
 
     Raises:
-        InputError: another form, more than one topic, numbers that are no offsets.
+        InputError: another format, more than one topic, or numbers that are not offsets.
     """
     try:
         content = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, _RepeatedError) else "not JSON"
-        raise _refused(what, text) from None
+        raise _invalid(what, text) from None
     if not isinstance(content, dict) or len(content) != 1:
-        raise _refused("not an object with one topic", text)
+        raise _invalid("not an object with one topic", text)
     ((topic, partitions),) = content.items()
     if not is_topic_name(topic):
-        raise _refused(f"not a topic name: {topic!r}", text)
+        raise _invalid(f"not a topic name: {topic!r}", text)
     if not isinstance(partitions, dict) or not partitions:
-        raise _refused("the topic has no partitions", text)
+        raise _invalid("the topic has no partitions", text)
     return topic, {_partition(name, text): _ranges(of, text) for name, of in partitions.items()}
 
 
 class _RepeatedError(ValueError):
-    """JSON with a key twice, of which Python would silently take the last."""
+    """A JSON object with a repeated key, of which Python would silently take the last."""
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,15 +96,15 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _partition(name: str, text: str) -> int:
-    # Without leading zeros, or a partition could be named twice.
-    plain = name.isascii() and name.isdigit() and str(int(name[:11])) == name
-    if not plain or int(name) >= 2**31:
-        raise _refused(f"not a partition: {name!r}", text)
+    # Leading zeros are refused: the same partition could be named twice.
+    valid = name.isascii() and name.isdigit() and str(int(name[:11])) == name
+    if not valid or int(name) >= 2**31:
+        raise _invalid(f"not a partition: {name!r}", text)
     return int(name)
 
 
-def _ranges(given: Any, text: str) -> tuple[Range, ...]:
-    pairs = given if isinstance(given, list) and given and isinstance(given[0], list) else [given]
+def _ranges(value: Any, text: str) -> tuple[Range, ...]:
+    pairs = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     return tuple(check_range(pair, text) for pair in pairs)
 
 
@@ -111,19 +112,19 @@ def check_range(pair: Any, text: str) -> Range:
     """Two numbers as a range of offsets, both ends included.
 
     Raises:
-        InputError: they are none; `text` is what was given.
+        InputError: not a range; `text` is the value of the option.
     """
-    # `True` is a number for Python, and no offset for anybody.
-    numbers = isinstance(pair, list) and all(type(one) is int for one in pair)
+    # `True` is an int in Python, but not an offset.
+    numbers = isinstance(pair, list) and all(type(number) is int for number in pair)
     if not numbers or len(pair) != 2:
-        raise _refused(f"not a range of offsets: {json.dumps(pair)}", text)
+        raise _invalid(f"not a range of offsets: {json.dumps(pair)}", text)
     first, last = pair
-    if not all(EARLIEST <= one <= _MAX_OFFSET for one in pair):
-        raise _refused(f"not an offset: {min(pair) if min(pair) < EARLIEST else max(pair)}", text)
+    if not all(EARLIEST <= number <= _MAX_OFFSET for number in pair):
+        raise _invalid(f"not an offset: {min(pair) if min(pair) < EARLIEST else max(pair)}", text)
     if first >= 0 and 0 <= last < first:
-        raise _refused(f"the range is empty: {first} is behind {last}", text)
+        raise _invalid(f"the range is empty: {first} is after {last}", text)
     return first, last
 
 
-def _refused(what: str, text: str) -> InputError:
+def _invalid(what: str, text: str) -> InputError:
     return InputError(f"offsets: {what}", hint=f"such as {_FORM}", value=text)

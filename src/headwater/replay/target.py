@@ -1,4 +1,4 @@
-"""Where a replay writes: what every target can do, and the name by which it is found."""
+"""The interface of a replay's target, and the writing of a step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.replay.digest_columns import checksum_metrics, checksum_of, record_hash
+from headwater.model.local_files import file_uri
 from headwater.replay.folder import ReplayFolder
-from headwater.replay.identities import CONTENT, IDENTITY, without
+from headwater.replay.identities import (
+    CONTENT,
+    IDENTITY,
+    checksum_metrics,
+    checksum_of,
+    record_hash,
+    without,
+)
 from headwater.replay.manifest import StepResult
 from headwater.replay.plan import Plan
 from headwater.replay.rows import address_text
@@ -21,24 +28,24 @@ from headwater.replay.transform import Transform
 from headwater.settings import Settings
 from headwater.storage.offset_ranges import OffsetRanges
 
-# The ends of a topic's partitions, by topic and partition.
+# End offsets by topic and partition.
 Ends = Mapping[str, Mapping[str, int]]
 
 _RUNS = uuid.UUID("5d1d1f0e-6c56-4f0b-9f0a-3f1f5f3a7c11")
 
 
 def run_id_of(replay_id: str) -> str:
-    """The run of a replay: one, however often it had to be started. Its rows are found by it."""
+    """The run id of a replay, the same each time it is resumed. It identifies the rows."""
     return str(uuid.uuid5(_RUNS, replay_id))
 
 
 @dataclass(frozen=True)
-class Context:
-    """What a target needs to know of the replay."""
+class ReplayContext:
+    """The replay that a target writes for."""
 
     spark: SparkSession
     plan: Plan
-    logic: Transform
+    transform: Transform
     folder: ReplayFolder
     settings: Settings
 
@@ -50,77 +57,82 @@ class Context:
 class ReplayTarget(ABC):
     """A topic or a table that a replay writes to, step by step, each row once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReplayContext) -> None:
         self.context = context
 
     @abstractmethod
     def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
-        """Make sure that what came of the inputs can be written; nothing is written yet."""
+        """Check that the outputs can be written; nothing is written yet."""
 
     @abstractmethod
     def ends(self) -> Ends:
-        """Where the target ends now, as far as it has ends."""
+        """The target's current end offsets; empty for a table."""
 
     @abstractmethod
     def before_step(self) -> None:
-        """Note what has to be known if the step that comes is cut off; it is not begun yet."""
+        """Record what is needed if the next step is interrupted; it has not started yet."""
 
     @abstractmethod
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
-        """What came of a step, with the columns `_identity`, `_content` and `error`; a row without
-        content is counted and not written."""
+        """The outputs of a step, with the columns `_identity`, `_content` and `error`; a row
+        without content is counted and not written."""
 
     @abstractmethod
     def existing(self) -> DataFrame:
-        """`_identity` and `_content` of what is there, but for what this replay wrote."""
+        """`_identity` and `_content` of the target's rows, except those of this replay."""
 
     @abstractmethod
     def near(self, existing: DataFrame, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
-        """Of those, the ones that may be made again from these inputs."""
+        """The existing rows that these inputs may produce again."""
 
     @abstractmethod
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
-        """Write a step; `again` if it was begun before. Returns how much of it was there."""
+        """Write a step; `again` if it was started before. Returns how many of its rows were
+        already written."""
 
     def write_step(
         self, outputs: DataFrame, step: int, offsets: Mapping[int, OffsetRanges], *, again: bool
     ) -> StepResult:
-        """Write what came of a step's inputs, and tell what it was."""
+        """Write the outputs of a step; returns what was written."""
         rows = self.rows(outputs, step)
-        every = Observation()
+        all_rows = Observation()
         if self.context.plan.skip_existing:
-            rows = rows.observe(every, F.count("*").alias("records"))
-            rows = without(rows, self.near(self._kept_existing(), offsets))
+            rows = rows.observe(all_rows, F.count("*").alias("records"))
+            rows = without(rows, self.near(self._stored_existing(), offsets))
         written = Observation()
         failed = F.count_if(F.col("error").isNotNull()).alias("failed")
         rest = F.count("*").alias("rest")
         rows = rows.observe(written, *checksum_metrics(F.col(CONTENT)), failed, rest)
-        found = self.write(rows.drop(IDENTITY, CONTENT), step, again=again)
-        seen = written.get
-        result = StepResult(outputs=checksum_of(seen), dead_letters=seen["failed"], found=found)
+        already_written = self.write(rows.drop(IDENTITY, CONTENT), step, again=again)
+        metrics = written.get
+        result = StepResult(
+            outputs=checksum_of(metrics),
+            dead_letters=metrics["failed"],
+            already_written=already_written,
+        )
         if self.context.plan.skip_existing:
-            result.skipped = every.get["records"] - seen["rest"]
+            result.skipped = all_rows.get["records"] - metrics["rest"]
         return result
 
-    def _kept_existing(self) -> DataFrame:
-        """Looked at once, before the first step, and kept: a replay that is resumed leaves out
-        the same as it would have without."""
-        spark, kept = self.context.spark, self.context.folder.path / "existing"
-        if not _is_complete(kept):
-            self.existing().write.mode("overwrite").parquet(f"file://{kept}")
-        return spark.read.parquet(f"file://{kept}")
+    def _stored_existing(self) -> DataFrame:
+        """The existing rows, read once before the first step and stored: a resumed replay must
+        skip the same rows."""
+        spark, folder = self.context.spark, self.context.folder.path / "existing"
+        if not _is_complete(folder):
+            self.existing().write.mode("overwrite").parquet(file_uri(folder))
+        return spark.read.parquet(file_uri(folder))
 
 
 def _is_complete(folder: Path) -> bool:
-    # Spark's mark that a folder was written to its end.
+    # Spark writes this file last.
     return (folder / "_SUCCESS").is_file()
 
 
 def observe_read(rows: DataFrame) -> tuple[DataFrame, Observation]:
-    """Rows of the archive, whose number and checksum are told when they have gone by.
+    """Observe the number and the checksum of the rows that are read.
 
-    What is observed stays where it is: Spark moves no sort over it, or away.
+    Spark does not move or remove a sort below an observation.
     """
-    seen = Observation()
-    hashed = record_hash(address_text(), F.col("key"), F.col("value"))
-    return rows.observe(seen, *checksum_metrics(hashed)), seen
+    observation = Observation()
+    hashes = record_hash(address_text(), F.col("key"), F.col("value"))
+    return rows.observe(observation, *checksum_metrics(hashes)), observation

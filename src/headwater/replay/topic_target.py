@@ -1,4 +1,4 @@
-"""A topic as the target of a replay: exactly once on one driver, as a job delivers."""
+"""A topic as the target of a replay, with the delivery modes of a job."""
 
 from __future__ import annotations
 
@@ -8,55 +8,62 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.delivery.exactly_once import ExactlyOnce, without_written
-from headwater.delivery.modes import Mode, Strict
+from headwater.delivery.modes import (
+    FORMER_MODE_NAMES,
+    ExactlyOnce,
+    Mode,
+    Transactional,
+    without_written,
+)
 from headwater.delivery.output_offsets import OutputOffsets
-from headwater.delivery.rows import (
+from headwater.delivery.sink import (
+    ORDINAL_COLUMN,
+    SinkTarget,
     check_topic_columns,
+    close_producers_of,
     rows_to_send,
+    send_batch,
     shuffles_of,
     topics_for_parents,
 )
-from headwater.delivery.sink import ORDINAL_COLUMN, Target, close_producers_of, send_batch
 from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
 from headwater.model.topic_names import dead_letter_topic
-from headwater.replay.digest_columns import record_hash
-from headwater.replay.headers import REPLAY_COUNT, REPLAY_ID
-from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic
-from headwater.replay.target import Context, Ends, ReplayTarget
-from headwater.spark.kafka_source import FETCH, client_options
-from headwater.spark.lineage_columns import LINEAGE_COLUMN, lineage_identity
+from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
+from headwater.replay.plan import REPLAY_COUNT, REPLAY_ID
+from headwater.replay.target import Ends, ReplayContext, ReplayTarget
+from headwater.spark.source import FETCH, LINEAGE_COLUMN, client_options, lineage_identity
 from headwater.storage.offset_ranges import OffsetRanges
 
-_MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Strict)}
+_MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Transactional)}
 DELIVERIES = tuple(_MODES)
 
 
 class TopicTarget(ReplayTarget):
-    """The topic, and its dead letter."""
+    """The topic, and its dead letter topic."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReplayContext) -> None:
         super().__init__(context)
-        plan, logic = context.plan, context.logic
+        plan, transform = context.plan, context.transform
         self._topics = (plan.target, dead_letter_topic(plan.target))
-        self._mode: Mode = _MODES[plan.delivery]()
-        self._tail = OutputOffsets(context.folder.path, self._topics, context.settings)
-        self._target = Target(
-            logic.job_name,
+        # Plans on disk may have the former name of a mode.
+        self._mode: Mode = _MODES[FORMER_MODE_NAMES.get(plan.delivery, plan.delivery)]()
+        self._output = OutputOffsets(context.folder.path, self._topics, context.settings)
+        self._target = SinkTarget(
+            transform.job_name,
             plan.job_version,
             context.folder.path,
             self._topics,
             {"once": True},
-            logic.header_order,
+            transform.header_order,
         )
 
     def prepare(self, inputs: DataFrame, outputs: DataFrame) -> None:
         context = self.context
         check_topic_columns(outputs, context.plan.target)
-        # Reading in order has steps of its own that look like some.
-        alone = shuffles_of(outputs) == shuffles_of(inputs)
-        self._target = replace(self._target, one_input_per_task=alone)
+        # Reading in order adds exchanges to the plan of the inputs, too: only the transform counts.
+        no_shuffle = shuffles_of(outputs) == shuffles_of(inputs)
+        self._target = replace(self._target, one_input_per_task=no_shuffle)
         self._mode.refuse_unsafe(context.spark, self._target)
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
@@ -71,7 +78,7 @@ class TopicTarget(ReplayTarget):
         }
 
     def before_step(self) -> None:
-        self._tail.begin_run(self.context.run_id)
+        self._output.begin_run(self.context.run_id)
 
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
         rows = rows_to_send(outputs, self._topics, self.context.settings.jobs.max_value_bytes)
@@ -100,9 +107,9 @@ class TopicTarget(ReplayTarget):
 
     def write(self, rows: DataFrame, step: int, *, again: bool) -> int:
         context = self.context
-        # Transactions tell by themselves what was committed.
+        # A transaction is committed or aborted as a unit: there is nothing to look for.
         look_back = again and isinstance(self._mode, ExactlyOnce)
-        written = self._tail.written_by(step) if look_back else set()
+        written = self._output.written_by(step) if look_back else set()
         rows = without_written(rows, written, self._target.job_name)
         headers = {
             REPLAY_ID: context.plan.replay_id,
@@ -123,8 +130,8 @@ class TopicTarget(ReplayTarget):
         return len(written)
 
 
-def _partitions(context: Context) -> int:
-    """A target that is not there is made with as many partitions as the source has or had."""
+def _partitions(context: ReplayContext) -> int:
+    """The partitions of a new target: as many as the source has or had."""
     try:
         return describe_topic(context.plan.topic, context.settings.kafka).partitions
     except TopicNotFoundError:

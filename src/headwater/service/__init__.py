@@ -1,6 +1,6 @@
 """Starts and stops the local services: Kafka, PostgreSQL and the lineage service."""
 
 from headwater.service.local import down, status, up
-from headwater.service.managed import ServiceState, State
+from headwater.service.managed import ServiceState, ServiceStatus
 
-__all__ = ["ServiceState", "State", "down", "status", "up"]
+__all__ = ["ServiceState", "ServiceStatus", "down", "status", "up"]

@@ -1,4 +1,4 @@
-"""Puts the service together."""
+"""Assembles the application: routes, error handlers and middleware."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ from fastapi.responses import Response
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from headwater.catalog.api import alert_routes as watch_routes
 from headwater.catalog.api import (
+    alert_routes,
     dataset_routes,
     graph_routes,
     ingest_routes,
     job_routes,
+    namespace_routes,
     problems,
     run_routes,
+    schemas,
     search_routes,
 )
-from headwater.catalog.api import namespace_routes as catalogue_routes
-from headwater.catalog.api import schemas as shapes
 from headwater.catalog.api.guard import Guard, authorise
-from headwater.catalog.api.gzip import Packed
-from headwater.catalog.api.middleware import Wire
+from headwater.catalog.api.middleware import CompressionMiddleware, SecurityMiddleware
 from headwater.catalog.api.problems import json_response
-from headwater.catalog.api.service import Service
+from headwater.catalog.api.service import CatalogService
 from headwater.catalog.version import VERSION
 from headwater.service import record_routes
-from headwater.service.record_query_pool import RecordQueryPool, RecordQuestions
+from headwater.service.record_query_pool import RecordQueries, RecordQueryPool
 from headwater.settings import Settings
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": shapes.Error} for code in (400, 401, 403, 404, 413, 422, 429, 503)
+    code: {"model": schemas.Error} for code in (400, 401, 403, 404, 413, 422, 429, 503)
 }
 
 
-def create_api(settings: Settings, url: str, questions: RecordQuestions | None = None) -> FastAPI:
-    """All routes. It opens the database when it is started.
+def create_api(settings: Settings, url: str, queries: RecordQueries | None = None) -> FastAPI:
+    """Create the application with all routes. Its lifespan opens the database.
 
     Args:
-        questions: who answers about single records; without, these routes answer 404.
+        queries: answers queries about single records; without it these routes respond 404.
     """
-    service = Service(settings, url)
-    records = RecordQueryPool(questions)
+    service = CatalogService(settings, url)
+    records = RecordQueryPool(queries)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +63,7 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
         dependencies=[Depends(authorise)],
         responses=_ERRORS,
         redirect_slashes=False,
-        # The document is a route like any other, with a rule of its own.
+        # Served by a route below, so that it has a rule like any other route.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -72,33 +71,33 @@ def create_api(settings: Settings, url: str, questions: RecordQuestions | None =
     api.state.service = service
     api.state.guard = Guard(settings.catalog)
     api.state.records = records
-    # The busiest first: routes are tried in their order.
+    # The busiest first: routes are matched in this order.
     api.include_router(ingest_routes.router)
     api.include_router(graph_routes.router)
     api.include_router(record_routes.router)
     api.include_router(job_routes.router)
     api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
-    api.include_router(catalogue_routes.router)
+    api.include_router(namespace_routes.router)
     api.include_router(search_routes.router)
     api.include_router(search_routes.v2_router)
-    api.include_router(watch_routes.router)
-    api.include_router(watch_routes.plain_router)
+    api.include_router(alert_routes.router)
+    api.include_router(alert_routes.plain_router)
     api.include_router(_document_route(api))
     problems.install(api)
     return api
 
 
 def create_app(
-    settings: Settings, url: str, questions: RecordQuestions | None = None
+    settings: Settings, url: str, queries: RecordQueries | None = None
 ) -> tuple[FastAPI, ASGIApp]:
-    """The routes, and the same behind all that guards them."""
-    api = create_api(settings, url, questions)
-    return api, behind_guards(api, api, settings)
+    """The application, and the same wrapped in its middleware."""
+    api = create_api(settings, url, queries)
+    return api, with_middleware(api, api, settings)
 
 
-def behind_guards(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
-    """What every request passes on its way to the routes or the page, and every answer back."""
+def with_middleware(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
+    """Wrap the API, or the page, in CORS, compression and security middleware."""
     if settings.catalog.cors_origins:
         app = CORSMiddleware(
             app,
@@ -106,7 +105,9 @@ def behind_guards(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return Wire(Packed(app), settings.catalog, keys_required=api.state.guard.required)
+    return SecurityMiddleware(
+        CompressionMiddleware(app), settings.catalog, keys_required=api.state.guard.required
+    )
 
 
 def _document_route(api: FastAPI) -> APIRouter:

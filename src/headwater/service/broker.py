@@ -1,4 +1,4 @@
-"""A Kafka broker on this machine: one KRaft node on loopback, from the pinned jars."""
+"""The local Kafka broker: one KRaft node on loopback, from the pinned jars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.jvm.java import find_java
 from headwater.jvm.versions import KAFKA_VERSION
 from headwater.kafka import ping
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
+from headwater.service.managed import LocalService, ServiceState, ServiceStatus, wait_until_ready
 from headwater.service.preflight import check_free_space, check_port_free
 from headwater.service.processes import (
     end_of_log,
@@ -33,9 +33,9 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@localhost:{controller_port}
 log.dirs={data}
-# A topic is made on purpose: a typing mistake must not become one.
+# A mistyped topic name must not create a topic.
 auto.create.topics.enable=false
-# One node: every internal topic has one replica, and few partitions, so that starting is quick.
+# One node: internal topics have one replica, and few partitions for a fast start.
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
@@ -45,8 +45,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
-# Kafka's own 128 MiB for compaction is half of the heap here, in one piece, which the heap does
-# not always have; this is enough for half a million keys at a time.
+# The default of 128 MiB is half of this heap in one allocation, which can fail. 16 MiB is enough
+# to compact half a million keys per pass.
 log.cleaner.dedupe.buffer.size=16777216
 """
 
@@ -99,8 +99,8 @@ class KafkaBroker(LocalService):
                 [*java, heap, self._marker, logging, "kafka.Kafka", str(properties)],
                 self._log.with_suffix(".out"),
             )
-        wait_until_it_answers(self.name, process, self._answers, self._newest_log(), settings)
-        return self._state(State.RUNNING, process.pid)
+        wait_until_ready(self.name, process, self._is_ready, self._newest_log(), settings)
+        return self._state(ServiceStatus.RUNNING, process.pid)
 
     def wipe(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -110,12 +110,12 @@ class KafkaBroker(LocalService):
         return f"localhost:{self._settings.kafka.port}"
 
     def _newest_log(self) -> Path:
-        # Until its logging is set up the JVM writes to standard output only.
+        # Before logging is configured the JVM writes to standard output only.
         early = self._log.with_suffix(".out")
         return self._log if self._log.exists() or end_of_log(early) == "" else early
 
-    def _answers(self) -> bool:
-        # A closed port is told at once; the client would try again until its bound.
+    def _is_ready(self) -> bool:
+        # Detects a closed port at once; the Kafka client would retry until its timeout.
         port = self._settings.kafka.port
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.settimeout(1)
@@ -142,7 +142,7 @@ class KafkaBroker(LocalService):
     def _format(self, java: list[str], properties: Path) -> None:
         if (self._data / "meta.properties").exists():
             return
-        # What a killed formatting left behind is not worth keeping: it holds no record.
+        # Left by a format that was killed: it contains no records.
         shutil.rmtree(self._data, ignore_errors=True)
         command = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id()]
         run_to_end(
@@ -153,18 +153,19 @@ class KafkaBroker(LocalService):
         (self._folder / "VERSION").write_text(KAFKA_VERSION)
 
     def _cluster_id(self) -> str:
-        # From the path, not from chance; Kafka wants 16 bytes in URL-safe base 64.
+        # Derived from the path, so that it is deterministic. Kafka requires 16 bytes in URL-safe
+        # base 64.
         digest = uuid.uuid5(uuid.NAMESPACE_URL, f"headwater:{self._folder}").bytes
         return base64.urlsafe_b64encode(b"h" + digest[1:]).decode().rstrip("=")
 
     def _check_data_version(self) -> None:
-        version = self._folder / "VERSION"
-        found = version.read_text().strip() if version.exists() else KAFKA_VERSION
-        if _numbers(found) > _numbers(KAFKA_VERSION):
+        file = self._folder / "VERSION"
+        version = file.read_text().strip() if file.exists() else KAFKA_VERSION
+        if _numbers(version) > _numbers(KAFKA_VERSION):
             raise UnsupportedVersionError(
-                f"{self._data} was written by Kafka {found}; this is Kafka {KAFKA_VERSION}, "
+                f"{self._data} was written by Kafka {version}; this is Kafka {KAFKA_VERSION}, "
                 "which can't read newer data",
-                hint="use the newer Headwater, choose another HEADWATER_HOME, or drop the data "
+                hint="use a newer Headwater, choose another HEADWATER_HOME, or delete the data "
                 "with `headwater down --wipe`",
             )
 

@@ -1,4 +1,4 @@
-"""The lineage service on this machine: a process of its own, beside its PostgreSQL."""
+"""The local lineage service: a separate process that uses PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pydantic import SecretStr
 from headwater.catalog.store import check_database
 from headwater.errors import HeadwaterError, InputError, NotInstalledError
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
+from headwater.service.managed import LocalService, ServiceState, ServiceStatus, wait_until_ready
 from headwater.service.postgres import PostgresServer
 from headwater.service.preflight import check_free_space, check_port_free
 from headwater.service.processes import find_process, start_detached
 from headwater.settings import Settings, exported, rules_file
 
-_NEEDED = (
+_REQUIRED_MODULES = (
     "apprise",
     "cel_expr_python",
     "fastapi",
@@ -36,31 +36,31 @@ _NEEDED = (
 
 
 def database_url(settings: Settings) -> str:
-    """The user's own database, or the local one; with its password, not for logs.
+    """URL of the configured database or of the local one. Contains the password: not for logs.
 
     Raises:
-        SettingError: the address can't be read.
-        DatabaseUnavailableError: nobody answers there, or the login is refused.
+        SettingError: the URL can't be parsed.
+        DatabaseUnavailableError: the server does not respond or refuses the login.
         UnsupportedVersionError: the server is too old.
-        InputError: there is neither.
+        InputError: no database is configured, and the local one is not running.
     """
     if settings.catalog.database_url is not None:
         check_database(settings)
         return settings.catalog.database_url.get_secret_value()
     local = PostgresServer(settings)
-    if local.state().state is State.STOPPED:
+    if local.state().state is ServiceStatus.STOPPED:
         raise InputError(
-            "the local PostgreSQL does not run, and no database is set",
-            hint="`headwater up catalog`, or set HEADWATER_CATALOG__DATABASE_URL",
+            "the local PostgreSQL is not running, and no database is configured",
+            hint="run `headwater up catalog`, or set HEADWATER_CATALOG__DATABASE_URL",
         )
     return local.url
 
 
 def check_installed() -> None:
     """Raises:
-    MissingPartError: the service's packages are not there.
+    NotInstalledError: packages of the extra `service` are missing.
     """
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in _REQUIRED_MODULES if importlib.util.find_spec(name) is None]
     if missing:
         raise NotInstalledError(
             f"the lineage service needs {missing[0]}, which is not installed",
@@ -68,7 +68,7 @@ def check_installed() -> None:
         )
 
 
-class CatalogService(LocalService):
+class CatalogServer(LocalService):
     """The lineage service of one Headwater home."""
 
     name = "catalog"
@@ -85,14 +85,14 @@ class CatalogService(LocalService):
             check_port_free(settings.catalog.port, "HEADWATER_CATALOG__PORT")
             check_port_free(settings.catalog.page_port, "HEADWATER_CATALOG__PAGE_PORT")
             command = [sys.executable, "-m", "headwater", "serve", "--mark", self._marker]
-            # By the environment: a password on the command line is everybody's to read.
+            # Not on the command line, where other users could read the password.
             with exported(**self._environment()):
                 process = start_detached(command, self._log)
-        wait_until_it_answers(self.name, process, self._answers, self._log, settings)
-        return self._state(State.RUNNING, process.pid)
+        wait_until_ready(self.name, process, self._is_ready, self._log, settings)
+        return self._state(ServiceStatus.RUNNING, process.pid)
 
     def wipe(self) -> None:
-        """Its data lies in the database."""
+        """Its data is in the database."""
 
     @property
     def _address(self) -> str:
@@ -100,57 +100,57 @@ class CatalogService(LocalService):
         scheme = "https" if catalog.tls_certificate else "http"
         return f"{scheme}://{_reachable(catalog.host)}:{catalog.port}"
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             return healthy(self._settings)
         except HeadwaterError:
             return False
 
     def _environment(self) -> dict[str, str]:
-        """All settings of the service, wherever they came from."""
+        """All settings of the service, from any source, as environment variables."""
         section = self._settings.catalog.model_copy(
             update={"database_url": SecretStr(database_url(self._settings))}
         )
-        found = {"HEADWATER_HOME": str(self._settings.home_dir)}
+        variables = {"HEADWATER_HOME": str(self._settings.home_dir)}
         for key in type(section).model_fields:
             value = getattr(section, key)
             if value is not None:
-                found[f"HEADWATER_CATALOG__{key.upper()}"] = _text(value)
-        found |= self._alerts()
+                variables[f"HEADWATER_CATALOG__{key.upper()}"] = _text(value)
+        variables |= self._alerts_environment()
         if self._settings.testing.fault_points:
-            found["HEADWATER_TESTING__FAULT_POINTS"] = self._settings.testing.fault_points
-        return found
+            variables["HEADWATER_TESTING__FAULT_POINTS"] = self._settings.testing.fault_points
+        return variables
 
-    def _alerts(self) -> dict[str, str]:
-        """The same for alerts; what is left at its default need not be told."""
+    def _alerts_environment(self) -> dict[str, str]:
+        """The settings of alerts that differ from their defaults."""
         section = self._settings.alerts
-        found = {
+        variables = {
             f"HEADWATER_ALERTS__{key.upper()}": _text(getattr(section, key))
             for key in section.model_fields_set - {"channels"}
             if getattr(section, key) is not None
         }
         for name, address in section.channels.items():
-            found[f"HEADWATER_ALERTS__CHANNELS__{name.upper()}"] = address.get_secret_value()
+            variables[f"HEADWATER_ALERTS__CHANNELS__{name.upper()}"] = address.get_secret_value()
         file = rules_file(self._settings)
         if file is not None:
-            found["HEADWATER_ALERTS__FILE"] = str(file)
-        return found
+            variables["HEADWATER_ALERTS__FILE"] = str(file)
+        return variables
 
 
 def healthy(settings: Settings) -> bool:
-    """Whether the service on this machine, and its database, answer."""
+    """Whether the local service and its database respond."""
     catalog = settings.catalog
     scheme = "https" if catalog.tls_certificate else "http"
     context = None
     if scheme == "https":
-        # Only whether it answers is asked, on this machine; the certificate has another name.
+        # A liveness check on this machine, for which the certificate has another name.
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     url = f"{scheme}://{_reachable(catalog.host)}:{catalog.port}/api/v1/health"
     try:
-        with urllib.request.urlopen(url, timeout=3, context=context) as answer:  # noqa: S310
-            return bool(answer.status == 200)
+        with urllib.request.urlopen(url, timeout=3, context=context) as response:  # noqa: S310
+            return bool(response.status == 200)
     except (urllib.error.URLError, OSError, ValueError):
         return False
 

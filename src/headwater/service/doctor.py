@@ -1,4 +1,4 @@
-"""What `headwater doctor` looks at, in the order in which one thing needs the other."""
+"""The checks of `headwater doctor`, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headwater.errors import CheckFailedError, HeadwaterError, NotInstalledError
-from headwater.jvm.jars import corrupt_jars, missing_jars
+from headwater.jvm.jars import check_spark_version, corrupt_jars, missing_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.versions import GROUPS, check_spark_version
+from headwater.jvm.versions import GROUPS
 from headwater.openlineage.validation import SWITCHED_OFF, validate
 from headwater.service.local import status
-from headwater.service.managed import State
+from headwater.service.managed import ServiceStatus
 from headwater.service.preflight import check_free_space
 from headwater.settings import Settings
 
@@ -22,8 +22,8 @@ _MAX_TEXT = 300
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The answer of one check."""
+class CheckResult:
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -31,10 +31,10 @@ class Finding:
     hint: str | None = None
 
 
-def check_up(settings: Settings) -> Iterator[Finding]:
-    """Run all checks; none starts anything, and the catalog gets one event of a job of its own.
+def run_checks(settings: Settings) -> Iterator[CheckResult]:
+    """Run all checks. They start no service; one test event is sent to the catalog.
 
-    Each finding is given as soon as it is known, and a check that breaks is one.
+    Yields each result as soon as it is known; a check that raises counts as failed.
     """
     checks: list[tuple[str, Callable[[Settings], str]]] = [
         ("python", _python),
@@ -45,15 +45,15 @@ def check_up(settings: Settings) -> Iterator[Finding]:
         ("listener", _listener),
     ]
     for name, check in checks:
-        yield _find(name, check, settings)
-    yield from _each("services", _services, settings)
-    yield from _each("lineage", _lineage, settings)
+        yield _run(name, check, settings)
+    yield from _run_all("services", _services, settings)
+    yield from _run_all("lineage", _lineage, settings)
 
 
-def check_up_spark(settings: Settings) -> Iterator[Finding]:
-    """Start Spark, write a few rows, and see their lineage arrive."""
+def run_spark_checks(settings: Settings) -> Iterator[CheckResult]:
+    """Start Spark, write a few rows, and check that their lineage arrives."""
 
-    def arrives(settings: Settings) -> str:
+    def write_arrives(settings: Settings) -> str:
         if not settings.lineage.enabled:
             return SWITCHED_OFF
         # Imports pyspark.
@@ -61,31 +61,31 @@ def check_up_spark(settings: Settings) -> Iterator[Finding]:
 
         return check_write_arrives(settings)
 
-    yield _find("lineage", arrives, settings)
+    yield _run("lineage", write_arrives, settings)
 
 
-def _find(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
+def _run(name: str, check: Callable[[Settings], str], settings: Settings) -> CheckResult:
     try:
-        return Finding(name, True, check(settings))
+        return CheckResult(name, True, check(settings))
     except Exception as error:
-        return _broken(name, error)
+        return _failed(name, error)
 
 
-def _each(
-    name: str, checks: Callable[[Settings], Iterator[Finding]], settings: Settings
-) -> Iterator[Finding]:
+def _run_all(
+    name: str, checks: Callable[[Settings], Iterator[CheckResult]], settings: Settings
+) -> Iterator[CheckResult]:
     try:
         yield from checks(settings)
     except Exception as error:
-        yield _broken(name, error)
+        yield _failed(name, error)
 
 
-def _broken(name: str, error: Exception) -> Finding:
+def _failed(name: str, error: Exception) -> CheckResult:
     if isinstance(error, HeadwaterError):
-        return Finding(name, False, error.message, error.hint)
-    # Spark's errors bring their whole trace along.
+        return CheckResult(name, False, error.message, error.hint)
+    # The text of Spark's errors includes the stack trace.
     first = (str(error).splitlines() or [""])[0]
-    return Finding(name, False, f"{type(error).__name__}: {first}"[:_MAX_TEXT])
+    return CheckResult(name, False, f"{type(error).__name__}: {first}"[:_MAX_TEXT])
 
 
 def _python(settings: Settings) -> str:
@@ -113,7 +113,7 @@ def _jars(settings: Settings) -> str:
     if missing:
         raise CheckFailedError(
             f"{len(missing)} pinned jars are not in {settings.jars_dir}",
-            hint="`headwater jars fetch`; a job fetches those that it needs by itself",
+            hint="run `headwater jars fetch`; a job also fetches the jars that it needs",
         )
     corrupt = [jar for group in GROUPS for jar in corrupt_jars(group, settings)]
     if corrupt:
@@ -138,18 +138,20 @@ def _listener(settings: Settings) -> str:
     return check_listener_jar(settings)
 
 
-def _lineage(settings: Settings) -> Iterator[Finding]:
-    """Whether what jobs tell arrives; an event of a job of its own is sent for it."""
+def _lineage(settings: Settings) -> Iterator[CheckResult]:
+    """Send a test event and check that it arrives."""
     for check in validate(settings):
-        yield Finding(check.name, check.ok, check.text, check.hint)
+        yield CheckResult(check.name, check.ok, check.text, check.hint)
 
 
-def _services(settings: Settings) -> Iterator[Finding]:
+def _services(settings: Settings) -> Iterator[CheckResult]:
     hints = {
-        State.STOPPED: "`headwater up`",
-        State.SILENT: "look at its log, or `headwater down` and `headwater up`",
-        State.UNREACHABLE: "look at KAFKA_BOOTSTRAP_SERVERS or HEADWATER_CATALOG__DATABASE_URL",
+        ServiceStatus.STOPPED: "run `headwater up`",
+        ServiceStatus.SILENT: "see its log, or run `headwater down` and `headwater up`",
+        ServiceStatus.UNREACHABLE: (
+            "check KAFKA_BOOTSTRAP_SERVERS or HEADWATER_CATALOG__DATABASE_URL"
+        ),
     }
     for state in status(settings):
         text = f"{state.state} at {state.address}"
-        yield Finding(state.name, state.state not in hints, text, hints.get(state.state))
+        yield CheckResult(state.name, state.state not in hints, text, hints.get(state.state))

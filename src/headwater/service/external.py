@@ -1,4 +1,4 @@
-"""Services of the user's own, used in place of the local ones and never started or stopped."""
+"""External services: used instead of the local ones, never started or stopped."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from headwater.catalog.store import check_database, shown_address
 from headwater.errors import UnavailableError
 from headwater.kafka import ping
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import ServiceState, State
+from headwater.service.managed import ServiceState, ServiceStatus
 from headwater.settings import Settings
 
 
 class _External:
-    """Common to both: an address that is asked, and nothing else."""
+    """Base class: only checks that the address responds."""
 
     name: str
 
@@ -21,26 +21,26 @@ class _External:
     def address(self) -> str:
         raise NotImplementedError
 
-    def ask(self) -> None:
-        """Raise an UnavailableError if there is no answer."""
+    def ping(self) -> None:
+        """Raise an UnavailableError if the service does not respond."""
         raise NotImplementedError
 
     def start(self, progress: Progress = no_progress) -> ServiceState:
-        self.ask()
-        return ServiceState(self.name, State.EXTERNAL, self.address())
+        self.ping()
+        return ServiceState(self.name, ServiceStatus.EXTERNAL, self.address())
 
     def state(self) -> ServiceState:
         try:
-            self.ask()
+            self.ping()
         except UnavailableError:
-            return ServiceState(self.name, State.UNREACHABLE, self.address())
-        return ServiceState(self.name, State.EXTERNAL, self.address())
+            return ServiceState(self.name, ServiceStatus.UNREACHABLE, self.address())
+        return ServiceState(self.name, ServiceStatus.EXTERNAL, self.address())
 
     def stop(self) -> bool:
         return False
 
     def wipe(self) -> None:
-        """Its data is the user's."""
+        """External data is never deleted."""
 
 
 class ExternalKafka(_External):
@@ -51,7 +51,7 @@ class ExternalKafka(_External):
     def address(self) -> str:
         return self._settings.bootstrap_servers
 
-    def ask(self) -> None:
+    def ping(self) -> None:
         ping(self._settings.kafka)
 
 
@@ -63,5 +63,5 @@ class ExternalPostgres(_External):
     def address(self) -> str:
         return shown_address(self._settings)
 
-    def ask(self) -> None:
+    def ping(self) -> None:
         check_database(self._settings)

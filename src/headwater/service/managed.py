@@ -1,4 +1,4 @@
-"""What a local service is: something that can be started, asked and stopped."""
+"""The interface of services, and the base class of local ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headwater.settings import Settings
 _POLL_SECONDS = 0.1
 
 
-class State(StrEnum):
-    """How a service stands."""
+class ServiceStatus(StrEnum):
+    """Status of a service, as `headwater status` shows it."""
 
     RUNNING = "running"
     STOPPED = "stopped"
-    # Our process is there and does not answer (yet).
+    # The process is running but does not respond (yet).
     SILENT = "silent"
-    # The user's own service, which Headwater uses and never starts or stops.
+    # Not managed by Headwater: used, never started or stopped.
     EXTERNAL = "external"
     UNREACHABLE = "unreachable"
 
@@ -37,7 +37,7 @@ class ServiceState:
     """One line of `headwater status`."""
 
     name: str
-    state: State
+    state: ServiceStatus
     address: str
     pid: int | None = None
     log: str | None = None
@@ -46,26 +46,26 @@ class ServiceState:
         return asdict(self)
 
 
-class Service(Protocol):
-    """A local service, or the user's own in its place."""
+class ManagedService(Protocol):
+    """A local service, or the external one that replaces it."""
 
     name: str
 
     def start(self, progress: Progress = no_progress) -> ServiceState:
-        """Start it unless it runs, and return when it answers."""
+        """Start it unless it is running, and return when it is ready."""
 
     def state(self) -> ServiceState:
-        """Ask how it stands."""
+        """Check whether it is running and responds."""
 
     def stop(self) -> bool:
-        """Stop it if it was started from this home; tells whether there was something to stop."""
+        """Stop it if it was started from this home; returns whether it was running."""
 
     def wipe(self) -> None:
-        """Remove all of its data."""
+        """Delete its data."""
 
 
 class LocalService(ABC):
-    """A service that is one process, started from a home and found by its command line."""
+    """A service that is one process, identified by a marker on its command line."""
 
     name: str
 
@@ -77,8 +77,9 @@ class LocalService(ABC):
     def state(self) -> ServiceState:
         process = find_process(self._marker)
         if process is None:
-            return self._state(State.STOPPED)
-        return self._state(State.RUNNING if self._answers() else State.SILENT, process.pid)
+            return self._state(ServiceStatus.STOPPED)
+        status = ServiceStatus.RUNNING if self._is_ready() else ServiceStatus.SILENT
+        return self._state(status, process.pid)
 
     def stop(self) -> bool:
         process = find_process(self._marker)
@@ -89,41 +90,41 @@ class LocalService(ABC):
     def _end(self, process: psutil.Process) -> None:
         stop_process(process, self._settings.services.stop_timeout_seconds)
 
-    def _state(self, state: State, pid: int | None = None) -> ServiceState:
+    def _state(self, state: ServiceStatus, pid: int | None = None) -> ServiceState:
         return ServiceState(self.name, state, self._address, pid, str(self._log))
 
     @property
     @abstractmethod
     def _address(self) -> str:
-        """Where it is reached, without secrets."""
+        """Address for clients, without secrets."""
 
     @abstractmethod
-    def _answers(self) -> bool:
-        """Whether it serves; asked often, and bounded."""
+    def _is_ready(self) -> bool:
+        """Whether it accepts requests. Called often: must return within seconds."""
 
 
-def wait_until_it_answers(
+def wait_until_ready(
     name: str,
     process: psutil.Process,
-    answers: Callable[[], bool],
+    is_ready: Callable[[], bool],
     log: Path,
     settings: Settings,
 ) -> None:
     """Wait for a service that was just started.
 
     Raises:
-        ServiceStartError: it ended, or stayed silent; holds the end of its log.
+        ServiceStartError: it exited, or is not ready in time; contains the end of its log.
     """
     seconds = settings.services.start_timeout_seconds
     deadline = time.monotonic() + seconds
-    while not answers():
+    while not is_ready():
         if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
             raise ServiceStartError(
-                f"{name} ended while it was starting; its log {log} ends with:\n{end_of_log(log)}"
+                f"{name} exited during startup; its log {log} ends with:\n{end_of_log(log)}"
             )
         if time.monotonic() > deadline:
             raise ServiceStartError(
-                f"{name} did not answer within {seconds:g} s; its log is {log}",
+                f"{name} was not ready within {seconds:g} s; its log is {log}",
                 hint="raise HEADWATER_SERVICES__START_TIMEOUT_SECONDS",
             )
         time.sleep(_POLL_SECONDS)

@@ -1,5 +1,4 @@
-"""The page's port: the built page, and the API under the same address, so that a browser needs no
-permission to call it."""
+"""The page's port: the built page, and the API on the same origin, so that it needs no CORS."""
 
 from __future__ import annotations
 
@@ -14,33 +13,27 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.catalog.api.etag import Unchanged
-from headwater.catalog.api.service import Service
+from headwater.catalog.api.middleware import ETagMiddleware
+from headwater.catalog.api.service import CatalogService
+from headwater.catalog.store import stats
 from headwater.catalog.version import VERSION
 from headwater.errors import HeadwaterError
 
-_COUNTS = """
-SELECT (SELECT count(*) FROM namespaces WHERE NOT hidden),
-    (SELECT count(*) FROM jobs WHERE NOT hidden),
-    (SELECT count(*) FROM datasets WHERE NOT hidden AND canonical_id = id),
-    (SELECT count(*) FROM runs), (SELECT count(*) FROM events)
-"""
-# Where the build puts what it names by content.
+# Files of the build whose names contain a hash of their content.
 _BUILT = "assets/"
-_NAMES = ("namespaces", "jobs", "datasets", "runs", "events")
 
 
 def static_folder() -> Path:
-    """Where the built page lies in the package."""
+    """The folder of the built page in the package."""
     return Path(str(resources.files("headwater.catalog"))) / "static"
 
 
 class Page:
-    """Files of the page, its index for the page's own addresses, and the API below `/api`."""
+    """Serves the files of the page, its index for the URLs of its views, and the API on `/api`."""
 
     def __init__(self, api: FastAPI, folder: Path | None = None) -> None:
         self._api = api
-        self._answers: ASGIApp = Unchanged(api)
+        self._api_with_etags: ASGIApp = ETagMiddleware(api)
         self._folder = folder or static_folder()
         index = self._folder / "index.html"
         self._files = StaticFiles(directory=self._folder) if index.is_file() else None
@@ -48,7 +41,7 @@ class Page:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/api/"):
-            await self._answers(scope, receive, send)
+            await self._api_with_etags(scope, receive, send)
             return
         response = await self._response(scope)
         await response(scope, receive, send)
@@ -62,32 +55,30 @@ class Page:
             return HTMLResponse(await self._status())
         name = unquote(scope["path"]).lstrip("/")
         built = name.startswith(_BUILT)
-        # Any other address belongs to the page, which reads it in the browser. Names of jobs and
-        # topics may look like names of files.
+        # Any other path is a view of the page, which the browser renders. Names of jobs and topics
+        # in it may look like file names.
         if not built and name not in self._names:
             name = "index.html"
         try:
             response = await self._files.get_response(name, scope)
         except (HTTPException, ValueError):
-            # No file, or no path at all: a NUL, or what is no UTF-8.
+            # Not a file, or not a valid path: it contains a NUL or is not UTF-8.
             return Response("Not Found", 404, media_type="text/plain")
-        # Names of built files hold a hash of what is in them.
-        fresh = "public, max-age=31536000, immutable" if built else "no-cache"
-        response.headers["Cache-Control"] = fresh
+        cache = "public, max-age=31536000, immutable" if built else "no-cache"
+        response.headers["Cache-Control"] = cache
         return response
 
     async def _status(self) -> str:
-        """What can be said without a built page: how the service stands, and where to ask."""
-        service: Service = self._api.state.service
+        """A status page for an installation without the built page."""
+        service: CatalogService = self._api.state.service
         rows = [("version", VERSION)]
         try:
-            async with service.question() as connection:
-                cursor = await connection.execute(_COUNTS)
-                counts = await cursor.fetchone()
+            async with service.query_connection() as connection:
+                counts = await stats.totals(connection)
             rows.append(("database", "reachable"))
-            # Where keys are asked for, numbers are for those who have one.
-            if counts is not None and not self._api.state.guard.required:
-                rows += zip(_NAMES, map(str, counts), strict=True)
+            # If keys are required, counts are not public.
+            if not self._api.state.guard.required:
+                rows += [(name, str(count)) for name, count in counts.items()]
         except HeadwaterError as error:
             rows.append(("database", error.message))
         table = "".join(f"<tr><th>{escape(n)}</th><td>{escape(v)}</td></tr>" for n, v in rows)

@@ -1,4 +1,4 @@
-"""A PostgreSQL on this machine, from the wheel, on a TCP port of loopback."""
+"""The local PostgreSQL: from the wheel, on a TCP port of loopback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psutil
 
 from headwater.errors import NotInstalledError, ServiceStartError, UnsupportedVersionError
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import LocalService, ServiceState, State, wait_until_it_answers
+from headwater.service.managed import LocalService, ServiceState, ServiceStatus, wait_until_ready
 from headwater.service.preflight import check_free_space, check_port_free
 from headwater.service.processes import find_process, run_to_end, start_detached, stop_process
 from headwater.settings import Settings
@@ -23,18 +23,18 @@ from headwater.settings import Settings
 _USER = "headwater"
 _DATABASE = "headwater"
 
-# PostgreSQL refuses to run as root. The server then runs as `nobody`, with one capability of
-# root's kept: to pass through folders that only root may enter (/root, a private checkout).
-_AS_NOBODY = (
+# PostgreSQL refuses to run as root. For root the server runs as this user, with one capability of
+# root: access to folders that only root may enter (/root, a private checkout).
+_UNPRIVILEGED_USER = "nobody"
+_DROP_PRIVILEGES = (
     "setpriv",
-    "--reuid=nobody",
+    f"--reuid={_UNPRIVILEGED_USER}",
     "--regid={group}",
     "--clear-groups",
     "--inh-caps=-all,+dac_override",
     "--ambient-caps=+dac_override",
     "--bounding-set=-all,+dac_override",
-    # initdb asks access(2) whether it may start its binaries, and the kernel would answer for
-    # `nobody` without the capability.
+    # initdb checks its binaries with access(2), which would otherwise ignore the capability.
     "--securebits=+no_setuid_fixup",
 )
 
@@ -45,15 +45,15 @@ class PostgresServer(LocalService):
     name = "postgres"
 
     def __init__(self, settings: Settings) -> None:
-        # A setting that PostgreSQL takes and does not know: the bare path of the data may also be
-        # an argument of `du` or of a backup, which are not ours to stop.
+        # A custom parameter, which PostgreSQL accepts: the path of the data alone may also be an
+        # argument of `du` or of a backup, which `down` must not stop.
         super().__init__(settings, f"headwater.home={settings.home_dir}")
         self._folder = settings.home_dir / "postgres"
         self._data = self._folder / "data"
 
     @property
     def url(self) -> str:
-        """The address with its password; not for logs."""
+        """URL with the password: not for logs."""
         password = quote((self._folder / "password").read_text())
         port = self._settings.postgres.port
         return f"postgresql://{_USER}:{password}@127.0.0.1:{port}/{_DATABASE}"
@@ -73,11 +73,11 @@ class PostgresServer(LocalService):
                 [*_unprivileged(), str(_binary("postgres")), "-D", str(self._data), *options],
                 self._log,
             )
-        wait_until_it_answers(self.name, process, self._answers, self._log, settings)
-        return self._state(State.RUNNING, process.pid)
+        wait_until_ready(self.name, process, self._is_ready, self._log, settings)
+        return self._state(ServiceStatus.RUNNING, process.pid)
 
     def _end(self, process: psutil.Process) -> None:
-        # SIGINT is PostgreSQL's fast stop: it ends sessions instead of waiting for them.
+        # SIGINT is PostgreSQL's fast shutdown: it terminates sessions instead of waiting for them.
         process.send_signal(2)
         psutil.wait_procs([process], timeout=self._settings.services.stop_timeout_seconds)
         stop_process(process, timeout_seconds=1)
@@ -89,7 +89,7 @@ class PostgresServer(LocalService):
     def _address(self) -> str:
         return f"postgresql://{_USER}@127.0.0.1:{self._settings.postgres.port}/{_DATABASE}"
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         port = str(self._settings.postgres.port)
         command = [str(_binary("pg_isready")), "-q", "-h", "127.0.0.1", "-p", port, "-t", "2"]
         try:
@@ -102,7 +102,8 @@ class PostgresServer(LocalService):
         if self._data.exists():
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        # Made beside its place and renamed at the end: a killed start leaves nothing half-made.
+        # Created next to the final folder and renamed at the end: a start that is killed leaves no
+        # incomplete data directory.
         unfinished = self._folder / "unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
@@ -110,8 +111,8 @@ class PostgresServer(LocalService):
         password.touch(mode=0o600)
         password.write_text(secrets.token_urlsafe(24))
         if os.geteuid() == 0:
-            shutil.chown(unfinished, "nobody")
-        bound = self._settings.services.start_timeout_seconds
+            shutil.chown(unfinished, _UNPRIVILEGED_USER)
+        timeout_seconds = self._settings.services.start_timeout_seconds
         run_to_end(
             [
                 *_unprivileged(),
@@ -129,7 +130,7 @@ class PostgresServer(LocalService):
                 "--locale=C",
             ],
             "initdb",
-            timeout_seconds=bound,
+            timeout_seconds=timeout_seconds,
         )
         run_to_end(
             [
@@ -141,24 +142,24 @@ class PostgresServer(LocalService):
                 "postgres",
             ],
             "creating the database",
-            timeout_seconds=bound,
+            timeout_seconds=timeout_seconds,
             stdin=f"CREATE DATABASE {_DATABASE};\n",
         )
         unfinished.rename(self._data)
 
     def _check_data_version(self) -> None:
-        found = (self._data / "PG_VERSION").read_text().strip()
-        ours = _binary("postgres").parent.parent.name.removeprefix("pginstall")
-        if found != ours:
+        version = (self._data / "PG_VERSION").read_text().strip()
+        installed = _binary("postgres").parent.parent.name.removeprefix("pginstall")
+        if version != installed:
             raise UnsupportedVersionError(
-                f"{self._data} belongs to PostgreSQL {found}; this is PostgreSQL {ours}",
-                hint="dump it with its own version, choose another HEADWATER_HOME, or drop it "
-                "with `headwater down --wipe`",
+                f"{self._data} belongs to PostgreSQL {version}; this is PostgreSQL {installed}",
+                hint=f"dump it with PostgreSQL {version}, choose another HEADWATER_HOME, or delete "
+                "it with `headwater down --wipe`",
             )
 
     def _remove_stale_pid(self) -> None:
-        # PostgreSQL clears the file of a dead server by itself, but believes any living process
-        # with that number. That no server runs on this folder was found out before.
+        # PostgreSQL removes the pid file of a dead server unless another process has that pid now.
+        # The caller has checked that no server of Headwater uses this folder.
         stale = self._data / "postmaster.pid"
         if not stale.exists():
             return
@@ -189,8 +190,8 @@ def _unprivileged() -> list[str]:
         return []
     if shutil.which("setpriv") is None:
         raise NotInstalledError(
-            "PostgreSQL does not run as root, and `setpriv` (util-linux) is not installed",
+            "PostgreSQL can't run as root, and `setpriv` (util-linux) is not installed",
             hint="run as another user, or set HEADWATER_CATALOG__DATABASE_URL",
         )
-    group = pwd.getpwnam("nobody").pw_gid
-    return [part.format(group=group) for part in _AS_NOBODY]
+    group = pwd.getpwnam(_UNPRIVILEGED_USER).pw_gid
+    return [part.format(group=group) for part in _DROP_PRIVILEGES]

@@ -1,4 +1,4 @@
-"""What must be true before a local service is started: room on the disk, and a free port."""
+"""Checks before a local service is started: disk space and free ports."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from headwater.errors import DiskFullError, InputError, PortTakenError
 from headwater.settings import Settings
 
 _MIB = 1024 * 1024
-# How each service carries its home on its command line.
+# The home on the command line of each service.
 _HOME = re.compile(r"(?:-D)?headwater\.(?:home|catalog)=(.+)")
 
 
 def check_free_space(folder: Path, settings: Settings) -> None:
-    """Refuse to start when the disk is nearly full: services damage their logs on a full one.
+    """Refuse to start if the disk is almost full: services corrupt their logs on a full disk.
 
     Raises:
-        DiskFullError: names the folder, what is free and the setting.
+        DiskFullError: names the folder, the free space and the setting.
     """
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free // _MIB
-    wanted = settings.services.min_free_mb
-    if free < wanted:
+    required = settings.services.min_free_mb
+    if free < required:
         raise DiskFullError(
-            f"only {free} MiB are free at {existing}, {wanted} MiB are asked for",
+            f"only {free} MiB are free at {existing}, {required} MiB are required",
             hint="free some space, choose another HEADWATER_HOME, or lower "
             "HEADWATER_SERVICES__MIN_FREE_MB",
             free_mb=free,
@@ -39,14 +39,14 @@ def check_free_space(folder: Path, settings: Settings) -> None:
 
 
 def check_port_free(port: int, setting: str) -> None:
-    """Refuse a port on which somebody listens already.
+    """Refuse a port on which another process listens.
 
     Raises:
-        PortTakenError: names the owner, as far as this user may see it, and the setting.
+        PortTakenError: names the process, if this user may see it, and the setting.
         InputError: this user may not listen on it.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do, so that a connection in TIME_WAIT does not count as an owner.
+        # As servers do: a connection in TIME_WAIT does not make the port unavailable.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -60,26 +60,24 @@ def check_port_free(port: int, setting: str) -> None:
             owner = _owner_of(port)
             raise PortTakenError(
                 f"port {port} is taken by {owner.text}",
-                hint=f"{owner.what_to_do}, or choose another port with {setting}",
+                hint=f"{owner.hint}, or choose another port with {setting}",
                 port=port,
             ) from None
 
 
 class _Owner(NamedTuple):
-    """Who listens on a port."""
+    """The process that listens on a port."""
 
     text: str
-    # Of a service that was started from another home.
+    # Set for a service that was started from another home.
     home: str | None = None
 
     @property
-    def what_to_do(self) -> str:
+    def hint(self) -> str:
         if self.home is None:
             return "stop it"
-        return (
-            f"it belongs to another folder's home: `HEADWATER_HOME={shlex.quote(self.home)}` uses "
-            "it, and with `headwater down` stops it"
-        )
+        home = f"HEADWATER_HOME={shlex.quote(self.home)}"
+        return f"it belongs to another home: set `{home}` to use it, or `{home} headwater down`"
 
 
 def _owner_of(port: int) -> _Owner:
@@ -90,11 +88,11 @@ def _owner_of(port: int) -> _Owner:
     for connection in connections:
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
             return _describe(connection.pid)
-    return _Owner("a process that can't be seen from here")
+    return _Owner("a process that is not visible to this user")
 
 
 def _describe(pid: int | None) -> _Owner:
-    if pid is None:  # psutil would take it as this very process
+    if pid is None:  # psutil.Process(None) is this process
         return _Owner("a process of another user")
     try:
         process = psutil.Process(pid)

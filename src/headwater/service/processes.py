@@ -1,9 +1,9 @@
-"""Finding, starting and stopping the processes that belong to one Headwater home.
+"""Finds, starts and stops the processes of one Headwater home.
 
-A service is recognised by an argument on its command line that holds the absolute path of its
-home, so that neither a stale pid nor a kill between start and note-taking can mislead, and
-nothing that another home or another program started is ever touched. Python processes (the
-demo) leave a note with their pid and start time instead.
+A service is identified by an argument on its command line that contains the absolute path of its
+home. That is safe against stale pids and against a kill right after the start, and processes of
+other homes or programs never match. Python processes (the demo) write a pid file with their start
+time instead.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,7 +27,7 @@ _DETACH = '"$@" >>"$0" 2>&1 </dev/null & echo $!'
 
 
 def find_process(marker: str) -> psutil.Process | None:
-    """The process with `marker` as one whole argument, if it runs."""
+    """The running process that has `marker` as an argument."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if marker in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
@@ -37,10 +36,10 @@ def find_process(marker: str) -> psutil.Process | None:
 
 
 def start_detached(command: Sequence[str], log: Path) -> psutil.Process:
-    """Start a process that outlives this one, in a session of its own, output to `log`.
+    """Start a process that outlives this one, in a new session, with its output in `log`.
 
-    A shell starts it and ends, so that it is nobody's child here: Python neither waits for it
-    nor keeps it as a zombie when it ends.
+    A shell starts it and exits, so that it is not a child of this process and never becomes its
+    zombie.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = subprocess.run(
@@ -56,7 +55,8 @@ def start_detached(command: Sequence[str], log: Path) -> psutil.Process:
         return psutil.Process(int(started.stdout))
     except psutil.NoSuchProcess:
         raise ServiceStartError(
-            f"{Path(command[0]).name} ended at once; its log {log} ends with:\n{end_of_log(log)}"
+            f"{Path(command[0]).name} exited immediately; its log {log} ends with:\n"
+            f"{end_of_log(log)}"
         ) from None
 
 
@@ -66,12 +66,11 @@ def run_to_end(
     *,
     timeout_seconds: float,
     stdin: str = "",
-    environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a helper of a service and wait for it.
+    """Run a command and wait for it.
 
     Raises:
-        ServiceStartError: it failed or took too long; holds the end of its output.
+        ServiceStartError: it failed or timed out; contains the end of its output.
     """
     try:
         done = subprocess.run(
@@ -82,11 +81,11 @@ def run_to_end(
             errors="replace",
             timeout=timeout_seconds,
             check=False,
-            env=child_environment(**(environment or {})),
+            env=child_environment(),
         )
     except subprocess.TimeoutExpired:
         raise ServiceStartError(
-            f"{what} did not end within {timeout_seconds:g} s",
+            f"{what} did not finish within {timeout_seconds:g} s",
             hint="raise HEADWATER_SERVICES__START_TIMEOUT_SECONDS",
         ) from None
     if done.returncode != 0:
@@ -95,14 +94,14 @@ def run_to_end(
 
 
 def stop_process(process: psutil.Process, timeout_seconds: float) -> bool:
-    """Ask the process to end, then kill it and its children; tells whether it ended by itself."""
+    """Terminate the process, then kill it and its children. Returns whether SIGTERM was enough."""
     with suppress(psutil.NoSuchProcess):
         children = process.children(recursive=True)
         process.terminate()
         gone, alive = psutil.wait_procs([process], timeout=timeout_seconds)
-        for left in alive + [child for child in children if child.is_running()]:
+        for remaining in alive + [child for child in children if child.is_running()]:
             with suppress(psutil.NoSuchProcess):
-                left.kill()
+                remaining.kill()
         psutil.wait_procs(alive + children, timeout=5)
         return bool(gone)
     return True
@@ -113,53 +112,44 @@ def end_of_log(log: Path) -> str:
     if not log.is_file():
         return "(no log)"
     lines = log.read_text(errors="replace").splitlines()
-    # Of a Java stack trace only the first line says what happened.
+    # Frames of Java stack traces are left out.
     return "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES_SHOWN:])
 
 
 @contextmanager
-def noted(name: str, home: Path) -> Iterator[None]:
-    """While the body runs, `headwater down` knows this process and would stop it."""
-    me = psutil.Process()
-    note = home / "run" / f"{name}-{me.pid}.json"
-    note.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = note.with_suffix(".tmp")
-    unfinished.write_text(json.dumps({"name": name, "pid": me.pid, "started": me.create_time()}))
-    unfinished.replace(note)
+def pid_file(name: str, home: Path) -> Iterator[None]:
+    """Keep a pid file while the body runs, by which `headwater down` finds this process."""
+    process = psutil.Process()
+    content = {"name": name, "pid": process.pid, "started": process.create_time()}
+    file = home / "run" / f"{name}-{process.pid}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content))
+    temporary.replace(file)
     try:
         yield
     finally:
-        note.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
-def noted_processes(home: Path) -> list[tuple[str, psutil.Process]]:
-    """Processes that left a note and still run; notes of dead ones are removed."""
-    found: list[tuple[str, psutil.Process]] = []
-    for note in sorted((home / "run").glob("*.json")):
-        process = _process_of(note)
+def pid_file_processes(home: Path) -> list[tuple[str, psutil.Process]]:
+    """Running processes with a pid file, except this one; removes the pid files of dead ones."""
+    processes: list[tuple[str, psutil.Process]] = []
+    for file in sorted((home / "run").glob("*.json")):
+        process = _process_of(file)
         if process is None:
-            note.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
         elif process.pid != os.getpid():
-            found.append((note.name.rpartition("-")[0], process))
-    return found
+            processes.append((file.name.rpartition("-")[0], process))
+    return processes
 
 
-def _process_of(note: Path) -> psutil.Process | None:
+def _process_of(file: Path) -> psutil.Process | None:
     try:
-        content = json.loads(note.read_text())
+        content = json.loads(file.read_text())
         process = psutil.Process(int(content["pid"]))
-        # A pid is reused sooner or later; the start time tells the two apart.
+        # Pids are reused; the start time distinguishes the processes.
         same = abs(process.create_time() - float(content["started"])) < 1
         return process if same and process.is_running() else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
-
-
-def wait_until_gone(marker: str, timeout_seconds: float) -> bool:
-    """Wait until no process carries the marker any more."""
-    deadline = time.monotonic() + timeout_seconds
-    while find_process(marker) is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True

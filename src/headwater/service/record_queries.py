@@ -1,5 +1,6 @@
-"""What the lineage service is asked about single records, answered from Kafka, the archives and
-the index of edges. No Spark is started, and nothing is written.
+"""Queries about single records, from Kafka, the archives and the lineage index.
+
+They do not start Spark, and write nothing.
 """
 
 from __future__ import annotations
@@ -12,32 +13,33 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import BrokerUnavailableError, HeadwaterError, InputError
 from headwater.model import Address
 from headwater.settings import Settings
-from headwater.tracing import State, TraceNode, impact, trace
+from headwater.tracing import RecordState, TraceNode, impact, trace
 from headwater.tracing.lag import index_lag
 
 if TYPE_CHECKING:
-    from headwater.replay.planning import Planned, Request
+    from headwater.replay.planning import Planned
+    from headwater.replay.request import Request
 
-# What a person can look at; a walk of so many takes a second or two.
+# More records than a user can inspect; tracing them takes a second or two.
 _MAX_RECORDS = 500
-# How long results in the target are counted: without an index the topic has to be read for it.
+# Time limit for counting results in the target: without an index the topic has to be read.
 _COUNT_SECONDS = 5.0
 _RANGES_SHOWN = 200
-_ANY_LOGIC = "path/to/job.py:LOGIC"
+_PLACEHOLDER = "path/to/job.py:TRANSFORM"
 _INSTALL = "pip install 'headwater[index]'"
 
 Json = dict[str, Any]
 
 
-class RecordsOfKafka:
-    """Answers for the records of one cluster and one home."""
+class KafkaRecordQueries:
+    """Queries for the records of one cluster and one home."""
 
-    def __init__(self, settings: Settings, *, logics: Collection[str] = ()) -> None:
+    def __init__(self, settings: Settings, *, transforms: Collection[str] = ()) -> None:
         """Args:
-        logics: names that `headwater replay` takes by themselves.
+        transforms: names of transforms that `headwater replay` accepts.
         """
         self._settings = settings
-        self._logics = logics
+        self._transforms = transforms
 
     def ancestry(self, topic: str, partition: int, offset: int) -> Json | None:
         root = self._root(Address(topic, partition, offset))
@@ -46,12 +48,12 @@ class RecordsOfKafka:
     def impact(self, topic: str, partition: int, offset: int) -> Json | None:
         address = Address(topic, partition, offset)
         try:
-            found = impact(address, self._settings, max_records=_MAX_RECORDS)
-            if found.root is not None and _is_nothing(found.root):
+            report = impact(address, self._settings, max_records=_MAX_RECORDS)
+            if report.root is not None and _does_not_exist(report.root):
                 return None
-            return found.as_json() | index_lag(found.indexed, self._settings).as_json()
+            return report.as_json() | index_lag(report.indexed, self._settings).as_json()
         except HeadwaterError as error:
-            raise self._told(error) from None
+            raise self._without_addresses(error) from None
 
     def replay(self, topic: str, partition: int, offset: int) -> Json | None:
         address = Address(topic, partition, offset)
@@ -59,15 +61,15 @@ class RecordsOfKafka:
         if root is None:
             return None
         if root.job_name is None:
-            return _no_command("no job made this record: it is a source")
+            return _no_command("no job wrote this record: it is a source record")
         sources = sorted({parent.address.topic for parent in root.parents})
         if not sources:
-            return _no_command(root.reason or "its header names no record that it was made from")
+            return _no_command(root.reason or "its lineage header lists no parents")
         note = None
         if len(sources) > 1:
-            note = f"it was made from {len(sources)} topics; a replay reads one of them"
+            note = f"its parents are in {len(sources)} topics; a replay reads one of them"
         source = sources[0]
-        shipped = root.job_name in self._logics
+        shipped = root.job_name in self._transforms
         answer: Json = {
             "command": _command(root.job_name, shipped, source, address),
             "complete": shipped,
@@ -79,8 +81,8 @@ class RecordsOfKafka:
         try:
             answer["dryRun"] = self._dry_run(root.job_name, shipped, source, address)
         except HeadwaterError as error:
-            told = self._told(error)
-            answer["refused"] = {"message": told.message, "hint": told.hint}
+            shown = self._without_addresses(error)
+            answer["refused"] = {"message": shown.message, "hint": shown.hint}
         except ImportError as error:
             missing = f"reading an archive needs {error.name}, which is not installed"
             answer["refused"] = {"message": missing, "hint": _INSTALL}
@@ -90,18 +92,19 @@ class RecordsOfKafka:
         try:
             root = trace(address, self._settings, max_records=_MAX_RECORDS, values=True)
         except HeadwaterError as error:
-            raise self._told(error) from None
-        return None if _is_nothing(root) else root
+            raise self._without_addresses(error) from None
+        return None if _does_not_exist(root) else root
 
     def _dry_run(self, job_name: str, shipped: bool, source: str, address: Address) -> Json:
-        from headwater.replay.planning import Request, make_plan
+        from headwater.replay.planning import make_plan
+        from headwater.replay.request import Request
         from headwater.replay.selection import Selection
         from headwater.replay.transform import Transform
 
         request = Request(
-            name=job_name if shipped else _ANY_LOGIC,
-            # Which rows are meant does not depend on what is made of them.
-            logic=Transform(job_name, _not_run, input_topic=source, output_topic=address.topic),
+            name=job_name if shipped else _PLACEHOLDER,
+            # The selection of rows does not depend on the transform.
+            transform=Transform(job_name, _not_run, input_topic=source, output_topic=address.topic),
             selection=Selection(source, inputs_of=(address,)),
             job_version=self._settings.jobs.version,
             target=address.topic,
@@ -125,9 +128,9 @@ class RecordsOfKafka:
             "offsets": ranges[:_RANGES_SHOWN],
             "files": len(planned.files),
             "archiveVersion": planned.archive_version,
-            "behind": {str(partition): number for partition, number in planned.behind.items()},
+            "behind": {str(partition): number for partition, number in planned.lag.items()},
             "resultsThere": self._results_there(planned),
-            "state": "new" if planned.known is None else planned.known.state(),
+            "state": "new" if planned.existing is None else planned.existing.state(),
         }
 
     def _results_there(self, planned: Planned) -> int | None:
@@ -135,20 +138,20 @@ class RecordsOfKafka:
 
         deadline = time.monotonic() + _COUNT_SECONDS
 
-        def watch(topic: str, done: int, total: int) -> None:
+        def check_deadline(topic: str, done: int, total: int) -> None:
             if time.monotonic() > deadline:
                 raise _TooLong
 
         try:
-            return count_results(planned.plan, self._settings, watch)
+            return count_results(planned.plan, self._settings, check_deadline)
         except _TooLong:
             return None
 
-    def _told(self, error: HeadwaterError) -> HeadwaterError:
-        """The same for somebody who may be elsewhere: no address and no folder of this machine."""
+    def _without_addresses(self, error: HeadwaterError) -> HeadwaterError:
+        """The error for remote clients: without addresses and folders of this machine."""
         if isinstance(error, BrokerUnavailableError):
             return BrokerUnavailableError(
-                "Kafka does not answer the service", hint="`headwater status` tells more"
+                "Kafka does not respond to the service", hint="see `headwater status`"
             )
         home = str(self._settings.home_dir)
         hint = error.hint.replace(home, "…") if error.hint else None
@@ -156,22 +159,22 @@ class RecordsOfKafka:
 
 
 class _TooLong(Exception):
-    """Counting took longer than anybody waits."""
+    """Counting exceeded its time limit."""
 
 
-def _is_nothing(node: TraceNode) -> bool:
-    return node.state is State.UNVERIFIED and node.absence is not None
+def _does_not_exist(node: TraceNode) -> bool:
+    return node.state is RecordState.UNVERIFIED and node.absence is not None
 
 
 def _no_command(reason: str) -> Json:
-    hint = "ask for a record that a job made from it: the impact shows them"
+    hint = "choose a record that a job derived from it: see its impact"
     refused = {"message": reason, "hint": hint}
-    nothing: Json = dict.fromkeys(("command", "logic", "note", "dryRun"))
-    return {**nothing, "complete": False, "refused": refused}
+    empty: Json = dict.fromkeys(("command", "logic", "note", "dryRun"))
+    return {**empty, "complete": False, "refused": refused}
 
 
 def _command(job_name: str, shipped: bool, source: str, address: Address) -> str:
-    words = ["headwater", "replay", job_name if shipped else _ANY_LOGIC]
+    words = ["headwater", "replay", job_name if shipped else _PLACEHOLDER]
     words += ["--from", source, "--to", address.topic]
     if not shipped:
         words += ["--job-name", job_name]
@@ -180,7 +183,7 @@ def _command(job_name: str, shipped: bool, source: str, address: Address) -> str
 
 
 def _not_run(rows: Any) -> Any:
-    raise AssertionError("a plan runs no logic")
+    raise AssertionError("planning must not run the transform")
 
 
 def _no_session() -> Any:

@@ -1,7 +1,6 @@
-"""Questions about single records, which others answer: what holds records lies above the catalog.
+"""Runs queries about single records in threads, with limits on concurrency and time.
 
-Whoever starts the service hands in the answers (`headwater serve` does); here they are asked
-beside the event loop, few at a time and not for ever.
+The catalog can't read records. `headwater serve` passes in an implementation of `RecordQueries`.
 """
 
 from __future__ import annotations
@@ -22,89 +21,98 @@ from headwater.errors import (
     UnavailableError,
 )
 
-# Each holds a Kafka consumer and a thread; further ones wait.
-_AT_ONCE = 2
-_MAX_WAITING = 8
-# A person waits for it. Readers of Kafka have bounds of their own, and end some time after it.
-_SECONDS = 20.0
+# Concurrent queries: each uses a Kafka consumer and a thread. Further ones are queued.
+_CONCURRENCY = 2
+# Queued and running queries together.
+_MAX_PENDING = 8
+# A user waits for the response. Kafka readers have their own timeouts and may end later.
+_TIMEOUT_SECONDS = 20.0
 
 
-class RecordQuestions(Protocol):
-    """What can be asked about a record. The methods block."""
+class RecordQueries(Protocol):
+    """Queries about a record. The methods block."""
 
     def ancestry(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
-        """The record and those it was made from, with values; None if there is no such record."""
+        """The record and its ancestors, with values; None if there is no such record."""
         ...
 
     def impact(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
-        """What was made from it, with counts."""
+        """The records derived from it, with counts."""
         ...
 
     def replay(self, topic: str, partition: int, offset: int) -> dict[str, Any] | None:
-        """How to make it again, and what that would do."""
+        """The command that produces it again, and its dry run."""
         ...
 
 
 class RecordQueryPool:
-    """Takes questions about records, and lets them be answered; one per service."""
+    """Runs queries about records. One instance per service."""
 
-    def __init__(self, questions: RecordQuestions | None) -> None:
-        self._questions = questions
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="headwater-records")
-        self._waiting = 0
+    def __init__(
+        self,
+        queries: RecordQueries | None,
+        *,
+        max_pending: int = _MAX_PENDING,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
+    ) -> None:
+        self._queries = queries
+        self._max_pending = max_pending
+        self._timeout_seconds = timeout_seconds
+        self._threads = ThreadPoolExecutor(_CONCURRENCY, thread_name_prefix="headwater-records")
+        self._pending = 0
 
     @property
-    def questions(self) -> RecordQuestions:
+    def queries(self) -> RecordQueries:
         """Raises:
-        ApiError: 404, this service was started without.
+        ApiError: 404, the service has no `RecordQueries`.
         """
-        if self._questions is None:
-            raise refused(404, "this service was started without a way to read records")
-        return self._questions
+        if self._queries is None:
+            raise refused(404, "this service was started without access to records")
+        return self._queries
 
-    async def ask(self, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+    async def run(self, query: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
         """Raises:
-        TooBusyError, QueryTimeoutError: 429, when many ask or the answer takes long.
-        ApiError: 503 with a hint, when the answer can't be had as things stand.
+        TooBusyError, QueryTimeoutError: 429, too many queries are pending, or it took too long.
+        ApiError: 503 with a hint, a required resource is missing or unavailable.
         """
-        if self._waiting >= _MAX_WAITING:
+        if self._pending >= self._max_pending:
             raise TooBusyError(
-                f"{_MAX_WAITING} questions about records are waiting or being answered already",
-                hint=f"{_AT_ONCE} are answered at once: ask again in a moment",
+                f"{self._max_pending} queries about records are already pending",
+                hint=f"{_CONCURRENCY} run concurrently: try again in a moment",
             )
-        self._waiting += 1
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, question)
-        asked.add_done_callback(self._done)
+        self._pending += 1
+        future = asyncio.get_running_loop().run_in_executor(self._threads, query)
+        future.add_done_callback(self._done)
         try:
-            async with asyncio.timeout(_SECONDS):
-                # The thread can't be stopped: it keeps its place until it ends.
-                return await asyncio.shield(asked)
+            async with asyncio.timeout(self._timeout_seconds):
+                # The thread can't be stopped: it counts as pending until it ends.
+                return await asyncio.shield(future)
         except TimeoutError:
             raise QueryTimeoutError(
-                f"no answer about the record within {_SECONDS:.0f} s",
-                hint="ask again, or on the command line, which waits longer",
+                f"the query about the record took longer than {self._timeout_seconds:.0f} s",
+                hint="try again, or use the command line, which waits longer",
             ) from None
         except ApiError:
             raise
         except (InputError, UnavailableError) as error:
-            raise _unanswered(error) from None
+            raise _unavailable(error) from None
 
     def close(self) -> None:
-        """Take no more questions; what is being answered ends by its own bounds."""
+        """Accept no more queries; running ones end by their own timeouts."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _done(self, asked: asyncio.Future[Any]) -> None:
-        self._waiting -= 1
-        if not asked.cancelled():
-            # Looked at, so that one that nobody waits for any more is not told as lost.
-            asked.exception()
+    def _done(self, future: asyncio.Future[Any]) -> None:
+        self._pending -= 1
+        if not future.cancelled():
+            # Retrieved, so that asyncio does not log the exception of an abandoned query.
+            future.exception()
 
 
-def _unanswered(error: HeadwaterError) -> ApiError:
+def _unavailable(error: HeadwaterError) -> ApiError:
     return refused(503, error.message, *([error.hint] if error.hint else []))
 
 
-def desk_of(request: Request) -> RecordQueryPool:
-    found = request.app.state.records
-    assert isinstance(found, RecordQueryPool)  # noqa: S101 - set by create_api
-    return found
+def record_query_pool_of(request: Request) -> RecordQueryPool:
+    pool = request.app.state.records
+    assert isinstance(pool, RecordQueryPool)  # noqa: S101 - set by create_api
+    return pool

@@ -1,4 +1,4 @@
-"""Runs the service: its API on one port and its page on another, until it is told to stop."""
+"""Runs the service until a signal: the API on one port, the page on another."""
 
 from __future__ import annotations
 
@@ -16,50 +16,51 @@ import uvloop
 
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
-from headwater.service.app import behind_guards, create_app
+from headwater.service.app import create_app, with_middleware
 from headwater.service.page import Page
-from headwater.service.record_query_pool import RecordQuestions
+from headwater.service.record_query_pool import RecordQueries
 from headwater.settings import Settings
 from headwater.settings.catalog import CatalogSettings
 
 _LOG = logging.getLogger("headwater.catalog")
-# Clients that reuse connections must not meet one that is being closed: longer than their own 15 s.
+# Longer than the 15 s of Headwater's clients, so that they do not reuse a connection that the
+# server is closing.
 _KEEP_ALIVE_SECONDS = 30
 _STOP_SECONDS = 10
 
 
 class _Server(uvicorn.Server):
-    """Signals are taken once, for both servers."""
+    """Installs no signal handlers: `_serve` handles signals for both servers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-def serve(settings: Settings, url: str, questions: RecordQuestions | None = None) -> None:
-    """Run until SIGTERM or SIGINT. Events that were taken are stored before it ends.
+def serve(settings: Settings, url: str, queries: RecordQueries | None = None) -> None:
+    """Run until SIGTERM or SIGINT. Accepted events are stored before it returns.
 
     Raises:
         UnsupportedVersionError: the database belongs to a newer Headwater.
-        DatabaseUnavailableError: nobody answers there.
+        DatabaseUnavailableError: the database does not respond.
     """
     catalog = settings.catalog
     _check_tls(catalog)
     migrate(url)
-    # What is loaded by now stays: the collector need not look at it again, and answers of thousands
-    # of small objects must not make it run a hundred times.
+    # Loaded modules are never freed, so the collector skips them. The higher thresholds keep
+    # responses of thousands of small objects from triggering a hundred collections.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    uvloop.run(_serve(settings, url, questions))
+    uvloop.run(_serve(settings, url, queries))
 
 
-async def _serve(settings: Settings, url: str, questions: RecordQuestions | None) -> None:
+async def _serve(settings: Settings, url: str, queries: RecordQueries | None) -> None:
     catalog = settings.catalog
-    api, app = create_app(settings, url, questions)
+    api, app = create_app(settings, url, queries)
     servers = [
         _Server(_config(app, catalog, catalog.port)),
-        _Server(_config(behind_guards(Page(api), api, settings), catalog, catalog.page_port)),
+        _Server(_config(with_middleware(Page(api), api, settings), catalog, catalog.page_port)),
     ]
 
     def stop() -> None:
@@ -69,12 +70,12 @@ async def _serve(settings: Settings, url: str, questions: RecordQuestions | None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    _warn(catalog, required=api.state.guard.required)
+    _log_start(catalog, required=api.state.guard.required)
     async with api.router.lifespan_context(api):
         try:
             await asyncio.gather(*(server.serve() for server in servers))
         except SystemExit:
-            # Uvicorn's way to say that it can't listen; its log says why.
+            # Raised by Uvicorn if it can't listen; its log contains the reason.
             raise PortTakenError(
                 f"can't listen on {catalog.host}:{catalog.port} or :{catalog.page_port}",
                 hint="choose HEADWATER_CATALOG__PORT and HEADWATER_CATALOG__PAGE_PORT",
@@ -114,23 +115,23 @@ def _check_tls(catalog: CatalogSettings) -> None:
         if not path.is_file():
             raise SettingError(f"no such file for TLS: {path}")
     try:
-        # With a password of our own: OpenSSL would stop and ask the terminal for one.
+        # With an empty password, because OpenSSL would otherwise prompt for one on the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             catalog.tls_certificate, catalog.tls_key, password=""
         )
     except (ssl.SSLError, OSError) as error:
         raise SettingError(
             f"{catalog.tls_certificate} and {catalog.tls_key} can't be used for TLS: {error}",
-            hint="a PEM certificate chain, and its private key without a password, are needed",
+            hint="use a PEM certificate chain, and its private key without a password",
         ) from None
 
 
-def _warn(catalog: CatalogSettings, *, required: bool) -> None:
+def _log_start(catalog: CatalogSettings, *, required: bool) -> None:
     scheme = "https" if catalog.tls_certificate else "http"
     _LOG.info(
         "API at %s://%s:%d, page at port %d", scheme, catalog.host, catalog.port, catalog.page_port
     )
     if required:
-        _LOG.info("API keys are asked for: `headwater keys create NAME --role read`")
+        _LOG.info("API keys are required: `headwater keys create NAME --role read`")
         if scheme == "http":
-            _LOG.warning("keys travel unencrypted: set HEADWATER_CATALOG__TLS_CERTIFICATE")
+            _LOG.warning("keys are sent unencrypted: set HEADWATER_CATALOG__TLS_CERTIFICATE")

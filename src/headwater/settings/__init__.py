@@ -1,12 +1,13 @@
 """All settings, in one frozen object. No other module reads the environment.
 
-Later wins: default < `headwater.toml` < the well-known names that other tools use, too
-(`KAFKA_BOOTSTRAP_SERVERS`, …) < `HEADWATER_SECTION__KEY` < a flag on the command line.
-A name that is in no section is an error, so that a typing mistake is not silently ignored.
+Precedence, lowest first: default, `headwater.toml`, well-known variables of other tools
+(`KAFKA_BOOTSTRAP_SERVERS`, …), `HEADWATER_SECTION__KEY`, command-line options.
+An unknown name is an error, so that typos are not silently ignored.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -25,19 +26,21 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
+from headwater.settings import fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
 from headwater.settings.lineage import LineageSettings
-from headwater.settings.measures import CostSettings, QualitySettings
 from headwater.settings.sections import (
     ArchiveSettings,
     ArticlesSettings,
+    CostSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
     JvmSettings,
     KafkaSettings,
     PostgresSettings,
+    QualitySettings,
     ReplaySettings,
     Section,
     ServicesSettings,
@@ -45,11 +48,13 @@ from headwater.settings.sections import (
     TestingSettings,
 )
 
+_LOG = logging.getLogger(__name__)
+
 FILE_NAME = "headwater.toml"
 RULES_FILE_NAME = "headwater-alerts.yml"
 PREFIX = "HEADWATER_"
 
-# Names that the tools around Headwater use already, and where their value goes.
+# Variables that other tools use, and the settings that they set.
 WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "KAFKA_BOOTSTRAP_SERVERS": ("kafka", "bootstrap_servers"),
     "MARQUEZ_URL": ("catalog", "url"),
@@ -66,7 +71,7 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
 
 
 class Settings(BaseSettings):
-    """The settings of one program. Build it with `load`."""
+    """The settings of one program. Create it with `load`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -77,7 +82,7 @@ class Settings(BaseSettings):
     )
 
     home: Path = Field(
-        Path(".headwater"), description="Folder for all state of local services and jobs."
+        Path(".headwater"), description="Directory of all state of local services and jobs."
     )
     kafka: KafkaSettings = KafkaSettings()
     postgres: PostgresSettings = PostgresSettings()
@@ -99,11 +104,18 @@ class Settings(BaseSettings):
 
     @field_validator("home")
     @classmethod
-    def _home_is_a_folder_of_its_own(cls, home: Path) -> Path:
-        # `down --wipe` removes it; an empty value would be the folder that one stands in.
+    def _check_home(cls, home: Path) -> Path:
+        # `down --wipe` deletes it; an empty value would be the working directory.
         if home == Path():
-            raise ValueError("needs a folder of its own, not the current one")
+            raise ValueError("must not be the working directory")
         return home
+
+    @field_validator("iceberg")
+    @classmethod
+    def _check_iceberg(cls, iceberg: IcebergSettings) -> IcebergSettings:
+        if iceberg.type != "hadoop" and iceberg.uri is None:
+            raise ValueError(f"a {iceberg.type} catalog requires `iceberg.uri`")
+        return iceberg
 
     @classmethod
     def settings_customise_sources(
@@ -115,42 +127,78 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (
-            init_settings,
-            env_settings,
+            _CurrentNames(init_settings),
+            _CurrentNames(env_settings),
             _WellKnownNames(settings_cls),
-            TomlConfigSettingsSource(settings_cls, Path(FILE_NAME)),
+            _CurrentNames(TomlConfigSettingsSource(settings_cls, Path(FILE_NAME))),
         )
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers in use: the user's own, or the local one."""
-        return self.kafka.servers
+        """The brokers in use: the configured ones, or the local one."""
+        return broker_addresses(self.kafka)
 
     @property
     def catalog_url(self) -> str:
-        """Where lineage goes: the user's own service, or the local one."""
+        """The lineage service in use: the configured one, or the local one."""
         scheme = "https" if self.catalog.tls_certificate else "http"
         return self.catalog.url or f"{scheme}://localhost:{self.catalog.port}"
 
     def lineage_enabled_for(self, job_name: str) -> bool:
         """Whether a job of this name emits lineage events."""
-        off = self.lineage.disabled_jobs
-        return self.lineage.enabled and not any(fnmatchcase(job_name, each) for each in off)
+        disabled = self.lineage.disabled_jobs
+        return self.lineage.enabled and not any(fnmatchcase(job_name, each) for each in disabled)
 
     @property
     def spool_dir(self) -> Path:
-        """Where events wait until they are delivered."""
+        """The directory of events that are not delivered yet."""
         return (self.lineage.spool or self.home_dir / "spool").expanduser().absolute()
 
     @property
     def home_dir(self) -> Path:
-        """The state folder as an absolute path: processes are recognised by it."""
+        """The state directory as an absolute path, which identifies local processes."""
         return self.home.expanduser().resolve()
 
     @property
     def jars_dir(self) -> Path:
-        """Where jars lie; shared by all projects of a user, and not wiped by `down --wipe`."""
+        """The directory of jars; shared by all projects of a user, and kept by `down --wipe`."""
         return (self.jvm.jars_dir or _user_cache_dir() / "jars").absolute()
+
+
+class _CurrentNames(PydanticBaseSettingsSource):
+    """Replaces former names of keys in another source.
+
+    This happens before sources are merged: afterwards the default of the current name, or its
+    value from a source of lower precedence, would win.
+    """
+
+    def __init__(self, source: PydanticBaseSettingsSource) -> None:
+        super().__init__(source.settings_cls)
+        self._source = source
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return self._source.get_field_value(field, field_name)
+
+    def __call__(self) -> dict[str, Any]:
+        values = dict(self._source())
+        for name, field in self.settings_cls.model_fields.items():
+            if isinstance(field.default, Section) and isinstance(values.get(name), Mapping):
+                values[name] = _with_current_names(name, values[name], field.default.renamed)
+        return values
+
+
+def _with_current_names(
+    section: str, values: Mapping[str, Any], renamed: Mapping[str, str]
+) -> dict[str, Any]:
+    current = dict(values)
+    for former, name in renamed.items():
+        if former in current:
+            _LOG.warning(
+                "setting `%s.%s` is deprecated: use `%s.%s`", section, former, section, name
+            )
+            value = current.pop(former)
+            current.setdefault(name, value)
+    return current
 
 
 class _WellKnownNames(PydanticBaseSettingsSource):
@@ -160,22 +208,27 @@ class _WellKnownNames(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, (section, key) in WELL_KNOWN.items():
             value = os.environ.get(name)
             if value:
-                found.setdefault(section, {})[key] = value
-        return found
+                values.setdefault(section, {})[key] = value
+        return values
+
+
+def broker_addresses(kafka: KafkaSettings) -> str:
+    """The brokers in use: the configured ones, or the local one."""
+    return kafka.bootstrap_servers or f"localhost:{kafka.port}"
 
 
 def load(**overrides: Any) -> Settings:
-    """Read file and environment; `overrides` (flags) win.
+    """Read the file and the environment; `overrides` (command-line options) take precedence.
 
     Raises:
-        SettingError: a value has the wrong form, or a name is unknown.
+        SettingError: a value is invalid, or a name is unknown.
     """
     try:
-        _refuse_unknown_names(os.environ)
+        _reject_unknown_names(os.environ)
         return Settings(**overrides)
     except ValidationError as error:
         raise _setting_error(error) from None
@@ -185,26 +238,26 @@ def load(**overrides: Any) -> Settings:
         raise SettingError(f"{FILE_NAME} is not valid TOML: {error}") from None
 
 
-def _refuse_unknown_names(environment: Mapping[str, str]) -> None:
+def _reject_unknown_names(environment: Mapping[str, str]) -> None:
     for name in environment:
         if not name.upper().startswith(PREFIX):
             continue
         first, nested, _ = name[len(PREFIX) :].lower().partition("__")
         field = Settings.model_fields.get(first)
-        # What lies below a section is looked at with the rest of the section.
+        # Keys of a section are checked with the section.
         if field is None or (nested and not isinstance(field.default, Section)):
             raise SettingError(
-                f"unknown setting: {name}", hint="`headwater settings` lists all of them"
+                f"unknown setting: {name}", hint="`headwater settings` lists all settings"
             )
 
 
 def _not_json(error: SettingsError) -> SettingError:
-    # The library tells the section only; the text that it could not read tells the variable.
+    # pydantic-settings names only the section, so the variable is found by its value.
     text = getattr(error.__cause__, "doc", None)
     names = [name for name in os.environ if name.upper().startswith(PREFIX)]
-    found = [name for name in names if os.environ[name] == text]
+    matching = [name for name in names if os.environ[name] == text]
     return SettingError(
-        f"setting {' or '.join(found or [PREFIX + '*'])}: not JSON",
+        f"setting {' or '.join(matching or [PREFIX + '*'])}: not JSON",
         hint='several keys in one variable are JSON, such as `{"security.protocol": "SSL"}`',
     )
 
@@ -221,23 +274,30 @@ def _setting_error(error: ValidationError) -> SettingError:
     )
 
 
+def arm_fault_points(settings: Settings) -> None:
+    """Arm the faults of `testing.fault_points`, which only tests set; disarm earlier ones."""
+    spec = settings.testing.fault_points
+    if spec or fault_points.armed_faults is not None:
+        fault_points.arm(spec, settings.home_dir / "faults.journal")
+
+
 def rules_file(settings: Settings) -> Path | None:
-    """The rules file of alerts: the one that is set, or one that lies where it is looked for."""
+    """The alert rules file: the configured one, or an existing one in a default directory."""
     if settings.alerts.file is not None:
         return settings.alerts.file.expanduser().absolute()
-    for folder in (Path.cwd(), settings.home_dir):
-        if (folder / RULES_FILE_NAME).is_file():
-            return folder / RULES_FILE_NAME
+    for directory in (Path.cwd(), settings.home_dir):
+        if (directory / RULES_FILE_NAME).is_file():
+            return directory / RULES_FILE_NAME
     return None
 
 
 def running_under_spark_submit() -> bool:
-    """Whether a JVM was started before Python, so that its class path is the user's own."""
+    """Whether `spark-submit` started this process, so that the user controls the class path."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def default_ca_file() -> str | None:
-    """The certificates that Python and pip trust on this machine."""
+    """The CA certificates that Python and pip use on this machine."""
     return os.environ.get("SSL_CERT_FILE") or None
 
 
@@ -247,24 +307,24 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 
 def bare_environment() -> dict[str, str]:
-    """What a process needs to run and to trust certificates; no proxy, no secret, no setting."""
-    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "SSL_CERT_FILE", "SYSTEMROOT", "VIRTUAL_ENV")
-    found = {name: os.environ[name] for name in kept if name in os.environ}
-    if "SSL_CERT_FILE" in found:
-        found["REQUESTS_CA_BUNDLE"] = found["SSL_CERT_FILE"]
-    # Passwords that lie in the user's home are not for targets of alerts.
-    return {**found, "NETRC": os.devnull, "PYTHONDONTWRITEBYTECODE": "1"}
+    """The minimal environment of a process: no proxies, no secrets, no settings."""
+    names = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "SSL_CERT_FILE", "SYSTEMROOT", "VIRTUAL_ENV")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    if "SSL_CERT_FILE" in environment:
+        environment["REQUESTS_CA_BUNDLE"] = environment["SSL_CERT_FILE"]
+    # Passwords in the user's netrc file must not be sent to the targets of alerts.
+    return {**environment, "NETRC": os.devnull, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def class_path_of_spark(jars: Iterable[str]) -> str:
-    """These behind what the user has put behind Spark's own jars."""
-    given = os.environ.get("SPARK_DIST_CLASSPATH")
-    return os.pathsep.join([*([given] if given else []), *jars])
+    """The user's `SPARK_DIST_CLASSPATH`, followed by `jars`."""
+    existing = os.environ.get("SPARK_DIST_CLASSPATH")
+    return os.pathsep.join([*([existing] if existing else []), *jars])
 
 
 @contextmanager
 def exported(**changes: str) -> Iterator[None]:
-    """Set variables for a library that starts a process of its own, and put them back."""
+    """Set variables for a library that starts a process, and restore them."""
     environment: MutableMapping[str, str] = os.environ
     before = {name: environment.get(name) for name in changes}
     environment.update(changes)

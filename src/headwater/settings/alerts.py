@@ -1,4 +1,4 @@
-"""The section of alerts: their rules, where messages go, and where they may go."""
+"""The section of alerts: rules, channels and allowed targets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headwater.settings.sections import Section
 
 
 class AlertsSettings(Section):
-    """Alerts: their rules, where messages go, and where they may go."""
+    """Alerts: rules, channels and allowed targets."""
 
     renamed: ClassVar[Mapping[str, str]] = {"most_incidents": "max_incidents"}
 
     file: Path | None = Field(
         None,
-        description="The rules file. Default: `headwater-alerts.yml` in the working folder or in "
-        "`home`, if it is there.",
+        description="The rules file. Default: `headwater-alerts.yml` in the working directory or "
+        "in `home`, if it exists.",
     )
-    # Most hold a password or a token: not in a repr.
+    # Excluded from the repr, because they contain passwords and tokens.
     channels: dict[str, SecretStr] = Field(
         default_factory=dict,
         repr=False,
@@ -31,8 +31,7 @@ class AlertsSettings(Section):
     )
     allow_private: tuple[str, ...] = Field(
         (),
-        description="Networks to which messages may go although they are not public, such as "
-        '`["10.1.0.0/16"]`.',
+        description='Private networks to which messages can be sent, such as `["10.1.0.0/16"]`.',
     )
     interval_seconds: float = Field(
         10.0,
@@ -41,13 +40,11 @@ class AlertsSettings(Section):
         description="Time between two evaluations of all rules. Failed runs do not wait for it.",
     )
     max_incidents: int = Field(
-        50, ge=1, description="Incidents of one alert that may be open at once; others wait."
+        50, ge=1, description="Maximum number of open incidents per alert; others wait."
     )
-    send_seconds: float = Field(
-        20.0, gt=0, le=300, description="How long sending one message may take."
-    )
+    send_seconds: float = Field(20.0, gt=0, le=300, description="Timeout for sending one message.")
     give_up_hours: float = Field(
-        24.0, gt=0, description="Age at which a message that no one took is given up."
+        24.0, gt=0, description="Age at which a message that could not be sent is dropped."
     )
 
     @field_validator("allow_private")
@@ -60,5 +57,5 @@ class AlertsSettings(Section):
     @field_validator("channels")
     @classmethod
     def _names_in_lower_case(cls, channels: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        # The environment knows no case: a file's names are taken alike.
+        # Names in environment variables are case-insensitive, so names in a file are as well.
         return {name.lower(): address for name, address in channels.items()}

@@ -1,4 +1,4 @@
-"""Named places in production code where a test can make a fault happen.
+"""Named points in production code where a test can inject a fault.
 
 Code calls `reach("before_recovery")`; nothing happens unless `arm` was called in the same
 process with the setting `testing.fault_points`, a list of `point=action[@times]`:
@@ -7,14 +7,14 @@ process with the setting `testing.fault_points`, a list of `point=action[@times]
 
     kill            SIGKILL to this process
     raise           FaultInjectedError
-    delay:SECONDS   sleep, then go on
-    exit:CODE       end the process at once, without clean-up
-    wait:PATH       a barrier: go on when the file exists, at most `BARRIER_SECONDS` later
+    delay:SECONDS   sleep, then continue
+    exit:CODE       exit the process at once, without clean-up
+    wait:PATH       a barrier: wait until the file exists, at most `BARRIER_SECONDS`
 
     @2 the second time only, @2..4 a range, @* every time; without it the first time only
 
-A point may be named more than once: what matches happens in the order written. Times are
-counted per process from `arm` on.
+A point can be named more than once: matching actions run in the given order. Times are counted
+per process, starting with `arm`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from headwater.errors import HeadwaterError, InternalError, SettingError
 
 SETTING = "HEADWATER_TESTING__FAULT_POINTS"
 
-# Every point that code reaches. Kept in one place, and not by each module as it is imported:
-# a spec is read at start, before most modules are there.
+# All points. They are listed here, not registered by modules on import, because a spec is parsed at
+# start, before most modules are imported.
 POINTS: frozenset[str] = frozenset(
     {
         "before_recovery",
@@ -58,11 +58,11 @@ POINTS: frozenset[str] = frozenset(
     }
 )
 
-# Long enough for the other writer to start a Spark session, shorter than a test may take.
+# Long enough to start a Spark session in another process, shorter than the timeout of a test.
 BARRIER_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 
-# What each action takes after its colon. A path has no comma or `@`: they end an action.
+# The argument of each action. A path can't contain a comma or `@`, which end an action.
 _ARGUMENTS: Mapping[str, re.Pattern[str]] = {
     "kill": re.compile(""),
     "raise": re.compile(""),
@@ -71,20 +71,20 @@ _ARGUMENTS: Mapping[str, re.Pattern[str]] = {
     "wait": re.compile(r":[^\0]+"),
 }
 _TIMES = re.compile(r"(?P<first>[1-9][0-9]{0,8})(\.\.(?P<last>[1-9][0-9]{0,8}))?")
-_FORM = "`point=action[@times]`; actions: kill, raise, delay:SECONDS, exit:CODE, wait:PATH"
+_FORMAT = "`point=action[@times]`; actions: kill, raise, delay:SECONDS, exit:CODE, wait:PATH"
 
 
 class FaultInjectedError(HeadwaterError):
-    """A test asked for this failure."""
+    """A failure that a test injected."""
 
 
 class BarrierTimeoutError(HeadwaterError):
-    """Nobody made the file that a `wait` needs: a mistake of the test, not the fault itself."""
+    """The file of a `wait` was not created: a mistake in the test, not the injected fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """What happens at a point, and at which times."""
+    """An action at a point, and the times at which it runs."""
 
     point: str
     action: str
@@ -95,20 +95,20 @@ class _Fault:
     def matches(self, count: int) -> bool:
         return self.first <= count and (self.last is None or count <= self.last)
 
-    def happen(self, count: int) -> None:
+    def run(self, count: int) -> None:
         match self.action:
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "delay":
                 time.sleep(float(self.argument))
             case "exit":
-                # Not sys.exit: in a thread, such as Spark's callback, it ends only the thread.
+                # Not sys.exit, which only ends the thread in Spark's callbacks.
                 os._exit(int(self.argument))
             case "wait":
                 self._wait(count)
             case _:
                 raise FaultInjectedError(
-                    f"fault point {self.point} was told to raise at time {count}",
+                    f"fault point {self.point}: raised at time {count}",
                     point=self.point,
                     count=count,
                 )
@@ -144,80 +144,80 @@ class _Armed:
             count = self._reached[name]
         for fault in self._faults:
             if fault.point == name and fault.matches(count):
-                self._note(fault, count)
-                fault.happen(count)
+                self._log(fault, count)
+                fault.run(count)
 
     def fired(self) -> dict[str, int]:
         with self._lock:
             return dict(self._fired)
 
-    def _note(self, fault: _Fault, count: int) -> None:
+    def _log(self, fault: _Fault, count: int) -> None:
         with self._lock:
             self._fired[fault.point] += 1
         if self._journal is None:
             return
         line = f"{fault.point} {fault.action} {count} {os.getpid()}\n"
-        # One write to a file opened for appending: lines of several processes do not mix.
+        # A single write in append mode, so that lines of several processes are not mixed.
         with self._journal.open("ab", buffering=0) as journal:
             journal.write(line.encode())
             os.fsync(journal.fileno())
 
 
-_armed: _Armed | None = None
+# None unless a test has armed faults.
+armed_faults: _Armed | None = None
 
 
 def reach(name: str) -> None:
-    """Do what a test armed for this place; without that, nothing.
+    """Run the actions that a test armed for this point; otherwise do nothing.
 
     Raises:
         FaultInjectedError: the armed action is `raise`.
         BarrierTimeoutError: the armed action is `wait`, and the file did not appear.
     """
-    armed = _armed
+    armed = armed_faults
     if armed is not None:
         armed.reach(name)
 
 
 @contextmanager
 def do_then_raise(name: str) -> Iterator[None]:
-    """Run the body, then reach the point: the commit landed, its response was lost.
+    """Run the body, then reach the point: the commit succeeded, but its response was lost.
 
-    A body that fails by itself does not reach the point.
+    A body that raises does not reach the point.
     """
     yield
     reach(name)
 
 
 def arm(spec: str, journal: Path | None = None) -> None:
-    """Replace what is armed by `spec`, and start counting from zero. Empty text disarms.
+    """Replace the armed faults with `spec`, and reset the counts. An empty spec disarms.
 
     Args:
-        spec: the setting `testing.fault_points`; the form is at the top of this module.
-        journal: a file that gets a line `name action count pid` for every action. The line is
-            on disk before the action happens, so it is there after a SIGKILL, too.
+        spec: the setting `testing.fault_points`, in the format described above.
+        journal: a file to which a line `name action count pid` is appended for every action. It
+            is synced before the action runs, so that it survives a SIGKILL.
 
     Raises:
-        SettingError: `spec` has another form, or names a point that no code reaches. What was
-            armed before stays.
+        SettingError: `spec` is invalid, or names an unknown point. The armed faults are kept.
         OSError: the journal can't be written.
     """
-    global _armed
+    global armed_faults
     faults = _parse(spec)
     if faults and journal is not None:
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.open("ab").close()
-    _armed = _Armed(faults, journal) if faults else None
+    armed_faults = _Armed(faults, journal) if faults else None
 
 
 def disarm() -> None:
-    """Make every point do nothing again, and forget the counts."""
-    global _armed
-    _armed = None
+    """Disarm all faults, and reset the counts."""
+    global armed_faults
+    armed_faults = None
 
 
 def fired() -> Mapping[str, int]:
-    """How many actions happened, for each point that is armed; 0 where none did yet."""
-    armed = _armed
+    """The number of actions that ran, for each armed point."""
+    armed = armed_faults
     return {} if armed is None else armed.fired()
 
 
@@ -230,14 +230,14 @@ def _parse(spec: str) -> tuple[_Fault, ...]:
 def _parse_fault(item: str) -> _Fault:
     point, has_action, rest = item.partition("=")
     if not has_action:
-        raise _refused(f"not a fault: {item!r}", item)
+        raise _invalid(f"not a fault: {item!r}", item)
     if point not in POINTS:
-        raise _refused(f"unknown fault point: {point!r}", item)
-    what, has_times, times = rest.partition("@")
-    action, _, argument = what.partition(":")
+        raise _invalid(f"unknown fault point: {point!r}", item)
+    text, has_times, times = rest.partition("@")
+    action, _, argument = text.partition(":")
     pattern = _ARGUMENTS.get(action)
-    if pattern is None or pattern.fullmatch(what.removeprefix(action)) is None:
-        raise _refused(f"unknown action: {what!r} in {item!r}", item)
+    if pattern is None or pattern.fullmatch(text.removeprefix(action)) is None:
+        raise _invalid(f"unknown action: {text!r} in {item!r}", item)
     first, last = _parse_times(times, item) if has_times else (1, 1)
     return _Fault(point, action, argument, first, last)
 
@@ -248,14 +248,14 @@ def _parse_times(times: str, item: str) -> tuple[int, int | None]:
     match = _TIMES.fullmatch(times)
     first, last = (int(match["first"]), int(match["last"] or match["first"])) if match else (1, 0)
     if last < first:
-        raise _refused(f"not a number of times: {times!r} in {item!r}", item)
+        raise _invalid(f"not a number of times: {times!r} in {item!r}", item)
     return first, last
 
 
-def _refused(what: str, item: str) -> SettingError:
+def _invalid(message: str, item: str) -> SettingError:
     return SettingError(
-        f"setting {SETTING}: {what}; known points: {', '.join(sorted(POINTS))}",
-        hint=f"a fault is {_FORM}; times: @2, @2..4 or @*",
+        f"setting {SETTING}: {message}; known points: {', '.join(sorted(POINTS))}",
+        hint=f"a fault is {_FORMAT}; times: @2, @2..4 or @*",
         setting=SETTING,
         value=item,
     )

@@ -1,4 +1,4 @@
-"""The section of what jobs tell the lineage service."""
+"""The section of the OpenLineage events of jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.settings.sections import Section
 
 
 class LineageSettings(Section):
-    """What jobs tell the catalog: runs, datasets and columns, as OpenLineage events."""
+    """OpenLineage events of jobs: runs, datasets and columns."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "off_for": "disabled_jobs",
@@ -26,66 +26,67 @@ class LineageSettings(Section):
     )
     disabled_jobs: list[str] = Field(
         [],
-        description="Names of jobs that emit none, as a JSON list; `*` and `?` stand for any text "
-        "and any character.",
+        description="Names of jobs that do not emit events, as a JSON list; `*` and `?` match any "
+        "text and any character.",
     )
-    namespace: str = Field(
-        "neuronews", min_length=1, description="Namespace of jobs and their runs."
-    )
+    namespace: str = Field("neuronews", min_length=1, description="Namespace of jobs and runs.")
     parent_job: str | None = Field(
-        None, description="Job that started these jobs, such as a scheduler's, by its name."
+        None, description="Name of the job that started these jobs, such as a scheduler's."
     )
     parent_run_id: str | None = Field(
-        None, description="The run of that job, a UUID. Without it one is derived from its name."
+        None, description="Run id of the parent job, a UUID. Default: derived from its name."
     )
     parent_namespace: str | None = Field(
-        None, description="The namespace of that job. Default: that of these jobs."
+        None, description="Namespace of the parent job. Default: `lineage.namespace`."
     )
-    environment: str = Field("development", description="Where jobs run, as told to the catalog.")
-    team: str | None = Field(None, description="Who owns the jobs.")
-    project: str | None = Field(None, description="What the jobs belong to.")
+    environment: str = Field(
+        "development", description="Environment of the jobs, as reported in events."
+    )
+    team: str | None = Field(None, description="Team that owns the jobs.")
+    project: str | None = Field(None, description="Project of the jobs.")
     run_facets: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Facets to put on every run, by name, as JSON."
+        default_factory=dict, description="Facets of every run, by name, as JSON."
     )
     job_facets: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Facets to put on every job, by name, as JSON."
+        default_factory=dict, description="Facets of every job, by name, as JSON."
     )
     interval_seconds: float = Field(
-        60.0, gt=0, description="How often a streaming query tells how far it has come."
+        60.0, gt=0, description="Interval between RUNNING events of a streaming query."
     )
     analysis_seconds: float = Field(
         2.0,
         ge=0,
-        description="How long a start may look at the query's plan for its columns; then the "
-        "events have no column lineage.",
+        description="Timeout for the analysis of a query plan when it starts. After it, events "
+        "have no column lineage.",
     )
     emit_seconds: float = Field(
-        1.0, gt=0, description="How long handing an event to the spool may hold up a job."
+        1.0, gt=0, description="How long writing an event to the spool may block a job."
     )
     close_seconds: float = Field(
-        5.0, ge=0, description="How long a job that ends waits for its events to be delivered."
+        5.0, ge=0, description="How long a job that ends waits for the delivery of its events."
     )
     connect_seconds: float = Field(
-        5.0, gt=0, description="How long connecting to the catalog may take."
+        5.0, gt=0, description="Timeout for a connection to the catalog."
     )
     request_seconds: float = Field(
-        30.0, gt=0, description="How long one request to the catalog may take in all."
+        30.0, gt=0, description="Total timeout of one request to the catalog."
     )
     max_backoff_seconds: float = Field(
-        60.0, gt=0, description="Longest pause between two tries while the catalog is away."
+        60.0, gt=0, description="Maximum delay between attempts while the catalog is unavailable."
     )
     max_attempts: int = Field(
         10,
         ge=1,
-        description="How often an event is tried that the catalog answers with 500 while it takes "
-        "those of other runs, before it is set aside.",
+        description="Attempts to send an event to which the catalog responds with 500 while it "
+        "accepts events of other runs. After them, it is moved to the refused events.",
     )
     spool: Path | None = Field(
-        None, description="Folder where events wait. Default: `spool` in `home`."
+        None,
+        description="Directory of events that are not delivered yet. Default: `spool` in `home`.",
     )
     spool_mb: float = Field(
-        64.0, gt=0, description="Most that may wait there, of all jobs together, in MiB."
+        64.0, gt=0, description="Maximum size of the spool, for all jobs together, in MiB."
     )
     overflow_policy: Literal["drop-oldest", "drop-new"] = Field(
-        "drop-oldest", description="What gives way when the spool or its disk is full."
+        "drop-oldest", description="Which events are dropped when the spool or its disk is full."
     )

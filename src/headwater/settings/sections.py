@@ -1,18 +1,16 @@
-"""The sections of the settings: each key with its default, its bounds and what it is for.
+"""The sections of the settings: each key with its default, its limits and its description.
 
-Longer ones have a module of their own beside this one.
+Longer sections have their own modules.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
-
-_LOG = logging.getLogger(__name__)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class Section(BaseModel):
@@ -23,47 +21,27 @@ class Section(BaseModel):
     # Former names of keys, which keep working with a warning.
     renamed: ClassVar[Mapping[str, str]] = {}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _take_former_names(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or cls.renamed.keys().isdisjoint(values):
-            return values
-        taken = dict(values)
-        for former, name in cls.renamed.items():
-            if former in taken:
-                _LOG.warning("the setting `%s` is deprecated: use `%s`", former, name)
-                taken.setdefault(name, taken.pop(former))
-                taken.pop(former, None)
-        return taken
-
 
 class KafkaSettings(Section):
-    """Which broker to talk to, and how long to wait for it."""
+    """The Kafka brokers and clients."""
 
     bootstrap_servers: str | None = Field(
         None,
         min_length=1,
-        description="Brokers to use. When set, `headwater up` starts no broker of its own.",
+        description="Brokers to use. When set, `headwater up` does not start a broker.",
     )
     port: int = Field(9092, ge=1, le=65535, description="Port of the local broker.")
     controller_port: int = Field(
         9093, ge=1, le=65535, description="Port of the local broker's KRaft controller."
     )
     heap_mb: int = Field(256, ge=128, description="Heap of the local broker, in MiB.")
-    timeout_seconds: float = Field(
-        30.0, gt=0, description="How long one request to Kafka may take before it fails."
-    )
-    # Passwords of clients are among these: not in a repr.
+    timeout_seconds: float = Field(30.0, gt=0, description="Timeout of one request to Kafka.")
+    # Excluded from the repr, because it may contain passwords.
     client: dict[str, str] = Field(
         default_factory=dict,
         repr=False,
-        description="Further Kafka client properties, such as `security.protocol`.",
+        description="Additional Kafka client properties, such as `security.protocol`.",
     )
-
-    @property
-    def servers(self) -> str:
-        """The brokers in use: the configured ones, or the local one."""
-        return self.bootstrap_servers or f"localhost:{self.port}"
 
 
 class PostgresSettings(Section):
@@ -76,13 +54,13 @@ class ServicesSettings(Section):
     """Starting and stopping the local services."""
 
     start_timeout_seconds: float = Field(
-        60.0, gt=0, description="How long a local service may take until it answers."
+        60.0, gt=0, description="Timeout for the start of a local service."
     )
     stop_timeout_seconds: float = Field(
-        20.0, gt=0, description="How long a local service may take to end before it is killed."
+        20.0, gt=0, description="Timeout for the stop of a local service; then it is killed."
     )
     min_free_mb: int = Field(
-        512, ge=0, description="Free disk space, in MiB, below which no service is started."
+        512, ge=0, description="Free disk space, in MiB, that is required to start a service."
     )
 
 
@@ -90,66 +68,69 @@ class JvmSettings(Section):
     """Java and the jars."""
 
     java_home: Path | None = Field(
-        None, description="A Java 17 or 21. Without it: the one on the PATH, then the wheel's."
+        None,
+        description="A Java 17 or 21. Default: the one on the PATH, then the one of the wheel.",
     )
     jars_dir: Path | None = Field(
-        None, description="Where downloaded jars are kept. Default: the user's cache folder."
+        None, description="Directory of downloaded jars. Default: in the user's cache directory."
     )
     ivy_settings: Path | None = Field(
-        None, description="An Ivy settings file, for a mirror of one's own."
+        None, description="An Ivy settings file, for example for a mirror."
     )
     download_timeout_seconds: float = Field(
-        600.0, gt=0, description="How long fetching one group of jars may take."
+        600.0, gt=0, description="Timeout for the download of one group of jars."
     )
 
 
 class SparkSettings(Section):
-    """The Spark sessions that Headwater starts. Under `spark-submit` its own settings hold."""
+    """Spark sessions that Headwater starts. With `spark-submit`, its configuration applies."""
 
     master: str = Field("local[*]", description="Spark master.")
     driver_memory: str = Field("1g", description="Heap of the driver.")
-    java_options: str = Field("", description="Further options of the driver's Java.")
+    java_options: str = Field("", description="Additional JVM options of the driver.")
     log_level: str = Field(
         "WARN",
         pattern="^(TRACE|DEBUG|INFO|WARN|ERROR|FATAL|OFF)$",
-        description="What Spark prints to stderr.",
+        description="Log level of Spark on stderr.",
     )
     kafka_options: dict[str, str] = Field(
         default_factory=dict,
         repr=False,
-        description="Further properties of Spark's Kafka clients, by Java's names.",
+        description="Additional properties of Spark's Kafka clients, as named in Java.",
     )
     stop_timeout_seconds: float = Field(
-        60.0, gt=0, description="How long a stopping job may take to finish its micro-batch."
+        60.0, gt=0, description="Timeout for a stopping job to finish its micro-batch."
     )
 
 
 class JobSettings(Section):
-    """What every job stamps on its records."""
+    """Settings of all jobs."""
 
     version: str = Field("v1.0.0", min_length=1, description="Version of the running job.")
     max_value_bytes: int = Field(
         900_000,
         gt=0,
-        description="Values longer than this are dead-lettered by reference. Kafka's own limit "
-        "for a record with its headers is 1 MB.",
+        description="Values longer than this are dead-lettered by reference. Kafka's limit for a "
+        "record with its headers is 1 MB.",
     )
-    create_topics: bool = Field(True, description="Whether a job makes its missing topics.")
+    create_topics: bool = Field(True, description="Whether jobs create missing topics.")
     drop_headers: list[str] = Field(
-        [], description="Names of parents' headers that outputs do not inherit, as a JSON list."
+        [],
+        description="Names of headers that are not copied from parents, as a JSON list.",
     )
 
 
 class IndexSettings(Section):
-    """The index of edges, which `impact` asks."""
+    """The lineage index, which `impact` queries."""
 
     table: Path | None = Field(
-        None, description="Folder of the index, a Delta table. Default: `lineage-index` in `home`."
+        None,
+        description="Directory of the index, a Delta table. Default: `lineage-index` in `home`.",
     )
     tables: list[Path] = Field(
         [],
-        description="Folders of Delta or Iceberg tables in which `impact` looks, too, as a JSON "
-        "list. Those that jobs of this home have written need not be named.",
+        description="Directories of further Delta or Iceberg tables that `impact` searches, as a "
+        "JSON list. Tables that jobs of this home wrote are always searched.",
     )
 
 
@@ -159,32 +140,26 @@ class IcebergSettings(Section):
     catalog: str = Field("demo", pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="Its name in SQL.")
     type: Literal["hadoop", "jdbc", "rest"] = Field(
         "hadoop",
-        description="Where it keeps its tables' names: in a folder, a database, a service.",
+        description="Type of the catalog: in a directory, a database or a service.",
     )
     uri: str | None = Field(
         None,
         min_length=1,
-        description="Of a `jdbc` catalog its database, such as `jdbc:postgresql://host/lake`; of a "
-        "`rest` catalog its address.",
+        description="Database of a `jdbc` catalog, such as `jdbc:postgresql://host/lake`, or "
+        "address of a `rest` catalog.",
     )
     warehouse: str | None = Field(
         None,
         min_length=1,
-        description="Where its tables lie: a folder, or a URI such as `s3a://bucket/lake`. Of a "
-        "`rest` catalog a name that it knows. Default: `warehouse` in `home`.",
+        description="Location of the tables: a directory, or a URI such as `s3a://bucket/lake`; "
+        "for a `rest` catalog the name of a warehouse. Default: `warehouse` in `home`.",
     )
-    # Passwords and tokens are among these: not in a repr.
+    # Excluded from the repr, because they may contain passwords and tokens.
     options: dict[str, str] = Field(
         default_factory=dict,
         repr=False,
-        description="Further properties of the catalog, such as `jdbc.user` or `token`.",
+        description="Additional properties of the catalog, such as `jdbc.user` or `token`.",
     )
-
-    @model_validator(mode="after")
-    def _needs_its_address(self) -> IcebergSettings:
-        if self.type != "hadoop" and self.uri is None:
-            raise ValueError(f"a {self.type} catalog needs its address: set `iceberg.uri`")
-        return self
 
 
 class ArticlesSettings(Section):
@@ -209,18 +184,20 @@ class ArticlesSettings(Section):
 
 
 class ArchiveSettings(Section):
-    """Topics that are kept in Delta tables."""
+    """Topics that are archived in Delta tables."""
 
     folder: Path | None = Field(
         None,
-        description="Folder of the archives, one Delta table for each topic. "
+        description="Directory of the archives, one Delta table per topic. "
         "Default: `archive` in `home`.",
     )
     compact_at_files: int = Field(
-        100, ge=2, description="Small files at which `data_synchronization_job` joins them."
+        100,
+        ge=2,
+        description="Number of small files at which `data_synchronization_job` compacts them.",
     )
     small_file_mb: float = Field(
-        16.0, gt=0, description="Size, in MiB, from which on a file is not joined with others."
+        16.0, gt=0, description="Files of at least this size, in MiB, are not compacted."
     )
 
 
@@ -228,24 +205,56 @@ class ReplaySettings(Section):
     """Replays of archived records."""
 
     signing_key: SecretStr | None = Field(
-        None, description="Key for signing manifests. Without it they are not signed."
+        None, description="Key for signing manifests. Without it, manifests are not signed."
     )
     step_records: int = Field(
         1_000_000,
         gt=0,
-        description="Records that a replay takes in one step; it resumes behind the last one.",
+        description="Records per step of a replay; it resumes after the last completed step.",
     )
     max_replays: int = Field(
-        3, ge=1, description="Records that were replayed so often are not replayed again."
+        3, ge=1, description="Records that were replayed this many times are not replayed again."
     )
+
+
+class QualitySettings(Section):
+    """Data quality, measured while rows are written."""
+
+    max_columns: int = Field(
+        40,
+        ge=0,
+        description="Maximum number of columns with statistics; by default the first ones. "
+        "Expectations apply to all columns. Each column costs time for every row.",
+    )
+    distinct_counts: bool = Field(
+        True, description="Whether distinct values are estimated, with sketches of 1 KB per column."
+    )
+
+
+class CostSettings(Section):
+    """Prices for the cost of a run. If all are zero, only usage is reported."""
+
+    per_core_hour: Decimal = Field(
+        Decimal(0), ge=0, description="Price of an hour of task time on one core."
+    )
+    per_gb_read: Decimal = Field(
+        Decimal(0), ge=0, description="Price of 10^9 bytes read from files."
+    )
+    per_gb_written: Decimal = Field(
+        Decimal(0), ge=0, description="Price of 10^9 bytes written to files."
+    )
+    per_gb_shuffled: Decimal = Field(
+        Decimal(0), ge=0, description="Price of 10^9 bytes of shuffle writes."
+    )
+    currency: str = Field("USD", min_length=1, max_length=16, description="Currency of the prices.")
 
 
 class TestingSettings(Section):
     """For tests only."""
 
     fault_points: str = Field(
-        "", description="Faults to produce, as `point=action[@count]`, separated by commas."
+        "", description="Faults to inject, as `point=action[@count]`, separated by commas."
     )
     bench_share: float = Field(
-        1.0, gt=0, le=1, description="Share of a long measurement's size, for trying it."
+        1.0, gt=0, le=1, description="Fraction of the size of long benchmarks, for trying them."
     )

@@ -1,9 +1,8 @@
-"""Spark: the session, its connectors, the Kafka source, and running a query until it is told
-to stop. Importing this package imports pyspark."""
+"""Spark: session, connectors, Kafka source and the query runner. Imports pyspark."""
 
-from headwater.spark.kafka_source import read_topic_stream, read_topics_stream
 from headwater.spark.query_runner import OnBatch, StopSignal, run_until_stopped
 from headwater.spark.session import create_session
+from headwater.spark.source import read_topic_stream, read_topics_stream
 
 __all__ = [
     "OnBatch",

@@ -1,4 +1,4 @@
-"""Settings of a Spark session, for a while."""
+"""Temporary configuration of a Spark session."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
-    """Set what the body needs, and put it back: the session is the user's, too. A query that is
-    started meanwhile keeps what it found."""
-    before = {name: spark.conf.get(name, None) for name in configuration}
+    """Set configuration for the body and restore it, as the session belongs to the user. A query
+    that is started in the body keeps the configuration."""
+    previous: dict[str, str | None] = {name: spark.conf.get(name, None) for name in configuration}
     for name, value in configuration.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, kept in before.items():
-            if kept is None:
+        for name, old in previous.items():
+            if old is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, kept)
+                spark.conf.set(name, old)

@@ -1,29 +1,35 @@
-"""Running a streaming query until it ends or somebody asks it to stop.
+"""Runs a streaming query until it ends or a stop is requested, with one driver per checkpoint.
 
-A stop request lets the micro-batch that runs come to its end. Calling `query.stop()` from a
-signal handler would break py4j, so the handler only notes the request.
+After a stop request the running micro-batch is completed. Calling `query.stop()` in a signal
+handler would break py4j, so the handler only records the request.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import signal
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.errors import QueryFailedError
+from headwater.errors import CheckpointInUseError, HeadwaterError, QueryFailedError
+from headwater.model.local_files import locked
 from headwater.settings import Settings
+from headwater.storage.checkpoint import read_progress
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,22 +38,21 @@ OnBatch = Callable[[Mapping[str, Any]], None]
 
 
 class ThrottledCallback:
-    """Takes micro-batches, and need not hear of one in the moment it is done: each look at a query
-    costs a few calls to the JVM."""
+    """A callback that may be called with a delay: polling a query costs a few calls to the JVM."""
 
-    def __init__(self, take: OnBatch) -> None:
-        self._take = take
+    def __init__(self, callback: OnBatch) -> None:
+        self._callback = callback
 
     def __call__(self, progress: Mapping[str, Any]) -> None:
-        self._take(progress)
+        self._callback(progress)
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _POLL_SECONDS = 0.2
-# Far below what Spark remembers: a hundred micro-batches.
-_UNHURRIED_SECONDS = 1.0
-# What Spark puts around the reason.
-_FRAME = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", re.DOTALL)
+# Short enough to miss none of the hundred micro-batches that Spark keeps.
+_THROTTLE_SECONDS = 1.0
+# The text that Spark puts around the reason of a failure.
+_WRAPPING = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", re.DOTALL)
 
 
 class StopSignal:
@@ -65,25 +70,25 @@ class StopSignal:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """While the body runs, SIGTERM and SIGINT only note the request."""
+        """While the body runs, SIGTERM and SIGINT request a stop."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        kept = {name: signal.signal(name, self._note) for name in _SIGNALS}
+        previous = {name: signal.signal(name, self._handle) for name in _SIGNALS}
         try:
             yield
         finally:
-            for name, handler in kept.items():
+            for name, handler in previous.items():
                 signal.signal(name, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self._event.set()
 
 
 @dataclass(frozen=True)
 class QueryRun:
     """One start of a query. Its id is in the headers of the records and in the catalog; records
-    are identified by their parents, never by this id."""
+    are identified by their parents, not by this id."""
 
     id: str
     stop: StopSignal
@@ -102,76 +107,76 @@ def run_until_stopped(
     settings: Settings,
     on_batch: OnBatch | None = None,
 ) -> None:
-    """Wait until the query ends; after a stop request, stop it when its micro-batch is done.
+    """Wait until the query ends; after a stop request, stop it after the running micro-batch.
 
     Logs a line for each micro-batch with records, at most one per second. `on_batch` receives
-    every micro-batch, in order; an error that it raises ends the query.
+    every micro-batch, in order; an error that it raises stops the query.
 
     Raises:
-        QueryFailedError: the query failed; the next start goes on where it stopped.
+        QueryFailedError: the query failed; the next start continues where it stopped.
     """
     logged, batches = _ProgressLog(), Batches(on_batch)
     try:
         with stop.on_signals():
             while query.isActive and not stop.requested:
                 query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes a float
-                logged.look_at(query)
-                batches.look_at(query)
+                logged.poll(query)
+                batches.poll(query)
             if stop.requested:
-                _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
-            logged.look_at(query, now=True)
-            batches.look_at(query, now=True)
+                _stop_after_batch(query, settings.spark.stop_timeout_seconds)
+            logged.poll(query, now=True)
+            batches.poll(query, now=True)
         failure = query.exception()
         if failure is not None:
             raise failure
     except StreamingQueryException as error:
-        reason = _FRAME.sub("", str(error)).strip() or str(error)
+        reason = _WRAPPING.sub("", str(error)).strip() or str(error)
         raise QueryFailedError(
             f"query {query.name!r} failed: {reason}",
-            hint="a new start goes on where it stopped; `headwater run --restarts N` does that",
+            hint="a new start continues where it stopped; `headwater run --restarts N` does that",
             query=query.name,
         ) from error
     except Exception:
-        _stop_behind_batch(query, settings.spark.stop_timeout_seconds)
+        _stop_after_batch(query, settings.spark.stop_timeout_seconds)
         raise
 
 
 class Batches:
-    """Hands on what Spark tells of each micro-batch, once."""
+    """Calls `on_batch` once with the progress of each micro-batch."""
 
-    def __init__(self, hand_on: OnBatch | None) -> None:
-        self._hand_on = hand_on
-        self._pause = _UNHURRIED_SECONDS if isinstance(hand_on, ThrottledCallback) else 0.0
-        self._looked_at = 0.0
+    def __init__(self, on_batch: OnBatch | None) -> None:
+        self._on_batch = on_batch
+        self._interval = _THROTTLE_SECONDS if isinstance(on_batch, ThrottledCallback) else 0.0
+        self._polled_at = 0.0
         self._newest = -1
 
-    def look_at(self, query: StreamingQuery, *, now: bool = False) -> None:
-        if self._hand_on is None:
+    def poll(self, query: StreamingQuery, *, now: bool = False) -> None:
+        if self._on_batch is None:
             return
-        if not now and time.monotonic() - self._looked_at < self._pause:
+        if not now and time.monotonic() - self._polled_at < self._interval:
             return
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         java: Any = query._jsq  # noqa: SLF001
         last = java.lastProgress()
         if last is None or last.batchId() <= self._newest:
             return
-        for progress in self._new_ones(java.recentProgress()):
+        for progress in self._new_batches(java.recentProgress()):
             self._newest = progress["batchId"]
-            self._hand_on(progress)
+            self._on_batch(progress)
 
-    def _new_ones(self, recent: Any) -> list[Mapping[str, Any]]:
-        """Those since the last look, in order. Spark remembers a hundred, and making JSON of one
-        takes a while: from the newest back to what is known."""
-        found: list[Mapping[str, Any]] = []
-        for place in range(len(recent) - 1, -1, -1):
-            if recent[place].batchId() <= self._newest:
+    def _new_batches(self, recent: Any) -> list[Mapping[str, Any]]:
+        """The batches since the last poll, in order. Goes back from the newest one: Spark keeps a
+        hundred, and converting one to JSON is slow."""
+        new: list[Mapping[str, Any]] = []
+        for index in range(len(recent) - 1, -1, -1):
+            if recent[index].batchId() <= self._newest:
                 break
-            # As JSON: pyspark makes text of the offsets in it.
-            progress = json.loads(recent[place].json())
-            # A query that waits tells of itself, too, under the number of the batch to come.
+            # As JSON, because pyspark's objects have offsets as text.
+            progress = json.loads(recent[index].json())
+            # An idle query reports progress as well, with the id of the next batch.
             if "addBatch" in progress["durationMs"]:
-                found.append(progress)
-        return found[::-1]
+                new.append(progress)
+        return new[::-1]
 
 
 class _ProgressLog:
@@ -179,12 +184,12 @@ class _ProgressLog:
 
     def __init__(self) -> None:
         self._batch: int | None = None
-        self._at = 0.0
+        self._polled_at = 0.0
 
-    def look_at(self, query: StreamingQuery, *, now: bool = False) -> None:
-        if not now and time.monotonic() - self._at < 1:
+    def poll(self, query: StreamingQuery, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self._polled_at < 1:
             return
-        self._at = time.monotonic()
+        self._polled_at = time.monotonic()
         progress = query.lastProgress
         if progress is None or progress["batchId"] == self._batch or not progress["numInputRows"]:
             return
@@ -194,11 +199,11 @@ class _ProgressLog:
         _LOG.info("batch %d: %d records, %.0f/s", self._batch, rows, rate)
 
 
-def _stop_behind_batch(query: StreamingQuery, bound_seconds: float) -> None:
-    deadline = time.monotonic() + bound_seconds
+def _stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
     running = _newest_batch(query)
-    # A query that waits for data is between two batches. A busy one begins the next batch at
-    # once: that one is cut off as early as can be, and finished by the next start.
+    # A query that waits for data is between two batches. A busy one starts the next batch
+    # immediately: that batch is interrupted early, and completed by the next start.
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         if _newest_batch(query) != running:
             break
@@ -210,3 +215,97 @@ def _stop_behind_batch(query: StreamingQuery, bound_seconds: float) -> None:
 def _newest_batch(query: StreamingQuery) -> int | None:
     progress = query.lastProgress
     return None if progress is None else progress["batchId"]
+
+
+# A JVM that lost its Python exits within seconds, after the write in progress.
+_DYING_JVM_SECONDS = 60.0
+_unfinished: set[Path] = set()
+
+
+@contextmanager
+def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    """Hold the checkpoint while the body runs.
+
+    Two locks of the operating system, which end with their processes, so a start after kill -9
+    waits for no timeout. Python's lock means that a job runs. The JVM's lock means that something
+    may still be written: a JVM whose Python was killed continues for a moment.
+
+    Raises:
+        CheckpointInUseError: another process holds it.
+    """
+    if checkpoint.absolute() in _unfinished:
+        raise CheckpointInUseError(
+            f"{checkpoint}: a batch was interrupted in this process, which may still be writing it",
+            hint="restart in a new process; `headwater run --restarts N` does that",
+            checkpoint=str(checkpoint),
+        )
+    folder = checkpoint / "headwater"
+    with locked(folder / "lease", lambda: _in_use(checkpoint, folder / "holder")):
+        (folder / "holder").write_text(
+            json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        )
+        with _jvm_lock(folder / "jvm-lease", checkpoint, spark):
+            yield
+
+
+def lease_if_local(
+    checkpoint: Path | str, spark: SparkSession
+) -> AbstractContextManager[None, bool | None]:
+    """Hold a checkpoint in a local folder; others can't be locked."""
+    return lease(checkpoint, spark) if isinstance(checkpoint, Path) else nullcontext()
+
+
+@contextmanager
+def only_writer(
+    table: Path, spark: SparkSession, refused: Callable[[str], HeadwaterError]
+) -> Iterator[None]:
+    """Hold a table that has one writer while the body runs.
+
+    Args:
+        refused: builds the error if another process holds it, from a description of the holder.
+    """
+    with ExitStack() as stack:
+        try:
+            # Table readers ignore folders that start with an underscore.
+            stack.enter_context(lease(table / "_writer", spark))
+        except CheckpointInUseError as error:
+            raise refused(error.message) from error
+        yield
+
+
+@contextmanager
+def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    jvm: Any = spark._jvm  # noqa: SLF001
+    file = jvm.java.io.RandomAccessFile(str(path), "rw")
+    try:
+        deadline = time.monotonic() + _DYING_JVM_SECONDS
+        while file.getChannel().tryLock() is None:
+            if time.monotonic() > deadline:
+                raise CheckpointInUseError(
+                    f"{checkpoint}: the JVM of an earlier driver has not exited after "
+                    f"{_DYING_JVM_SECONDS:g} s",
+                    hint="find the java process of that job and stop it",
+                    checkpoint=str(checkpoint),
+                )
+            time.sleep(0.1)
+        yield
+    finally:
+        if read_progress(checkpoint).cut_off is None:
+            file.close()
+        else:
+            # Spark's producer may still send buffered records of that batch: the lock stays until
+            # the JVM exits, and this process does not use the checkpoint again.
+            _unfinished.add(checkpoint.absolute())
+
+
+def _in_use(checkpoint: Path, file: Path) -> CheckpointInUseError:
+    try:
+        holder = json.loads(file.read_text())
+        process = f"process {holder['pid']} on {holder['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        process = "another process"
+    return CheckpointInUseError(
+        f"{checkpoint} is in use by {process}",
+        hint="stop it first, or choose another --checkpoint",
+        checkpoint=str(checkpoint),
+    )

@@ -1,7 +1,7 @@
-"""Spark's checkpoint of a query, read: how far it has come, and whether a batch was cut off.
+"""Reads the checkpoint of a streaming query: its progress, and whether a batch was cut off.
 
-Spark writes `offsets/N` before batch N and `commits/N` after it. When the newest offsets have
-no commit, batch N was begun and will be run again, with exactly the same input.
+Spark writes `offsets/N` before batch N and `commits/N` after it. If the newest offsets have no
+commit, batch N was started and will run again with the same input.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from headwater.errors import CheckpointError
 from headwater.model import from_epoch_ms
 
 NO_BATCH = -1
-# Where Headwater keeps, beside Spark's own files, the ends of a query's output topics.
-TAIL_FILE = Path("headwater") / "tail.json"
+# Headwater's own file in the checkpoint: the end offsets of the query's output topics.
+OUTPUT_OFFSETS_FILE = Path("headwater") / "tail.json"
 
 # The next offset to read, by topic and partition.
 Offsets = Mapping[str, Mapping[int, int]]
@@ -26,83 +26,83 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """The newest batch that was begun, and the newest that was committed."""
+    """The newest batch that was started, and the newest that was committed."""
 
-    begun: int
+    started: int
     committed: int
 
     @property
     def cut_off(self) -> int | None:
-        """The batch that will be run again, if there is one."""
-        return self.begun if self.begun > self.committed else None
+        """The batch that will run again, if there is one."""
+        return self.started if self.started > self.committed else None
 
 
 def read_progress(checkpoint: Path) -> QueryProgress:
-    """How far the query of this checkpoint has come; a missing folder is a new query.
+    """The progress of the query with this checkpoint; a missing folder is a new query.
 
     Raises:
-        CheckpointError: the files contradict each other, so that Spark would not start, or
-            would start at another place than one thinks.
+        CheckpointError: the files contradict each other, so that Spark would fail to start, or
+            would start at unexpected offsets.
     """
-    begun, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
-    if committed > begun:
+    started, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    if committed > started:
         raise CheckpointError(
-            f"{checkpoint}: batch {committed} is committed, but its offsets are not there; "
-            f"the newest are of batch {begun}",
+            f"{checkpoint}: batch {committed} is committed, but its offsets are missing; "
+            f"the newest offsets are of batch {started}",
             hint="restore the folder `offsets` from a copy, or choose another --checkpoint "
             "and --starting-offsets",
             checkpoint=str(checkpoint),
         )
-    if begun > committed + 1:
+    if started > committed + 1:
         raise CheckpointError(
-            f"{checkpoint}: batch {begun} was begun, but {committed} is the newest commit",
+            f"{checkpoint}: batch {started} was started, but {committed} is the newest commit",
             hint="restore the folder `commits` from a copy, or choose another --checkpoint "
             "and --starting-offsets",
             checkpoint=str(checkpoint),
         )
-    for name in {begun, committed} - {NO_BATCH}:
-        _check_offsets_file(checkpoint / "offsets" / str(name))
-    return QueryProgress(begun, committed)
+    for batch in {started, committed} - {NO_BATCH}:
+        _check_offsets_file(checkpoint / "offsets" / str(batch))
+    return QueryProgress(started, committed)
 
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """What a query has read of its Kafka topics, and where it writes.
+    """The offsets of a query in its Kafka topics, and its output topics.
 
-    Offsets are the first that was not read. `started` is where it began, `committed` what is done
-    with its output, `begun` what a batch that runs or was cut off goes up to. `outputs` is None
-    if the query is not one of Headwater's, which note them.
+    Offsets are the next to read. `started` is where the query started, `committed` the end of the
+    last committed batch, `planned` the end of the last started batch. `outputs` is None for
+    queries that Headwater does not run.
     """
 
-    checkpoint: Path
+    path: Path
     batch: int
     started: Offsets
     committed: Offsets
-    begun: Offsets
+    planned: Offsets
     outputs: frozenset[str] | None
 
 
 def read_checkpoint(checkpoint: Path) -> CheckpointState | None:
-    """Read offsets and outputs of a checkpoint; None if no batch was begun.
+    """Read offsets and outputs of a checkpoint; None if no batch was started.
 
     Raises:
         CheckpointError: the files contradict each other, or are damaged.
     """
     progress = read_progress(checkpoint)
-    if progress.begun == NO_BATCH:
+    if progress.started == NO_BATCH:
         return None
-    begun = read_offsets(checkpoint, progress.begun)
+    planned = read_offsets(checkpoint, progress.started)
     committed: Offsets = {}
     if progress.committed != NO_BATCH:
         committed = read_offsets(checkpoint, progress.committed)
     started = read_started(checkpoint)
     return CheckpointState(
-        checkpoint, progress.begun, started, committed, begun, _outputs(checkpoint)
+        checkpoint, progress.started, started, committed, planned, _outputs(checkpoint)
     )
 
 
 def read_started(checkpoint: Path) -> Offsets:
-    """Where the query began to read, of all topics; none before it has begun.
+    """The starting offsets of all topics; empty before the first batch.
 
     Raises:
         CheckpointError: a file can't be read.
@@ -112,29 +112,29 @@ def read_started(checkpoint: Path) -> Offsets:
 
 
 def started_offsets(files: Iterable[Sequence[str]]) -> Offsets:
-    """The same, of the lines of each source's file."""
-    # A version comes before the offsets.
+    """The starting offsets in the lines of each source's file."""
+    # The first line is a version.
     return _merged(line for lines in files for line in lines[1:])
 
 
 def read_offsets(checkpoint: Path, batch: int) -> Offsets:
-    """Up to where a batch reads, of all topics.
+    """The end offsets of a batch, of all topics.
 
     Raises:
         CheckpointError: Spark has removed the file.
     """
-    # A version and a line of metadata come before the sources.
+    # The first two lines are a version and metadata.
     return _merged(_lines(checkpoint / "offsets" / str(batch))[2:])
 
 
 def read_watermark(checkpoint: Path) -> datetime:
-    """The watermark of the newest batch that was begun; 1970 before there is one.
+    """The watermark of the newest started batch; 1970 before the first.
 
     Raises:
         CheckpointError: the files contradict each other, or are damaged.
     """
     millis = 0
-    newest = read_progress(checkpoint).begun
+    newest = read_progress(checkpoint).started
     if newest != NO_BATCH:
         file = checkpoint / "offsets" / str(newest)
         try:
@@ -148,14 +148,13 @@ def _lines(file: Path) -> list[str]:
     try:
         return file.read_text(errors="replace").splitlines()
     except OSError as error:
-        # Spark removes old files while it runs.
         raise CheckpointError(
-            f"{file} can't be read: {error}", hint="ask again; a running job moves on"
+            f"{file} can't be read: {error}", hint="try again; a running job removes old files"
         ) from None
 
 
 def _merged(lines: Iterable[str]) -> Offsets:
-    """Offsets of all sources; of a topic that is read twice, the lower ones."""
+    """Offsets of all sources; the lower ones for a topic that is read twice."""
     merged: dict[str, dict[int, int]] = {}
     for line in lines:
         for topic, partitions in _offsets_of(line).items():
@@ -166,7 +165,7 @@ def _merged(lines: Iterable[str]) -> Offsets:
 
 
 def _offsets_of(line: str) -> Offsets:
-    """What Spark writes for a Kafka source; other sources have other lines."""
+    """The offsets of a Kafka source; empty for the lines of other sources."""
     try:
         return {
             topic: {int(partition): int(offset) for partition, offset in partitions.items()}
@@ -178,7 +177,7 @@ def _offsets_of(line: str) -> Offsets:
 
 def _outputs(checkpoint: Path) -> frozenset[str] | None:
     try:
-        content: Any = json.loads((checkpoint / TAIL_FILE).read_text())
+        content: Any = json.loads((checkpoint / OUTPUT_OFFSETS_FILE).read_text())
         return frozenset(topic for note in content["notes"] for topic in note["ends"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -191,11 +190,11 @@ def _newest(folder: Path) -> int:
 
 
 def _check_offsets_file(path: Path) -> None:
-    # A version line, a line of metadata, and a line for each source.
+    # A version, metadata, and a line for each source.
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     if len(lines) < 3 or lines[0] != "v1" or not lines[1].endswith("}"):
         raise CheckpointError(
-            f"{path} is damaged: {len(lines)} lines, not a version, metadata and offsets",
+            f"{path} is damaged: expected a version, metadata and offsets, got {len(lines)} lines",
             hint="restore it from a copy, or choose another --checkpoint and --starting-offsets",
             file=str(path),
         )

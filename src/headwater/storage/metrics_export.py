@@ -1,4 +1,4 @@
-"""Where Prometheus finds the counters: a port of this machine, or a file for its node exporter."""
+"""Exports counters to Prometheus: on a local port, or in a file for the node exporter."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from prometheus_client import CollectorRegistry, start_http_server, write_to_tex
 
 from headwater.errors import InputError, PortTakenError
 
-# Counters need no password; so nobody else's machine reaches them.
+# Counters have no authentication, so they are reachable from this machine only.
 _HOST = "127.0.0.1"
 
 
 @contextmanager
 def serve(registry: CollectorRegistry, port: int) -> Iterator[str]:
-    """Answer on a port of loopback while the body runs; gives the address.
+    """Serve the counters on a loopback port while the body runs; yields the URL.
 
     Raises:
-        PortTakenError: somebody listens there.
+        PortTakenError: another process listens there.
     """
     try:
         server, thread = start_http_server(port, _HOST, registry)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
-            raise InputError(f"metrics can't be offered on port {port}: {error}") from error
+            raise InputError(f"metrics can't be served on port {port}: {error}") from error
         raise PortTakenError(
-            f"metrics can't be offered: port {port} of {_HOST} is taken",
+            f"metrics can't be served: port {port} of {_HOST} is taken",
             hint="choose another --metrics-port",
             port=port,
         ) from error
@@ -41,7 +41,7 @@ def serve(registry: CollectorRegistry, port: int) -> Iterator[str]:
 
 
 def write_file(registry: CollectorRegistry, path: Path) -> None:
-    """Write the counters as text; a reader sees the old file or the new one, never half of one."""
+    """Write the counters as text; the file is replaced atomically."""
     try:
         write_to_textfile(str(path), registry)
     except OSError as error:

@@ -35,14 +35,14 @@ class OffsetRanges:
         first, last = first[order], np.maximum.accumulate(last[order])
         if not len(first):
             return cls(first, last)
-        # A range ends where the next one begins behind all that came before it, and a gap.
-        # Not `last + 1`, which the greatest offset there is has no room for.
+        # A range ends where the next one begins after all before it, with a gap in between.
+        # Not `last + 1`, which overflows for the greatest offset.
         ends = np.append(first[1:] - 1 > last[:-1], True)
-        begins = np.insert(ends[:-1], 0, True)
-        return cls(first[begins], last[ends])
+        starts = np.insert(ends[:-1], 0, True)
+        return cls(first[starts], last[ends])
 
     def __len__(self) -> int:
-        """How many offsets, not how many ranges."""
+        """Number of offsets, not of ranges."""
         return int((self.last - self.first + 1).sum())
 
     def __bool__(self) -> bool:
@@ -52,13 +52,13 @@ class OffsetRanges:
         return OffsetRanges.union([(self.first, self.last), (other.first, other.last)])
 
     def __and__(self, other: OffsetRanges) -> OffsetRanges:
-        """The offsets that both have."""
+        """The offsets that are in both sets."""
         _, first, last = clip(self.first, self.last, other)
         return OffsetRanges(first, last)
 
     def __sub__(self, other: OffsetRanges) -> OffsetRanges:
-        """The offsets that the other has not."""
-        # Each range of the other cuts a hole: what begins behind a hole, ends before the next.
+        """The offsets that are not in the other set."""
+        # Each range of the other set cuts a hole: parts lie between the holes.
         row, hole_first, hole_last = clip(self.first, self.last, other)
         untouched = np.ones(len(self.first), dtype=bool)
         untouched[row] = False
@@ -68,18 +68,18 @@ class OffsetRanges:
         parts = [
             (self.first[untouched], self.last[untouched]),
             _nonempty(before, hole_first - 1),
-            # The part behind the last hole; no `+ 1` where the hole reaches the end.
-            _behind(hole_last[end_row], self.last[row[end_row]]),
+            # The part after the last hole; no `+ 1` if the hole reaches the end.
+            _after(hole_last[end_row], self.last[row[end_row]]),
         ]
         return OffsetRanges.union(parts)
 
     def meets(self, first: int, last: int) -> bool:
-        """Whether some offset of a range is in the set."""
+        """Whether any offset of a range is in the set."""
         at = int(self.last.searchsorted(first))
         return at < len(self.first) and bool(self.first[at] <= last)
 
     def has(self, offsets: Numbers) -> NDArray[np.bool_]:
-        """For each of some offsets, whether it is in the set."""
+        """Whether each of these offsets is in the set."""
         if not self:
             return np.zeros(len(offsets), dtype=bool)
         at = np.minimum(np.searchsorted(self.last, offsets), len(self.last) - 1)
@@ -98,25 +98,25 @@ class OffsetRanges:
 def clip(first: Numbers, last: Numbers, within: OffsetRanges) -> tuple[Numbers, Numbers, Numbers]:
     """The parts of ranges that lie within a set: (which range, first, last) of each.
 
-    The ranges may overlap and come in any order; one that meets several parts of the set gives
-    as many.
+    The ranges may overlap and come in any order; one that meets several ranges of the set is split
+    into as many parts.
     """
     begin = np.searchsorted(within.last, first, side="left")
     end = np.searchsorted(within.first, last, side="right")
     number = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(first)), number)
-    # 0, 1, 2 … anew for each range.
-    place = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
-    part = begin[which] + place
+    # 0, 1, 2 … for each range.
+    index = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
+    part = begin[which] + index
     start = np.maximum(first[which], within.first[part])
     return which, start, np.minimum(last[which], within.last[part])
 
 
 def _nonempty(first: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
-    there = first <= last
-    return first[there], last[there]
+    kept = first <= last
+    return first[kept], last[kept]
 
 
-def _behind(hole_last: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
-    there = hole_last < last
-    return hole_last[there] + 1, last[there]
+def _after(hole_last: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
+    kept = hole_last < last
+    return hole_last[kept] + 1, last[kept]

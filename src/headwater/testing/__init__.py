@@ -1,4 +1,4 @@
-"""Public helpers for tests of pipelines: numbered ledgers, lineage, faults, a TCP proxy.
+"""Public helpers for testing pipelines: numbered records, lineage assertions, a TCP proxy.
 
 `pytest_plugins = ["headwater.testing.fixtures"]` adds a real broker and a Spark session.
 """

@@ -24,13 +24,13 @@ TopicMaker = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def headwater_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Settings of a home of its own, on free ports."""
+    """Settings with a separate home and free ports."""
     return local_settings(tmp_path_factory.mktemp("headwater"))
 
 
 @pytest.fixture(scope="session")
 def broker(headwater_settings: Settings) -> Iterator[Settings]:
-    """A real Kafka broker; gives the settings with which it is reached."""
+    """A real Kafka broker; yields the settings to connect to it."""
     for _ in up(["kafka"], headwater_settings):
         pass
     yield headwater_settings
@@ -48,7 +48,7 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
         headwater_settings,
         connectors=("kafka", "delta", "iceberg", "openlineage", "postgresql"),
         additional_configs={
-            # More than there are cores: queries side by side mostly wait.
+            # More than there are cores: concurrent queries mostly wait.
             "spark.master": "local[10]",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
@@ -60,7 +60,7 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def make_topic(broker: Settings, request: pytest.FixtureRequest) -> TopicMaker:
-    """Makes topics whose names no other test uses: `make_topic("visits", partitions=2)`."""
+    """Creates topics with unique names: `make_topic("visits", partitions=2)`."""
     from headwater.kafka import create_topic
 
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:150]
@@ -74,10 +74,10 @@ def make_topic(broker: Settings, request: pytest.FixtureRequest) -> TopicMaker:
 
 
 def local_settings(home: Path) -> Settings:
-    """Settings for services of a test's own: a folder, and ports that are free."""
+    """Settings for services that a test starts: a folder and free ports."""
     return load(
         home=home,
-        # None where the environment may name services of the user's own.
+        # None overrides services of the user in the environment.
         kafka={
             "bootstrap_servers": None,
             "port": free_port(),

@@ -1,4 +1,4 @@
-"""Numbered records: what was written is known exactly, so what arrived can be judged exactly.
+"""Numbered records: what was written is known exactly, so the output can be checked exactly.
 
     ledger = Ledger("visits", settings, keys=8)
     ledger.write(10_000)
@@ -6,8 +6,7 @@
     assert ledger.check("visits-decorated").perfect
 
 Each record holds its key, a sequence number that counts up within the key, and a hash of its
-payload. The report tells what was lost, what came twice, what came out of order and what was
-changed on the way.
+payload. The report counts records that were lost, duplicated, reordered or changed.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from headwater.kafka import Position, RecordProducer, read_topic
 from headwater.model import Record
 from headwater.settings import Settings
 
-_EXAMPLES_KEPT = 5
+_MAX_EXAMPLES = 5
 
-# Finds key and number in an output record; None for one that is not of the ledger.
-Identify = Callable[[Record], "Entry | None"]
+# Extracts key and number of an output record; None if it is not from the ledger.
+Identify = Callable[[Record], "LedgerEntry | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One numbered record. `intact` is false when its payload is not what was written."""
+class LedgerEntry:
+    """A numbered record. `intact` is false if its payload differs from what was written."""
 
     key: str
     sequence: int
@@ -41,7 +40,7 @@ class Entry:
 
 @dataclass
 class LedgerReport:
-    """How an output compares with what was written."""
+    """An output compared with what was written."""
 
     expected: int
     found: int = 0
@@ -49,18 +48,18 @@ class LedgerReport:
     duplicates: int = 0
     out_of_order: int = 0
     damaged: int = 0
-    strangers: int = 0
+    unknown: int = 0
     examples: list[str] = field(default_factory=list)
 
     @property
     def perfect(self) -> bool:
-        """Everything once, unchanged, in order per key; and there was something to judge."""
-        wrong = self.lost + self.duplicates + self.out_of_order + self.damaged + self.strangers
+        """Everything once, unchanged, in order per key; and at least one record was written."""
+        wrong = self.lost + self.duplicates + self.out_of_order + self.damaged + self.unknown
         return self.expected > 0 and wrong == 0
 
 
 class Ledger:
-    """Writes numbered records to a topic and judges the topics that are made from it."""
+    """Writes numbered records to a topic and checks the topics that are made from it."""
 
     def __init__(
         self, topic: str, settings: Settings, *, keys: int = 10, payload_bytes: int = 300
@@ -73,16 +72,16 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        """How many records were written so far."""
+        """Number of records written so far."""
         return sum(self.written.values())
 
     def write(self, count: int) -> None:
-        """Send `count` more records, the keys in turn; returns when all are acknowledged."""
+        """Send `count` more records with alternating keys; returns when all are acknowledged."""
         with RecordProducer(self._settings.kafka) as producer:
             for number in range(count):
                 key = self._keys[number % len(self._keys)]
                 value = _value(key, self.written[key], self._payload_bytes)
-                # Counted first: a watch may see the record before `send` returns.
+                # Counted first: a watch may read the record before `send` returns.
                 self.written[key] += 1
                 producer.send(self.topic, value, key.encode())
 
@@ -90,16 +89,16 @@ class Ledger:
         """Read all of `topic` and compare it with what was written."""
         tally = _Tally(self.written, identify or entry_of)
         for record in read_topic(topic, self._settings.kafka, start=Position.EARLIEST):
-            tally.take(record)
+            tally.add(record)
         return tally.report()
 
     def watch(self, topic: str, identify: Identify | None = None) -> LedgerWatch:
-        """Judge `topic` while it grows: `with ledger.watch(topic) as watch: …`."""
+        """Check `topic` while it grows: `with ledger.watch(topic) as watch: …`."""
         return LedgerWatch(topic, self._settings, _Tally(self.written, identify or entry_of))
 
 
 class LedgerWatch:
-    """Follows a topic in a thread; duplicates and disorder are seen while the fault lasts."""
+    """Follows a topic in a thread, to detect duplicates and disorder during a fault."""
 
     def __init__(self, topic: str, settings: Settings, tally: _Tally) -> None:
         self._topic = topic
@@ -110,7 +109,7 @@ class LedgerWatch:
         self._error: BaseException | None = None
 
     def report(self) -> LedgerReport:
-        """How it stands now; records on their way count as lost until they arrive."""
+        """The current report; records in flight count as lost until they arrive."""
         if self._error is not None:
             raise self._error
         return self._tally.report()
@@ -137,13 +136,13 @@ class LedgerWatch:
                 follow=True,
                 stopped=self._stop.is_set,
             ):
-                self._tally.take(record)
-        except BaseException as error:  # told by report(), in the test's own thread
+                self._tally.add(record)
+        except BaseException as error:  # raised by report(), in the test's thread
             self._error = error
 
 
 class _Tally:
-    """Counts as records come by."""
+    """Counts over the records of a topic."""
 
     def __init__(self, written: dict[str, int], identify: Identify) -> None:
         self._written = written
@@ -153,21 +152,21 @@ class _Tally:
         self._report = LedgerReport(expected=0)
         self._lock = threading.Lock()
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         entry = self._identify(record)
         with self._lock:
             if entry is None or entry.sequence >= self._written.get(entry.key, 0):
-                self._note("strangers", record)
+                self._count("unknown", record)
                 return
             seen = self._seen.setdefault(entry.key, set())
             if entry.sequence in seen:
-                self._note("duplicates", record)
+                self._count("duplicates", record)
             elif entry.sequence < self._newest.get(entry.key, -1):
-                self._note("out_of_order", record)
+                self._count("out_of_order", record)
             seen.add(entry.sequence)
             self._newest[entry.key] = max(self._newest.get(entry.key, -1), entry.sequence)
             if not entry.intact:
-                self._note("damaged", record)
+                self._count("damaged", record)
 
     def report(self) -> LedgerReport:
         with self._lock:
@@ -177,21 +176,21 @@ class _Tally:
             report.lost = report.expected - report.found
             return LedgerReport(**{**vars(report), "examples": list(report.examples)})
 
-    def _note(self, what: str, record: Record) -> None:
+    def _count(self, what: str, record: Record) -> None:
         setattr(self._report, what, getattr(self._report, what) + 1)
-        if len(self._report.examples) < _EXAMPLES_KEPT:
+        if len(self._report.examples) < _MAX_EXAMPLES:
             self._report.examples.append(f"{what}: {record.address}")
 
 
-def entry_of(record: Record) -> Entry | None:
-    """The entry of a record whose value passed through unchanged."""
+def entry_of(record: Record) -> LedgerEntry | None:
+    """The entry of a record whose value is unchanged."""
     try:
         content = json.loads(record.value or b"")
         key, sequence, payload = content["key"], int(content["sequence"]), content["payload"]
         intact = content["sha256"] == _hash((key, str(sequence), payload))
     except (ValueError, KeyError, TypeError):
         return None
-    return Entry(key, sequence, intact and record.key == key.encode())
+    return LedgerEntry(key, sequence, intact and record.key == key.encode())
 
 
 def _value(key: str, sequence: int, size: int) -> bytes:

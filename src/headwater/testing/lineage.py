@@ -1,4 +1,4 @@
-"""Stating what a record was made from.
+"""Asserts what a record was made from.
 
 assert_lineage("visits-decorated/0@3", parents=["visits/0@3"], job_name="visits_decorator")
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from headwater.kafka import RecordReader
 from headwater.model import Address, Record
-from headwater.model.headers import Origin, origin_of
+from headwater.model.header import Origin, origin_of
 from headwater.settings import Settings, load
 
 
@@ -23,15 +23,15 @@ def assert_lineage(
     ordered: bool = False,
     settings: Settings | None = None,
 ) -> None:
-    """Fail with a list of the differences unless a record's lineage is as stated.
+    """Fail with a list of differences unless a record's lineage is as expected.
 
-    What is None is not looked at; `parents=[]` states that there are none. A header that counts
-    parents without listing them is a difference: what can't be read can't be stated.
+    Arguments that are None are not checked; `parents=[]` expects no parents. Parents that the
+    header counts and does not list are a difference.
 
     Args:
-        record: the record, or its address, from which it is read.
-        ordered: the parents have to come in this order.
-        settings: of the broker that holds the record; default: those of this process.
+        record: the record, or the address to read it from.
+        ordered: the parents must be in this order.
+        settings: of the broker; by default those of this process.
     """
     if not isinstance(record, Record):
         record = _fetch(record, settings or load())
@@ -43,16 +43,16 @@ def assert_lineage(
     ]
     if differences:
         lines = "\n  ".join(differences)
-        raise AssertionError(f"the lineage of {record.address} is not as stated:\n  {lines}")
+        raise AssertionError(f"the lineage of {record.address} is not as expected:\n  {lines}")
 
 
-def _fetch(place: Address | str, settings: Settings) -> Record:
-    address = Address.parse(place) if isinstance(place, str) else place
+def _fetch(location: Address | str, settings: Settings) -> Record:
+    address = Address.parse(location) if isinstance(location, str) else location
     with RecordReader(settings.kafka) as reader:
-        found = reader.fetch(address)
-    if isinstance(found, Record):
-        return found
-    raise AssertionError(f"there is no record at {address}: {found.value}")
+        fetched = reader.fetch(address)
+    if isinstance(fetched, Record):
+        return fetched
+    raise AssertionError(f"there is no record at {address}: {fetched.value}")
 
 
 def _parent_differences(
@@ -60,22 +60,22 @@ def _parent_differences(
 ) -> Iterator[str]:
     if parents is None:
         return
-    stated = [Address.parse(parent) if isinstance(parent, str) else parent for parent in parents]
+    expected = [Address.parse(parent) if isinstance(parent, str) else parent for parent in parents]
     if origin.unreadable is not None:
         yield f"its lineage header is not readable: {origin.unreadable.value}"
-    elif origin.lineage is None and stated:
+    elif origin.lineage is None and expected:
         yield "it has no lineage header"
-    found = list(origin.lineage.parents) if origin.lineage else []
-    for parent in (Counter(stated) - Counter(found)).elements():
+    actual = list(origin.lineage.parents) if origin.lineage else []
+    for parent in (Counter(expected) - Counter(actual)).elements():
         yield f"missing parent: {parent}"
-    for parent in (Counter(found) - Counter(stated)).elements():
-        yield f"parent that was not stated: {parent}"
+    for parent in (Counter(actual) - Counter(expected)).elements():
+        yield f"unexpected parent: {parent}"
     if origin.lineage is not None and origin.lineage.unlisted:
         yield f"{origin.lineage.unlisted} more parents, which the header does not list"
-    if ordered and found != stated and Counter(found) == Counter(stated):
-        yield f"parents in another order: {', '.join(map(str, found))}"
+    if ordered and actual != expected and Counter(actual) == Counter(expected):
+        yield f"parents in another order: {', '.join(map(str, actual))}"
 
 
-def _text_difference(name: str, found: str | None, stated: str | None) -> Iterator[str]:
-    if stated is not None and found != stated:
-        yield f"{name}: {found!r}, not {stated!r}"
+def _text_difference(name: str, actual: str | None, expected: str | None) -> Iterator[str]:
+    if expected is not None and actual != expected:
+        yield f"{name}: {actual!r}, not {expected!r}"

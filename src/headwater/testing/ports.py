@@ -6,7 +6,7 @@ import socket
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens right now."""
+    """A loopback port that is free right now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

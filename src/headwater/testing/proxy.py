@@ -1,7 +1,7 @@
-"""A TCP proxy on loopback that breaks connections on demand.
+"""A TCP proxy on loopback that injects faults on demand.
 
-One thread owns all sockets. The methods hand their change to it and return when it is in
-effect, so a test needs no sleep between a fault and what it expects.
+One thread owns all sockets. Methods pass changes to it and return when they are in effect, so a
+test needs no sleep after a fault.
 """
 
 from __future__ import annotations
@@ -17,25 +17,32 @@ from queue import SimpleQueue
 from typing import Self
 
 from headwater.errors import InputError
-from headwater.testing._sockets import NEVER, Connection, Flow, Pace, Target, bind
+from headwater.testing._sockets import (
+    NEVER,
+    Flow,
+    ProxiedConnection,
+    ServerAddress,
+    TrafficShaper,
+    bind,
+)
 
 _READ_BYTES = 64 * 1024
-# A change takes microseconds; the bound only keeps a test from hanging on a dead thread.
-_ANSWER_SECONDS = 10.0
-# A latency may be any number of seconds; the selector takes some weeks at most.
-_LOOK_SECONDS = 60.0
+# A change takes microseconds; the limit keeps a test from hanging on a dead thread.
+_APPLY_SECONDS = 10.0
+# A latency may be any number of seconds; the selector accepts at most some weeks.
+_MAX_WAIT_SECONDS = 60.0
 
 
 class TcpProxy:
-    """Forwards `127.0.0.1:port` to a target until it is told to misbehave.
+    """Forwards `127.0.0.1:port` to a target, with faults on demand.
 
-    Use it in a `with` statement. `faults` counts the faults that were asked for; the other
-    counters say what they did, so that a test can prove that its fault fired.
+    Use it in a `with` statement. `faults` counts the requested faults; the other counters show
+    their effect, so that a test can prove that its fault occurred.
 
     Attributes:
         connections: connections accepted so far.
-        bytes_swallowed: bytes lost to `half_open`.
-        connections_cut: connections that the proxy itself reset.
+        bytes_swallowed: bytes dropped by `half_open`.
+        connections_cut: connections that the proxy reset.
         faults: how often each of `cut`, `half_open`, `latency` and `throttle` was applied.
     """
 
@@ -47,24 +54,24 @@ class TcpProxy:
         self.faults: Counter[str] = Counter()
         self._target = (target_host, target_port)
         self._half_open = False
-        self._pace = Pace()
-        self._open: set[Connection] = set()
+        self._shaper = TrafficShaper()
+        self._open: set[ProxiedConnection] = set()
         self._changes: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
         self._running = False
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Start to listen; from here on `port` is the real one.
+        """Start to listen; sets `port` to the actual port.
 
         Raises:
-            PortTakenError: somebody else listens on `listen_port`.
+            PortTakenError: another process listens on `listen_port`.
         """
-        self._resolved = Target.resolve(*self._target)
+        self._resolved = ServerAddress.resolve(*self._target)
         self._listener = bind(self.port)
         self.port = self._listener.getsockname()[1]
-        self._waker, self._wakened = socket.socketpair()
+        self._waker, self._wakeup = socket.socketpair()
         self._selector = selectors.DefaultSelector()
-        self._watch(self._wakened, selectors.EVENT_READ)
+        self._watch(self._wakeup, selectors.EVENT_READ)
         self._listen()
         self._running = True
         self._thread = threading.Thread(target=self._run, name="tcp-proxy", daemon=True)
@@ -76,58 +83,58 @@ class TcpProxy:
 
     @property
     def bytes_forwarded(self) -> int:
-        """Bytes passed on, both directions together."""
-        return self._pace.counts()[0]
+        """Forwarded bytes, both directions together."""
+        return self._shaper.counts()[0]
 
     @property
     def bytes_delayed(self) -> int:
-        """Bytes passed on under `latency`."""
-        return self._pace.counts()[1]
+        """Bytes forwarded under `latency`."""
+        return self._shaper.counts()[1]
 
     @property
     def bytes_throttled(self) -> int:
-        """Bytes passed on under `throttle`."""
-        return self._pace.counts()[2]
+        """Bytes forwarded under `throttle`."""
+        return self._shaper.counts()[2]
 
     def close(self) -> None:
-        """Close every socket and end the thread. Twice is harmless."""
+        """Close all sockets and end the thread; idempotent."""
         if self._thread is None:
             return
         if self._thread.is_alive():
             self._apply(self._stop)
-            self._thread.join(_ANSWER_SECONDS)
-        # Not by the thread: it may see the change, and end, before `_apply` has woken it.
+            self._thread.join(_APPLY_SECONDS)
+        # Not closed by the thread: it may end before `_apply` has woken it.
         self._waker.close()
-        self._wakened.close()
+        self._wakeup.close()
 
     def cut(self) -> None:
         """Reset all connections, and refuse new ones until `restore`."""
         self._apply(self._cut, fault="cut")
 
     def half_open(self) -> None:
-        """Keep connections, take new ones, and swallow all bytes and FINs of both sides."""
+        """Keep and accept connections, and drop all bytes and FINs of both sides."""
         self._apply(self._swallow, fault="half_open")
 
     def latency(self, seconds: float) -> None:
-        """Pass bytes on this much later, in each direction; 0 ends it."""
+        """Delay bytes in each direction; 0 ends it."""
         if not 0 <= seconds < NEVER:
             raise InputError(f"latency is not a number of seconds: {seconds}", value=seconds)
         fault = "latency" if seconds else None
-        self._apply(lambda: self._slow(seconds, self._pace.rate), fault)
+        self._apply(lambda: self._slow(seconds, self._shaper.rate), fault)
 
     def throttle(self, bytes_per_second: float | None) -> None:
-        """Pass on at most this much, per direction of each connection; None ends it."""
+        """Limit the rate per direction of each connection; None ends it."""
         rate = bytes_per_second
         if rate is not None and not 0 < rate < NEVER:
             raise InputError(f"throttle is not a number of bytes per second: {rate}", value=rate)
         fault = "throttle" if rate else None
-        self._apply(lambda: self._slow(self._pace.latency, rate), fault)
+        self._apply(lambda: self._slow(self._shaper.latency, rate), fault)
 
     def restore(self) -> None:
         """End all faults.
 
-        A connection that lost bytes to `half_open` is reset, and counted as cut: to go on would
-        show its reader a stream with a hole, which TCP never does.
+        A connection that lost bytes to `half_open` is reset, and counted as cut: otherwise its
+        reader would see a stream with a hole, which TCP never has.
         """
         self._apply(self._restore)
 
@@ -137,17 +144,17 @@ class TcpProxy:
         done: Future[None] = Future()
         self._changes.put((change, done))
         self._waker.send(b"!")
-        done.result(_ANSWER_SECONDS)
+        done.result(_APPLY_SECONDS)
         if fault is not None:
             self.faults[fault] += 1
 
-    # From here on everything runs in the proxy's thread.
+    # The methods below run in the proxy's thread.
 
     def _run(self) -> None:
         try:
             due = NEVER
             while self._running:
-                wait = min(max(0.0, due - time.monotonic()), _LOOK_SECONDS)
+                wait = min(max(0.0, due - time.monotonic()), _MAX_WAIT_SECONDS)
                 for key, events in self._selector.select(wait):
                     self._handle(key, events)
                 self._make_changes()
@@ -173,23 +180,23 @@ class TcpProxy:
 
     def _cut(self) -> None:
         while self._accept():
-            pass  # a client that is connected already is cut and counted, too
+            pass  # clients in the backlog are cut and counted, too
         for connection in list(self._open):
             self._reset(connection)
         self._watch(self._listener, 0)
         self._listener.close()
-        # Bound without listening: the kernel refuses clients, and the port stays ours.
+        # Bound without listening: the kernel refuses clients, and the port stays reserved.
         self._listener = bind(self.port)
 
     def _swallow(self) -> None:
         self._half_open = True
         for connection in self._open:
             for flow in connection.flows:
-                connection.damaged |= bool(flow.held)
+                connection.damaged |= bool(flow.buffered)
                 self.bytes_swallowed += flow.drop()
 
     def _slow(self, latency: float, rate: float | None) -> None:
-        self._pace.latency, self._pace.rate = latency, rate
+        self._shaper.latency, self._shaper.rate = latency, rate
 
     def _restore(self) -> None:
         self._half_open = False
@@ -204,14 +211,14 @@ class TcpProxy:
         self._watch(self._listener, selectors.EVENT_READ)
 
     def _handle(self, key: selectors.SelectorKey, events: int) -> None:
-        connection: Connection = key.data
-        if key.fileobj is self._wakened:
-            self._wakened.recv(_READ_BYTES)
+        connection: ProxiedConnection = key.data
+        if key.fileobj is self._wakeup:
+            self._wakeup.recv(_READ_BYTES)
         elif key.fileobj is self._listener:
             self._accept()
-        elif connection in self._open:  # else closed by an event of the same round
+        elif connection in self._open:  # else closed by an event of the same iteration
             if connection.connecting and key.fileobj is connection.server:
-                connection.connecting = False  # or refused: the first read will say so
+                connection.connecting = False  # or refused: the first read fails
             elif events & selectors.EVENT_READ:
                 flow = connection.up if key.fileobj is connection.client else connection.down
                 self._read(connection, flow)
@@ -219,13 +226,13 @@ class TcpProxy:
     def _accept(self) -> bool:
         try:
             client, _ = self._listener.accept()
-        except OSError:  # nobody waits, or the listener is cut
+        except OSError:  # no client waits, or the listener is closed
             return False
-        self._open.add(Connection(client, self._resolved))
+        self._open.add(ProxiedConnection(client, self._resolved))
         self.connections += 1
         return True
 
-    def _read(self, connection: Connection, flow: Flow) -> None:
+    def _read(self, connection: ProxiedConnection, flow: Flow) -> None:
         try:
             data = flow.source.recv(_READ_BYTES)
         except BlockingIOError:
@@ -238,32 +245,34 @@ class TcpProxy:
             connection.damaged = True
             flow.ended = not data
         else:
-            flow.hold(time.monotonic(), data)
+            flow.buffer(time.monotonic(), data)
 
-    def _lost(self, connection: Connection, flow: Flow) -> None:
-        """The source of `flow` is gone without a FIN: pass that on, unless it is swallowed."""
+    def _lost(self, connection: ProxiedConnection, flow: Flow) -> None:
+        """The source of `flow` was reset: forward the reset, unless half-open."""
         if self._half_open:
             flow.ended = connection.damaged = True
         else:
             self._drop(connection, reset=True)
 
-    def _advance(self, connection: Connection) -> float:
-        """Send what is due; return when there is more to do without an event."""
+    def _advance(self, connection: ProxiedConnection) -> float:
+        """Send bytes that are due; returns the time of the next bytes."""
         now = time.monotonic()
         try:
             flows = () if connection.connecting else connection.flows
-            due = min((self._pace.send(flow, now) for flow in flows), default=NEVER)
+            due = min((self._shaper.send(flow, now) for flow in flows), default=NEVER)
         except OSError:
             self._drop(connection, reset=True)
             return NEVER
         if connection.finished:
             self._drop(connection)
             return NEVER
-        for sock, events in connection.awaited():
+        for sock, events in connection.interests():
             self._watch(sock, events, connection)
         return due
 
-    def _watch(self, sock: socket.socket, events: int, data: Connection | None = None) -> None:
+    def _watch(
+        self, sock: socket.socket, events: int, data: ProxiedConnection | None = None
+    ) -> None:
         known = self._selector.get_map().get(sock)
         if known is not None and known.events != events:
             known = None
@@ -271,11 +280,11 @@ class TcpProxy:
         if known is None and events:
             self._selector.register(sock, events, data)
 
-    def _reset(self, connection: Connection) -> None:
+    def _reset(self, connection: ProxiedConnection) -> None:
         self.connections_cut += 1
         self._drop(connection, reset=True)
 
-    def _drop(self, connection: Connection, reset: bool = False) -> None:
+    def _drop(self, connection: ProxiedConnection, reset: bool = False) -> None:
         self._open.discard(connection)
         for sock in (connection.client, connection.server):
             self._watch(sock, 0)

@@ -1,16 +1,79 @@
-"""`trace`: the records that a record was made from, back to those that no job made."""
+"""`trace`: the records that a record was made from, back to those that no job made.
+
+Any client that may write to a topic can claim any parents: records that do not exist, that were
+written later, that form a cycle, or more than can be read. So the walk reads each record once,
+nearest first, within limits; only then are cycles cut and the nodes assembled.
+"""
 
 from __future__ import annotations
 
-from headwater.kafka import RecordReader
-from headwater.model import Address
-from headwater.settings import Settings
-from headwater.tracing.archived import sources_of
-from headwater.tracing.node import MAX_DEPTH, TraceNode
-from headwater.tracing.walk import walk
+from collections import deque
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
-# At a millisecond each, some ten seconds.
+from headwater.kafka import Absence, RecordReader
+from headwater.model import Address, Record
+from headwater.model.header import Origin, origin_of
+from headwater.model.topic_names import dead_letter_topic, parents_topic
+from headwater.settings import Settings
+from headwater.storage.archive.contract import archive_path
+from headwater.tracing.graph import bottom_up
+from headwater.tracing.node import MAX_DEPTH, RecordState, TraceNode
+
+if TYPE_CHECKING:
+    from headwater.storage.archive.reader import Archive
+
+# About ten seconds at one millisecond per record.
 MAX_RECORDS = 10_000
+# Each lists a thousand parents, and no walk reads more than ten thousand records.
+_MAX_REST = 10
+
+IN_A_CYCLE = "a cycle: the record is its own ancestor"
+
+
+class RecordSource(Protocol):
+    """Something that holds records by their address."""
+
+    def fetch(self, address: Address) -> Record | Absence: ...
+
+
+# Searched in this order; the state is that of a record that was found there.
+RecordSources = Sequence[tuple[RecordState, RecordSource]]
+
+
+class Archives:
+    """The archives of all topics; each is opened when a record of its topic is requested."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open: dict[str, Archive | None] = {}
+
+    def fetch(self, address: Address) -> Record | Absence:
+        """The record at an address, or why there is none.
+
+        Raises:
+            ArchiveError: the archive is damaged, or another table.
+            NotInstalledError: there is an archive, and the extra `index` is not installed.
+        """
+        if address.topic not in self._open:
+            self._open[address.topic] = self._archive(address.topic)
+        archive = self._open[address.topic]
+        return Absence.NO_PARTITION if archive is None else archive.fetch(address)
+
+    def _archive(self, topic: str) -> Archive | None:
+        if not (archive_path(topic, self._settings) / "_delta_log").is_dir():
+            return None
+        # Imported late: without archives the extra `index` is not needed.
+        from headwater.storage.archive.reader import Archive
+
+        return Archive.open(topic, self._settings)
+
+
+def kafka_and_archives(reader: RecordReader, settings: Settings) -> RecordSources:
+    """Where records are searched: in Kafka, then in the archives."""
+    return [(RecordState.FOUND, reader), (RecordState.ARCHIVED, Archives(settings))]
 
 
 def trace(
@@ -22,19 +85,19 @@ def trace(
     max_depth: int = MAX_DEPTH,
     values: bool = False,
 ) -> TraceNode:
-    """The ancestry of a record, read from Kafka and the archives; no Spark is started.
+    """The ancestry of a record, read from Kafka and the archives; does not start Spark.
 
-    Claims that do not hold end as nodes with the state `unverified`, records that are gone as
-    `expired`; they raise nothing. A record is read once, however many were made from it.
+    Invalid claims become nodes with the state `unverified`, records that no longer exist become
+    `expired`; neither raises an error. Each record is read once.
 
     Args:
-        reader: one that is kept; the first record of a topic takes longer than those after it.
+        reader: an open reader to reuse; the first record of a topic takes longer than later ones.
         values: keep the records' values in the nodes.
 
     Raises:
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
         ArchiveError: an archive is damaged, or another table.
-        MissingPartError: a record may be in an archive, and the extra `index` is not installed.
+        NotInstalledError: a record may be in an archive, and the extra `index` is not installed.
     """
     if reader is None:
         with RecordReader(settings.kafka) as own:
@@ -46,5 +109,140 @@ def trace(
                 max_depth=max_depth,
                 values=values,
             )
-    sources = sources_of(reader, settings)
+    sources = kafka_and_archives(reader, settings)
     return walk(address, sources, max_records=max_records, max_depth=max_depth, values=values)
+
+
+@dataclass(frozen=True, slots=True)
+class WalkStep:
+    """A record that was read: its node without parents, and the parents it claims."""
+
+    node: TraceNode
+    claimed: tuple[Address, ...] = ()
+
+
+def walk(
+    address: Address,
+    sources: RecordSources,
+    *,
+    max_records: int,
+    max_depth: int,
+    values: bool = False,
+) -> TraceNode:
+    """Read a record and its ancestors: at most `max_records`, at most `max_depth` hops away."""
+    steps = {address: read_step(address, sources, values)}
+    queue = deque([(address, 0)])
+    while queue:
+        child, depth = queue.popleft()
+        if depth == max_depth:
+            continue
+        for parent in steps[child].claimed:
+            if len(steps) == max_records:
+                return _assemble(address, steps)
+            if parent not in steps:
+                steps[parent] = read_step(parent, sources, values)
+                queue.append((parent, depth + 1))
+    return _assemble(address, steps)
+
+
+def read_step(address: Address, sources: RecordSources, values: bool = False) -> WalkStep:
+    """The record at an address, from the first source that holds it."""
+    absence: Absence | None = None
+    for state, source in sources:
+        fetched = source.fetch(address)
+        if isinstance(fetched, Record):
+            return _with_rest(_step(fetched, state, values), fetched, sources)
+        absence = absence or fetched
+    gone = absence in {Absence.EXPIRED, Absence.HOLE}
+    state = RecordState.EXPIRED if gone else RecordState.UNVERIFIED
+    return WalkStep(TraceNode(address, state, absence.value if absence else None, absence))
+
+
+def _step(record: Record, state: RecordState, values: bool) -> WalkStep:
+    origin = origin_of(record)
+    lineage = origin.lineage
+    node = TraceNode(
+        record.address,
+        state,
+        job_name=origin.job_name,
+        job_version=origin.job_version,
+        batch_version=origin.batch_version,
+        run_id=lineage.run_id if lineage else None,
+        record_id=origin.record_id,
+        timestamp_ms=record.timestamp_ms,
+        value=record.value if values else None,
+        unlisted=lineage.unlisted if lineage else 0,
+    )
+    doubt = _doubt(record.address, origin)
+    if doubt is not None:
+        return WalkStep(replace(node, state=RecordState.UNVERIFIED, reason=doubt))
+    if lineage is not None:
+        # A record that is listed twice is one parent.
+        return WalkStep(node, tuple(dict.fromkeys(lineage.parents)))
+    if origin.job_name is not None:
+        return WalkStep(replace(node, reason="made by a job that wrote no lineage header"))
+    return WalkStep(node)
+
+
+def _with_rest(step: WalkStep, record: Record, sources: RecordSources) -> WalkStep:
+    """Add the parents that records in the topic `…-parents` list for this one."""
+    lineage = origin_of(record).lineage
+    if lineage is None or step.node.state is RecordState.UNVERIFIED:
+        return step
+    more: list[Address] = []
+    for address in lineage.rest[:_MAX_REST]:
+        more += _listed_by(address, step.node, sources)
+    claimed = tuple(dict.fromkeys((*step.claimed, *more)))
+    unlisted = max(step.node.unlisted - len(more), 0)
+    return WalkStep(replace(step.node, unlisted=unlisted), claimed)
+
+
+def _listed_by(address: Address, child: TraceNode, sources: RecordSources) -> tuple[Address, ...]:
+    output = child.address.topic.removesuffix(dead_letter_topic(""))
+    if address.topic != parents_topic(output):
+        return ()
+    for _, source in sources:
+        fetched = source.fetch(address)
+        if isinstance(fetched, Record) and fetched.key == (child.record_id or "").encode():
+            listed = origin_of(fetched).lineage
+            return listed.parents if listed else ()
+    return ()
+
+
+def _doubt(address: Address, origin: Origin) -> str | None:
+    """Why a record's lineage can't be trusted; None if it can."""
+    if origin.unreadable is not None:
+        return f"its lineage header is not readable: {origin.unreadable.value}"
+    for parent in origin.lineage.parents if origin.lineage else ():
+        if parent == address:
+            return "its lineage header names the record itself as a parent"
+        if (parent.topic, parent.partition) == (address.topic, address.partition):
+            if parent.offset > address.offset:
+                return f"its lineage header names a parent that was written later: {parent}"
+    return None
+
+
+def _assemble(address: Address, steps: Mapping[Address, WalkStep]) -> TraceNode:
+    """Build the nodes, parents before children."""
+    done: dict[Address, TraceNode] = {}
+    claims = {child: step.claimed for child, step in steps.items()}
+    for child, cycles in bottom_up([address], claims):
+        done[child] = _node(steps[child], steps, done, cycles)
+    return done[address]
+
+
+def _node(
+    step: WalkStep,
+    steps: Mapping[Address, WalkStep],
+    done: Mapping[Address, TraceNode],
+    cycles: AbstractSet[Address],
+) -> TraceNode:
+    parents = []
+    for parent in step.claimed:
+        if parent in cycles:
+            node = steps[parent].node
+            parents.append(replace(node, state=RecordState.UNVERIFIED, reason=IN_A_CYCLE))
+        elif parent in done:
+            parents.append(done[parent])
+    truncated = len(parents) < len(step.claimed)
+    return replace(step.node, parents=tuple(parents), truncated=truncated)

@@ -1,4 +1,4 @@
-"""What can become of a record, and what an answer to that question looks like."""
+"""The fates of a record, and the result of `why_missing`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from headwater.model import Address, Record
 from headwater.storage.checkpoint import CheckpointState
-
-# The topic to which a job writes what came too late for it.
 
 
 class Fate(Enum):
@@ -31,11 +29,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one record at one hop, the way into `output`.
+    """What became of one record at one hop, into `output`.
 
-    `evidence` are the records that show it. An `estimate` rests on the newest records of the
-    output, not on the job's own checkpoint. A record that `went_on` lives in others: its outputs,
-    or the copy that was redriven.
+    `evidence` are the records that show it. An `estimate` is based on the newest records of the
+    output, not on the job's checkpoint. A record that `went_on` has outputs, or was redriven.
     """
 
     record: Address
@@ -57,42 +54,42 @@ class Verdict:
         }
 
 
-# What becomes of a record that a job has read and that has no output; None: nobody knows.
+# The fate of a record that a job has read and that has no output; None if unknown.
 Judge = Callable[[Record], Fate | None]
 
 
 class Explainer(Protocol):
-    """Knows of a kind of job why a record that was read has no output yet, such as a join that
-    holds it in its state.
+    """Explains for one kind of job why a record that was read has no output yet, such as a join
+    that keeps it in its state.
 
-    The first answer counts.
+    The first explainer with an answer is used.
     """
 
     def explain(
-        self, record: Address, output: str, reading: CheckpointState | None
+        self, record: Address, output: str, checkpoint: CheckpointState | None
     ) -> Verdict | None:
-        """Asked for records that are neither in the output nor set aside, and that the job has
-        read. Without an answer the record counts as filtered."""
+        """Called for records that the job has read and that have neither an output nor a dead
+        letter. Without an answer the record counts as filtered."""
 
     def remark(
         self,
         record: Address,
         output: str,
         outputs: Sequence[Record],
-        reading: CheckpointState | None,
+        checkpoint: CheckpointState | None,
     ) -> str | None:
-        """Asked for records that have outputs: what is special about those."""
+        """Called for records that have outputs: what is special about them."""
 
-    def judge(self, source: str, reading: CheckpointState) -> Judge | None:
-        """The same as `explain`, for very many records of one topic, as things are now; None for
-        jobs of other kinds. Asked by `verify`."""
+    def judge(self, source: str, checkpoint: CheckpointState) -> Judge | None:
+        """The same as `explain` for many records of one topic; None for other kinds of jobs.
+        Called by `verify`."""
 
 
 @dataclass
 class WhyMissing:
-    """The answer: the last thing that became of the record on its way into `topic`.
+    """The last verdict about the record between its topic and `topic`.
 
-    `hops` has everything that was found on the way, in order.
+    `hops` are all verdicts, in order.
     """
 
     record: Address
@@ -122,8 +119,8 @@ class WhyMissing:
         }
 
 
-def answer(record: Address, topic: str, hops: Sequence[Verdict]) -> WhyMissing:
-    """Of all that became of a record: its arrival if it did arrive, else its last end."""
+def conclude(record: Address, topic: str, hops: Sequence[Verdict]) -> WhyMissing:
+    """The result of all verdicts: the arrival in `topic` if there is one, else the last end."""
     arrived = [v for v in hops if v.output == topic and v.fate is Fate.PRESENT]
     ended = [v for v in hops if not v.went_on]
     return WhyMissing(record, topic, (arrived or ended[-1:])[0], list(hops))

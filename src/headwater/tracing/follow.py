@@ -1,4 +1,4 @@
-"""The order proof on a topic that grows: each output is judged when it arrives."""
+"""Checks the order of a growing topic: each output is judged when it arrives."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any, Self
 from headwater.errors import BrokerUnavailableError
 from headwater.kafka import TopicFollower, end_offsets, partition_states, read_topic
 from headwater.model import Address, Record
-from headwater.model.headers import Origin, origin_of
+from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic
 from headwater.settings import Settings
-from headwater.tracing.jsonable import bytes_as_json
-from headwater.tracing.keys import Finding, Violation
-from headwater.tracing.open_records import OpenRecords
-from headwater.tracing.order import Copies, NewestParents
-from headwater.tracing.source_window import SourceBeside
-from headwater.tracing.topics import ends_if_there
+from headwater.tracing.keys import RecordFinding, Violation
+from headwater.tracing.node import bytes_as_json
+from headwater.tracing.order import NewestParents, SeenRecordIds
+from headwater.tracing.scan import ends_if_exists
+from headwater.tracing.source_window import OpenRecords, SourceWindow
 
 _POLL_SECONDS = 0.05
 _MAX_WAITING = 10_000
-_LOOK_FOR_PARTITIONS_SECONDS = 10.0
+_REFRESH_PARTITIONS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Something that is wrong with the order of a key.
+class OrderViolation:
+    """A violation of the order of a key.
 
-    Of a gap `finding.record` is the record of the source, `finding.after` an output of a later one.
+    For a gap, `finding.record` is the record of the source and `finding.after` the output of a
+    later one.
     """
 
     kind: Violation
     key: bytes | None
-    finding: Finding
+    finding: RecordFinding
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind.value, **self.finding.as_json(), "key": bytes_as_json(self.key)}
@@ -43,17 +43,17 @@ class Found:
 
 @dataclass
 class OrderReport:
-    """How it stands: what was judged, what was found, and what could not be judged.
+    """Counts so far: outputs that were judged, violations, and outputs that were not judged.
 
-    `without_key` have no order to keep; `other_parents` were made from other topics alone.
-    `waiting` outputs wait for the source to be read up to their parents; `open` records of the
-    source are held until their outputs come, `forgotten` ones are so many that they are not.
+    Outputs `without_key` have no order; those with `other_parents` were made from other topics
+    only. `waiting` outputs wait until the source is read up to their parents. `open` records of
+    the source wait for their outputs; `forgotten` ones exceeded the limit and are not tracked.
     """
 
     topic: str
     source: str
     judged: int = 0
-    found: Counter[Violation] = field(default_factory=Counter)
+    violations: Counter[Violation] = field(default_factory=Counter)
     without_lineage: int = 0
     unknown_parents: int = 0
     without_key: int = 0
@@ -64,13 +64,13 @@ class OrderReport:
 
     @property
     def passed(self) -> bool:
-        """Something was judged, and nothing was wrong with it."""
-        wrong = self.found.total() + self.without_lineage + self.unknown_parents
+        """At least one output was judged, and all were in order."""
+        wrong = self.violations.total() + self.without_lineage + self.unknown_parents
         return self.judged > 0 and not wrong
 
     def as_json(self) -> dict[str, Any]:
-        counts = {kind.plural: self.found[kind] for kind in Violation}
-        rest = {name: value for name, value in vars(self).items() if name != "found"}
+        counts = {kind.plural: self.violations[kind] for kind in Violation}
+        rest = {name: value for name, value in vars(self).items() if name != "violations"}
         return {**rest, **counts, "passed": self.passed}
 
 
@@ -82,18 +82,18 @@ class _Output:
     parents: tuple[Address, ...]
 
 
-class OrderProof:
-    """Follows a topic and its source; `step` gives what was found since the last one.
+class OrderCheck:
+    """Follows a topic and its source; each `step` returns the new violations.
 
     Args:
-        settle_seconds: a record that was overtaken is a gap if it has neither output nor dead
-            letter so long after. One that comes still later is an inversion as well.
-        gaps: whether to judge them; a job that filters leaves records without outputs.
-        clock: seconds, from any beginning.
+        settle_seconds: an overtaken record is a gap if it has neither an output nor a dead letter
+            after this time. An output that arrives later is an inversion as well.
+        gaps: whether to report gaps; a job that filters leaves records without outputs.
+        clock: a monotonic clock, in seconds.
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        BrokerUnavailableError: Kafka did not answer at the start. Later it is waited for.
+        BrokerUnavailableError: Kafka did not answer at the start. Later failures are retried.
     """
 
     def __init__(
@@ -111,36 +111,36 @@ class OrderProof:
         self._settle_seconds = settle_seconds
         self._gaps = gaps
         self._clock = clock
-        self._looked = clock()
-        self._dead_read: dict[int, int] = {}
-        # Read, and not yet known whether the source goes as far as their parents.
-        self._fresh: list[_Output] = []
+        self._refreshed = clock()
+        self._dead_letters_read: dict[int, int] = {}
+        # Outputs that were read before the ends of the source were looked up.
+        self._unchecked: list[_Output] = []
         self._waiting: deque[_Output] = deque()
         self._open = OpenRecords()
         self._newest = NewestParents()
-        begins = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
-        self._source = SourceBeside(source, settings)
-        self._copies = Copies(source, self._source.firsts)
-        self._outputs = TopicFollower(topic, begins, settings.kafka)
+        starts = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
+        self._source = SourceWindow(source, settings)
+        self._seen_ids = SeenRecordIds(source, self._source.firsts)
+        self._outputs = TopicFollower(topic, starts, settings.kafka)
 
-    def step(self) -> list[Found]:
-        """Take what has arrived; returns after a moment if there is nothing."""
-        found: list[Found] = []
+    def step(self) -> list[OrderViolation]:
+        """Judge the outputs that have arrived; waits only a moment if there are none."""
+        violations: list[OrderViolation] = []
         try:
-            self._take_outputs()
+            self._read_outputs()
             for record in self._source.read(_POLL_SECONDS):
                 if self._gaps:
                     self._open.add(record)
             while self._waiting and self._can_be_judged(self._waiting[0]):
-                found += self._judge(self._waiting.popleft())
-            found += self._gaps_before(self._clock() - self._settle_seconds)
+                violations += self._judge(self._waiting.popleft())
+            violations += self._gaps_before(self._clock() - self._settle_seconds)
         except BrokerUnavailableError:
-            # Nothing that was read is lost: the next step asks again.
+            # Records that were read are kept; the next step retries.
             pass
-        return self._counted(found)
+        return self._counted(violations)
 
-    def finish(self) -> list[Found]:
-        """The last of it: whatever is overtaken now is a gap."""
+    def finish(self) -> list[OrderViolation]:
+        """The remaining gaps: every record that is overtaken now."""
         return self._counted(self._gaps_before(float("inf")))
 
     def close(self) -> None:
@@ -153,37 +153,37 @@ class OrderProof:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _take_outputs(self) -> None:
-        if len(self._waiting) + len(self._fresh) < _MAX_WAITING:
+    def _read_outputs(self) -> None:
+        if len(self._waiting) + len(self._unchecked) < _MAX_WAITING:
             for record in self._outputs.poll(_POLL_SECONDS):
                 origin = origin_of(record)
                 named = origin.lineage.parents if origin.lineage else ()
                 own = tuple(parent for parent in named if parent.topic == self.report.source)
-                self._fresh.append(_Output(record, origin, own))
-        # Looked up behind the outputs: a parent beyond these ends was never there.
-        if self._clock() - self._looked > _LOOK_FOR_PARTITIONS_SECONDS or not all(
-            self._source.knows(output.parents) for output in self._fresh
+                self._unchecked.append(_Output(record, origin, own))
+        # Looked up after the outputs were read: a parent beyond these ends never existed.
+        if self._clock() - self._refreshed > _REFRESH_PARTITIONS_SECONDS or not all(
+            self._source.knows(output.parents) for output in self._unchecked
         ):
-            self._look_around()
-        for output in self._fresh:
+            self._refresh_partitions()
+        for output in self._unchecked:
             if self._source.knows(output.parents):
                 self._source.want(output.parents)
-        self._waiting += self._fresh
-        self._fresh = []
+        self._waiting += self._unchecked
+        self._unchecked = []
 
-    def _look_around(self) -> None:
-        self._source.look_at_ends()
+    def _refresh_partitions(self) -> None:
+        self._source.refresh_ends()
         topic = self.report.topic
         for partition in (
             end_offsets(topic, self._settings.kafka).keys() - self._outputs.positions.keys()
         ):
             self._outputs.add(partition, 0)
-        self._looked = self._clock()
+        self._refreshed = self._clock()
 
     def _can_be_judged(self, output: _Output) -> bool:
         return not self._source.knows(output.parents) or self._source.has_read(output.parents)
 
-    def _judge(self, output: _Output) -> Iterator[Found]:
+    def _judge(self, output: _Output) -> Iterator[OrderViolation]:
         report, record, lineage = self.report, output.record, output.origin.lineage
         report.judged += 1
         if lineage is None:
@@ -195,45 +195,49 @@ class OrderProof:
         else:
             for parent in output.parents:
                 self._open.close(parent, record.address, self._clock())
-            if self._copies.take(lineage, output.origin.job_name or ""):
-                finding = Finding(record.address, output.parents[0])
-                yield Found(Violation.DUPLICATE, record.key, finding)
+            if self._seen_ids.add(lineage, output.origin.job_name or ""):
+                finding = RecordFinding(record.address, output.parents[0])
+                yield OrderViolation(Violation.DUPLICATE, record.key, finding)
             elif record.key is None:
                 report.without_key += 1
-            # With several parents there is no one order that the outputs have to keep.
+            # Outputs with several parents have no defined order.
             elif lineage.parent_count == 1:
-                yield from self._disorder(record, output.parents[0])
+                yield from self._inversion(record, output.parents[0])
 
-    def _disorder(self, record: Record, parent: Address) -> Iterator[Found]:
-        after = self._newest.take(record, parent)
+    def _inversion(self, record: Record, parent: Address) -> Iterator[OrderViolation]:
+        after = self._newest.add(record, parent)
         if after is not None:
-            finding = Finding(record.address, parent, after, record.key)
-            yield Found(Violation.INVERSION, record.key, finding)
+            finding = RecordFinding(record.address, parent, after, record.key)
+            yield OrderViolation(Violation.INVERSION, record.key, finding)
 
-    def _gaps_before(self, seen: float) -> list[Found]:
-        if not self._open.has_holes(seen):
+    def _gaps_before(self, seen: float) -> list[OrderViolation]:
+        if not self._open.has_overtaken(seen):
             return []
-        self._look_at_dead_letters()
+        self._read_dead_letters()
         return [
-            Found(Violation.GAP, hole.key, Finding(hole.record, after=hole.shown_by, key=hole.key))
-            for hole in self._open.take_holes(seen)
+            OrderViolation(
+                Violation.GAP,
+                each.key,
+                RecordFinding(each.record, after=each.overtaken_by, key=each.key),
+            )
+            for each in self._open.take_overtaken(seen)
         ]
 
-    def _look_at_dead_letters(self) -> None:
-        """Before a gap is told: a record that was set aside since the last look is none."""
+    def _read_dead_letters(self) -> None:
+        """Read before gaps are reported: a record with a dead letter is not a gap."""
         topic = dead_letter_topic(self.report.topic)
-        ends = ends_if_there(topic, self._settings)
-        begins = {part: self._dead_read.get(part, 0) for part in ends}
-        if any(begins[part] < end for part, end in ends.items()):
-            for letter in read_topic(topic, self._settings.kafka, start=begins, until=ends):
+        ends = ends_if_exists(topic, self._settings)
+        starts = {part: self._dead_letters_read.get(part, 0) for part in ends}
+        if any(starts[part] < end for part, end in ends.items()):
+            for letter in read_topic(topic, self._settings.kafka, start=starts, until=ends):
                 lineage = origin_of(letter).lineage
                 for parent in lineage.parents if lineage else ():
-                    self._open.set_aside(parent)
-        self._dead_read = ends
+                    self._open.dead_letter(parent)
+        self._dead_letters_read = ends
 
-    def _counted(self, found: list[Found]) -> list[Found]:
+    def _counted(self, violations: list[OrderViolation]) -> list[OrderViolation]:
         report = self.report
-        report.found.update(each.kind for each in found)
+        report.violations.update(each.kind for each in violations)
         report.waiting, report.open = len(self._waiting), len(self._open)
         report.forgotten = self._open.forgotten
-        return found
+        return violations

@@ -1,7 +1,7 @@
-"""`impact`: the records that were made from a record, or from what a job made, to the last.
+"""`impact`: all records that were made from a record, or from the output of a job.
 
-The index of edges tells which they are; each that is shown is read from Kafka and held against
-what the index says of it. Needs the extra `index`.
+They are found in the lineage index; each shown record is read from Kafka and compared with the
+index. Needs the extra `index`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ from headwater.errors import InputError
 from headwater.kafka import RecordReader
 from headwater.model import Address, JobOutput
 from headwater.settings import Settings
-from headwater.tracing.archived import sources_of
+from headwater.tracing.ancestors import (
+    IN_A_CYCLE,
+    RecordSources,
+    kafka_and_archives,
+    read_step,
+)
 from headwater.tracing.graph import bottom_up
-from headwater.tracing.node import MAX_DEPTH, State, TraceNode, flat_json, nested_json
-from headwater.tracing.walk import IN_A_CIRCLE, Sources, read_step
+from headwater.tracing.node import MAX_DEPTH, RecordState, TraceNode, flat_json, nested_json
 
 if TYPE_CHECKING:
     from headwater.model import TopicPartition
     from headwater.storage.index.reader import LineageIndex
     from headwater.storage.offset_ranges import OffsetRanges
-    from headwater.tracing.impact_walk import Spread
+    from headwater.tracing.impact_walk import WalkResult
     from headwater.tracing.in_tables import RowsInTables, Tables
 
-# Each is read from Kafka, at a millisecond; all are counted, however many there are.
+# Each is read from Kafka, which takes a millisecond; all are counted.
 MAX_RECORDS = 1_000
 
 
@@ -35,7 +39,7 @@ MAX_RECORDS = 1_000
 class ImpactNode:
     """A record and those that were made from it.
 
-    Nodes are shared: a record that was made from two is below both.
+    Nodes are shared: a record with two parents is a child of both.
     """
 
     record: TraceNode
@@ -47,7 +51,7 @@ class ImpactNode:
         return self.record.address
 
     @property
-    def state(self) -> State:
+    def state(self) -> RecordState:
         return self.record.state
 
 
@@ -58,21 +62,20 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What was made from a record, or made by a job and made from that.
+    """All records that were made from a record, or from the output of a job.
 
-    `children` are the records below what was asked for: those made from `root`, or those that
-    the job made, as far as they are shown. `counts` are all of them, by topic, whether they are
-    shown or not; `made` are those among them that the job itself made.
+    `children` are the shown records: those made from `root`, or those that the job made. `counts`
+    are all records by topic, shown or not; `made` are those that the job itself made.
 
-    The counts are exact for what is indexed: `indexed` says up to which offset each partition
-    is. They are lower bounds if `cut` says that the walk met a bound, or if `unlisted` is not
-    empty: so many parents of records in these topics are counted in headers, and not listed.
+    The counts are exact for the indexed offsets: `indexed` is the first offset not indexed, by
+    partition. They are lower bounds if the walk reached a limit (`cut`), or if `unlisted` is not
+    empty: the number of parents, by topic of the child, that headers count and do not list.
 
-    `tables` are rows of tables with lineage that were made from any of these, or by the job;
-    they are counted in the tables as they stand. `unread_tables` says why one could not be.
+    `tables` are the rows of tables with lineage that were made from any of these records, or by the
+    job, counted in the current tables. `unread_tables` has the reason for each unreadable table.
     """
 
-    asked: Address | JobOutput
+    start: Address | JobOutput
     root: TraceNode | None
     children: tuple[ImpactNode, ...] = field(repr=False)
     truncated: bool
@@ -86,13 +89,13 @@ class Impact:
 
     @property
     def lower_bound(self) -> bool:
-        """Whether there may be more records than are counted, within what is indexed."""
+        """Whether there may be more records than are counted, within the indexed offsets."""
         return self.cut is not None or bool(self.unlisted) or bool(self.unread_tables)
 
     def as_json(self, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-        """Nested objects as of `trace`, with `children`; the counts are in the outermost."""
+        """Nested objects as for `trace`, with `children`; the counts are in the outermost."""
         content = nested_json(
-            # Without a root the job stands there, one above the records that it made.
+            # Without a root, the job is the parent of the records that it made.
             ImpactNode(self.root, self.children) if self.root else _Job(self.children),
             "children",
             lambda node: node.children,
@@ -112,18 +115,18 @@ class Impact:
         return content
 
     def _head(self) -> dict[str, Any]:
-        assert isinstance(self.asked, JobOutput)  # noqa: S101 - there is no root
+        assert isinstance(self.start, JobOutput)  # noqa: S101 - without a root
         return {
-            "job_name": self.asked.job_name,
-            "job_version": self.asked.job_version,
-            "batches": list(self.asked.batches) if self.asked.batches else None,
+            "job_name": self.start.job_name,
+            "job_version": self.start.job_version,
+            "batches": list(self.start.batches) if self.start.batches else None,
             "made": dict(self.made),
             "truncated": self.truncated,
         }
 
 
 def impact(
-    asked: Address | JobOutput,
+    start: Address | JobOutput,
     settings: Settings,
     *,
     index: LineageIndex | None = None,
@@ -132,32 +135,33 @@ def impact(
     max_records: int = MAX_RECORDS,
     max_depth: int = MAX_DEPTH,
 ) -> Impact:
-    """All records that were made from one, or from what a job made; no Spark is started.
+    """All records that were made from a record, or from the output of a job; no Spark is started.
 
-    Records that are gone are `expired`; those that do not name the parent which the index says
-    they have, and circles, are `unverified`. They raise nothing.
+    Records that no longer exist are `expired`; cycles, and records that do not name the parent
+    that the index has for them, are `unverified`. Neither raises an error.
 
     Args:
-        index: one that is kept, which saves opening the table; it is refreshed here.
-        reader: one that is kept, as for `trace`.
-        tables: those that are kept, which saves opening their files.
+        start: the record, or the job.
+        index: an open index to reuse; it is refreshed here.
+        reader: an open reader to reuse, as for `trace`.
+        tables: open tables to reuse.
         max_records: how many records are shown; all are counted.
-        max_depth: how many hops away those are.
+        max_depth: maximum distance of shown records, in hops.
 
     Raises:
-        MissingPartError: the extra `index` is not installed.
+        NotInstalledError: the extra `index` is not installed.
         LineageIndexError: there is no index, or it can't be read.
-        InputError: the index knows nothing of the job.
+        InputError: the index has no output of the job.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     from headwater.storage.index.reader import LineageIndex
-    from headwater.tracing.impact_walk import spread
+    from headwater.tracing.impact_walk import walk_impact
     from headwater.tracing.in_tables import Tables
 
     if reader is None:
         with RecordReader(settings.kafka) as own:
             return impact(
-                asked,
+                start,
                 settings,
                 index=index,
                 reader=own,
@@ -167,48 +171,52 @@ def impact(
             )
     index = index or LineageIndex.open(settings)
     index.refresh()
-    roots = _roots(asked, index)
-    found = spread(index, roots, max_records=max_records, max_depth=max_depth)
-    nodes = _nodes(found, index, sources_of(reader, settings))
-    rows = (tables or Tables(settings)).find(found.reached, asked)
+    roots = _roots(start, index)
+    result = walk_impact(index, roots, max_records=max_records, max_depth=max_depth)
+    nodes = _nodes(result, index, kafka_and_archives(reader, settings))
+    rows = (tables or Tables(settings)).find(result.reached, start)
     if not roots and not rows.made:
         raise InputError(
-            f"neither the index nor a table holds anything that was made by {asked}",
-            hint="`headwater run lineage_index_job --available-now` indexes what is new",
-            **({"job_name": asked.job_name} if isinstance(asked, JobOutput) else {}),
+            f"neither the index nor a table has output of {start}",
+            hint="`headwater run lineage_index_job --available-now` indexes new records",
+            **({"job_name": start.job_name} if isinstance(start, JobOutput) else {}),
         )
-    return _result(asked, index, roots, found, nodes, rows)
+    return _impact(start, index, roots, result, nodes, rows)
 
 
-def _roots(asked: Address | JobOutput, index: LineageIndex) -> dict[TopicPartition, OffsetRanges]:
+def _roots(start: Address | JobOutput, index: LineageIndex) -> dict[TopicPartition, OffsetRanges]:
     from headwater.storage.offset_ranges import OffsetRanges
 
-    if isinstance(asked, Address):
-        return {(asked.topic, asked.partition): OffsetRanges.of((asked.offset, asked.offset))}
+    if isinstance(start, Address):
+        return {(start.topic, start.partition): OffsetRanges.of((start.offset, start.offset))}
     ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for made in index.made_by(asked.job_name, asked.job_version, asked.batches):
-        ranges.setdefault(made.place, []).append((made.first, made.last))
-    return {place: OffsetRanges.of(*ranges[place]) for place in sorted(ranges)}
+    for made in index.made_by(start.job_name, start.job_version, start.batches):
+        ranges.setdefault(made.partition, []).append((made.first, made.last))
+    return {partition: OffsetRanges.of(*ranges[partition]) for partition in sorted(ranges)}
 
 
-def _nodes(found: Spread, index: LineageIndex, sources: Sources) -> dict[Address, ImpactNode]:
-    """The records that are shown, put together from the last ones up."""
+def _nodes(
+    result: WalkResult, index: LineageIndex, sources: RecordSources
+) -> dict[Address, ImpactNode]:
+    """The shown records, built from the last ones up."""
     parents: dict[Address, list[Address]] = {}
-    for parent, children in found.children.items():
+    for parent, children in result.children.items():
         for child in children:
             parents.setdefault(child, []).append(parent)
     records = {
         address: _record(address, parents.get(address, ()), index, sources)
-        for address in found.children
+        for address in result.children
     }
     done: dict[Address, ImpactNode] = {}
-    for address, circles in bottom_up(found.children, found.children):
+    for address, cycles in bottom_up(result.children, result.children):
         again = {
-            child: ImpactNode(replace(records[child], state=State.UNVERIFIED, reason=IN_A_CIRCLE))
-            for child in circles
+            child: ImpactNode(
+                replace(records[child], state=RecordState.UNVERIFIED, reason=IN_A_CYCLE)
+            )
+            for child in cycles
         }
-        below = sorted(found.children[address])
-        record = replace(records[address], truncated=address in found.truncated)
+        below = sorted(result.children[address])
+        record = replace(records[address], truncated=address in result.truncated)
         done[address] = ImpactNode(
             record, tuple(again.get(child) or done[child] for child in below)
         )
@@ -216,9 +224,9 @@ def _nodes(found: Spread, index: LineageIndex, sources: Sources) -> dict[Address
 
 
 def _record(
-    address: Address, parents: Sequence[Address], index: LineageIndex, sources: Sources
+    address: Address, parents: Sequence[Address], index: LineageIndex, sources: RecordSources
 ) -> TraceNode:
-    """A record as Kafka has it; of one that is gone, what the index has kept."""
+    """A record as Kafka has it; if it is gone, what the index has of it."""
     step = read_step(address, sources)
     node = step.node
     if node.absence is not None:
@@ -233,25 +241,25 @@ def _record(
             run_id=made.run_id,
         )
     unnamed = set(parents) - set(step.claimed)
-    if unnamed and node.state is not State.UNVERIFIED:
-        reason = f"its lineage header does not name {min(unnamed)}, as it did when it was indexed"
-        return replace(node, state=State.UNVERIFIED, reason=reason)
+    if unnamed and node.state is not RecordState.UNVERIFIED:
+        reason = f"its lineage header no longer names {min(unnamed)}, as when it was indexed"
+        return replace(node, state=RecordState.UNVERIFIED, reason=reason)
     return node
 
 
-def _result(
-    asked: Address | JobOutput,
+def _impact(
+    start: Address | JobOutput,
     index: LineageIndex,
     roots: Mapping[TopicPartition, OffsetRanges],
-    found: Spread,
+    result: WalkResult,
     nodes: Mapping[Address, ImpactNode],
     rows: RowsInTables,
 ) -> Impact:
-    counts, made = _by_topic(found.reached), _by_topic(roots)
-    shown = tuple(nodes[address] for address in found.roots)
+    counts, made = _by_topic(result.reached), _by_topic(roots)
+    shown = tuple(nodes[address] for address in result.roots)
     root = None
     truncated = len(shown) < sum(made.values())
-    if isinstance(asked, Address):
+    if isinstance(start, Address):
         # A record is not made from itself.
         counts -= made
         made = Counter()
@@ -263,7 +271,7 @@ def _result(
         unlisted[topic] += covered.unlisted
         indexed.setdefault(topic, {})[partition] = covered.end
     return Impact(
-        asked,
+        start,
         root,
         shown[0].children if root else shown,
         truncated,
@@ -273,7 +281,7 @@ def _result(
         indexed=indexed,
         tables=rows.counts,
         unread_tables=rows.unread,
-        cut=found.cut,
+        cut=result.cut,
     )
 
 

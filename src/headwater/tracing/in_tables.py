@@ -1,4 +1,4 @@
-"""The part of `impact` that lies in tables: rows that were made from records that were reached."""
+"""The tables in `impact`: rows that were made from the affected records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.storage.tables.registry import KnownTable, known_tables
 
 @dataclass
 class RowsInTables:
-    """Numbers of rows by table; `made` are those that the job itself made, in all tables."""
+    """Number of rows by table; `made` is the number of rows that the job itself made."""
 
     counts: dict[str, int] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
@@ -23,26 +23,26 @@ class RowsInTables:
 
 
 class Tables:
-    """The known tables, kept."""
+    """The registered tables, kept open."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open: dict[KnownTable, LineageTable] = {}
 
     def find(
-        self, reached: Mapping[TopicPartition, OffsetRanges], asked: Address | JobOutput
+        self, reached: Mapping[TopicPartition, OffsetRanges], start: Address | JobOutput
     ) -> RowsInTables:
-        """Rows that came of these records, or that the job made."""
-        job = asked if isinstance(asked, JobOutput) else None
+        """Count the rows that were made from these records, or by the job."""
+        job = start if isinstance(start, JobOutput) else None
         rows = RowsInTables()
         for known in known_tables(self._settings):
             table = self._open.setdefault(known, LineageTable(known))
             try:
-                found = table.find(reached, job)
+                matching = table.find(reached, job)
             except LineageTableError as error:
                 rows.unread[known.name] = error.message
                 continue
-            rows.made += found.made
-            if found.rows:
-                rows.counts[known.name] = found.rows
+            rows.made += matching.made
+            if matching.rows:
+                rows.counts[known.name] = matching.rows
         return rows

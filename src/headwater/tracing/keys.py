@@ -1,4 +1,4 @@
-"""Which keys are out of order, and by which records."""
+"""Keys whose records are out of order, missing or duplicated."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from enum import Enum
 from typing import Any
 
 from headwater.model import Address
-from headwater.tracing.jsonable import bytes_as_json
+from headwater.tracing.node import bytes_as_json
 from headwater.tracing.offsets import HashTable
 
-# Keys that are told one by one; those beyond are counted.
-KEYS_KEPT = 100
-EXAMPLES_OF_A_KEY = 3
+# Keys that are listed; further keys are only counted.
+MAX_KEYS = 100
+MAX_EXAMPLES_PER_KEY = 3
 
 
 class Violation(Enum):
     """What can be wrong with the order of a key.
 
-    An inversion is an output that comes after one of a later record; a gap a record of the
-    source that has no output; a duplicate an output that was there before.
+    An inversion is an output that comes after the output of a later record; a gap is a record of
+    the source without an output; a duplicate is an output that was written before.
     """
 
     INVERSION = "inversion"
@@ -33,8 +33,8 @@ class Violation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A record of the topic, its parent, and the parent that came `after` which it should not."""
+class RecordFinding:
+    """A record, its parent, and for an inversion the later parent that it came `after`."""
 
     record: Address
     parent: Address | None = None
@@ -52,11 +52,11 @@ class Finding:
 
 @dataclass
 class KeyReport:
-    """What is wrong with one key: how often, and the first few of each kind."""
+    """The violations of one key: counts, and the first few of each kind."""
 
     key: bytes | None
     counts: Counter[Violation] = field(default_factory=Counter)
-    examples: dict[Violation, list[Finding]] = field(default_factory=dict)
+    examples: dict[Violation, list[RecordFinding]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         examples = {
@@ -68,9 +68,9 @@ class KeyReport:
 
 
 class KeyFindings:
-    """Keys that are not in order: their number, and what is wrong with the first of them.
+    """Keys with violations: their number, and reports of the first ones.
 
-    Bounded: some dozens of bytes for each further key.
+    Each further key takes some dozens of bytes.
     """
 
     def __init__(self) -> None:
@@ -78,17 +78,17 @@ class KeyFindings:
         self.first: dict[bytes | None, KeyReport] = {}
         self._seen = HashTable()
 
-    def take(self, kind: Violation, key: bytes | None, finding: Finding) -> None:
+    def add(self, kind: Violation, key: bytes | None, finding: RecordFinding) -> None:
         if self._seen.raise_to(hash(key), 0) is None:
             self.affected += 1
         report = self.first.get(key)
         if report is None:
-            if len(self.first) == KEYS_KEPT:
+            if len(self.first) == MAX_KEYS:
                 return
             report = self.first[key] = KeyReport(key)
         report.counts[kind] += 1
         examples = report.examples.setdefault(kind, [])
-        if len(examples) < EXAMPLES_OF_A_KEY:
+        if len(examples) < MAX_EXAMPLES_PER_KEY:
             examples.append(finding)
 
     def as_json(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +11,18 @@ from typing import Any, TypeVar
 
 from headwater.kafka import Absence
 from headwater.model import Address
-from headwater.tracing.jsonable import bytes_as_json, text_as_json
 
-# Pipelines have a few hops. Common readers of JSON give up at a nesting of 256, two for each hop.
+# Pipelines have a few hops. Common JSON parsers fail at a nesting of 256, two for each hop.
 MAX_DEPTH = 100
-# A record may be an ancestor by many ways, and is shown in each place: 30 records, each made
-# twice from the one before, would be a billion places.
+# A record that is an ancestor by several paths is shown once per path: 30 records, each made
+# twice from the one before, would be a billion nodes.
 _MAX_SHOWN = 10_000
 
 Node = TypeVar("Node")
 
 
-class State(Enum):
-    """How much of a record could be had."""
+class RecordState(Enum):
+    """Whether a record was found, and where."""
 
     FOUND = "found"
     ARCHIVED = "archived"
@@ -34,15 +34,15 @@ class State(Enum):
 class TraceNode:
     """A record and those it was made from.
 
-    A record that was made by no job, a source record, has no `job_name` and no parents. `reason`
-    says why a state is not `found`, or why there are no parents; `absence` is set where there is
-    no record. `unlisted` counts parents that
-    the record's header counts and does not list; `truncated` tells that the walk ended here,
-    before all listed parents. Nodes are shared: who walks over `parents` meets some repeatedly.
+    A source record, which no job made, has no `job_name` and no parents. `reason` explains a
+    state other than `found`, or why there are no parents; `absence` is set if there is no record.
+    `unlisted` is the number of parents that the header counts and does not list; `truncated` is
+    true if the walk ended here, before all listed parents. Nodes are shared: a node may be reached
+    by several paths over `parents`.
     """
 
     address: Address
-    state: State
+    state: RecordState
     reason: str | None = None
     absence: Absence | None = None
     job_name: str | None = None
@@ -58,9 +58,9 @@ class TraceNode:
     parents: tuple[TraceNode, ...] = field(default=(), repr=False)
 
     def as_json(self, *, max_depth: int = MAX_DEPTH, values: bool = False) -> dict[str, Any]:
-        """Nested objects, cut with `truncated` behind `max_depth` hops or 10,000 objects.
+        """Nested objects, cut with `truncated` after `max_depth` hops or 10,000 objects.
 
-        Python's own `json` fails on some 400 hops.
+        Python's `json` fails at about 400 hops.
         """
         return nested_json(
             self,
@@ -78,13 +78,13 @@ def nested_json(
     flat: Callable[[Node], dict[str, Any]],
     max_depth: int = MAX_DEPTH,
 ) -> dict[str, Any]:
-    """Objects with those `below` them under `name`, cut with `truncated`."""
+    """Nested objects: those `below` a node are in its field `name`; cut with `truncated`."""
     content = flat(root)
-    waiting = deque([(root, content, 0)])
+    queue = deque([(root, content, 0)])
     shown = 1
-    # In breadth, so that what is cut is what is farthest.
-    while waiting:
-        upper, outer, depth = waiting.popleft()
+    # Breadth first, so that the farthest nodes are cut.
+    while queue:
+        upper, outer, depth = queue.popleft()
         outer[name] = []
         for lower in below(upper):
             if shown == _MAX_SHOWN or depth == max_depth:
@@ -93,12 +93,12 @@ def nested_json(
             shown += 1
             inner = flat(lower)
             outer[name].append(inner)
-            waiting.append((lower, inner, depth + 1))
+            queue.append((lower, inner, depth + 1))
     return content
 
 
 def flat_json(node: TraceNode, values: bool = False) -> dict[str, Any]:
-    """A record without those that it was made from."""
+    """A record without its parents."""
     content: dict[str, Any] = {
         "topic": node.address.topic,
         "partition": node.address.partition,
@@ -117,3 +117,18 @@ def flat_json(node: TraceNode, values: bool = False) -> dict[str, Any]:
     if values and node.absence is None:
         content["value"] = bytes_as_json(node.value)
     return content
+
+
+def bytes_as_json(data: bytes | None) -> Any:
+    """Text if the bytes are UTF-8, else `{"base64": …}`; as `headwater consume --json`."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def text_as_json(text: str | None) -> Any:
+    """The same for header text, in which bytes that are not UTF-8 are lone surrogates."""
+    return None if text is None else bytes_as_json(text.encode("utf-8", "surrogateescape"))

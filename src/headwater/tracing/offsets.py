@@ -1,4 +1,4 @@
-"""Millions of offsets and keys, held in bytes and not as objects."""
+"""Millions of offsets and keys, stored as bytes and not as objects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _BYTES = _BITS // 8
 
 
 class OffsetSet:
-    """Offsets of one partition, a bit each, in blocks that are there only where needed."""
+    """Offsets of one partition, one bit each, in blocks that are allocated on demand."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, bytearray] = {}
 
     def add(self, offset: int) -> bool:
-        """Put an offset in; False if it was there already."""
+        """Add an offset; False if it was there already."""
         number, bit = divmod(offset, _BITS)
         block = self._blocks.get(number)
         if block is None:
@@ -35,26 +35,26 @@ class OffsetSet:
         return sum(_number(block).bit_count() for block in self._blocks.values())
 
     def __and__(self, other: OffsetSet) -> OffsetSet:
-        return self._made({n: self._bits(n) & other._bits(n) for n in self._blocks})
+        return self._from_bits({n: self._bits(n) & other._bits(n) for n in self._blocks})
 
     def __or__(self, other: OffsetSet) -> OffsetSet:
         numbers = self._blocks.keys() | other._blocks.keys()
-        return self._made({n: self._bits(n) | other._bits(n) for n in numbers})
+        return self._from_bits({n: self._bits(n) | other._bits(n) for n in numbers})
 
     def __sub__(self, other: OffsetSet) -> OffsetSet:
-        return self._made({n: self._bits(n) & ~other._bits(n) for n in self._blocks})
+        return self._from_bits({n: self._bits(n) & ~other._bits(n) for n in self._blocks})
 
     def between(self, first: int, end: int) -> OffsetSet:
-        """Those from `first` up to, not with, `end`."""
-        made = {}
+        """Offsets from `first` to `end`, `end` excluded."""
+        blocks = {}
         for number in self._blocks:
             low = min(max(first - number * _BITS, 0), _BITS)
             high = min(max(end - number * _BITS, low), _BITS)
-            made[number] = self._bits(number) >> low << low & (1 << high) - 1
-        return self._made(made)
+            blocks[number] = self._bits(number) >> low << low & (1 << high) - 1
+        return self._from_bits(blocks)
 
     def range_count(self) -> int:
-        """How many ranges without a break there are."""
+        """Number of contiguous ranges."""
         count = 0
         for number in self._blocks:
             bits = self._bits(number)
@@ -91,28 +91,28 @@ class OffsetSet:
         return 0 if block is None else _number(block)
 
     @staticmethod
-    def _made(blocks: dict[int, int]) -> OffsetSet:
-        made = OffsetSet()
-        made._blocks = {
+    def _from_bits(blocks: dict[int, int]) -> OffsetSet:
+        result = OffsetSet()
+        result._blocks = {
             number: bytearray(bits.to_bytes(_BYTES, "little"))
             for number, bits in blocks.items()
             if bits
         }
-        return made
+        return result
 
 
 class HashTable:
-    """Numbers by 64-bit hashes, 24 to 96 bytes an entry where a dict takes some 110.
+    """Numbers by 64-bit hashes: 24 to 96 bytes per entry, where a dict takes about 110.
 
-    Two keys with the same hash would be taken for one: with 10 million keys the chance of a
-    single such pair is 3 in a million.
+    Keys with the same hash are one key: with 10 million keys the probability of one such pair
+    is 3 in a million.
     """
 
     def __init__(self) -> None:
         self._clear(1024)
 
     def raise_to(self, key: int, value: int) -> int | None:
-        """Keep the greater of the key's value and this one; returns what was there before."""
+        """Keep the greater of the key's value and this one; returns the previous value."""
         slot = self._slot(key)
         if self._keys[slot]:
             before = self._values[slot]

@@ -1,7 +1,7 @@
-"""What order is judged by: which outputs came before, and the newest parent of each key.
+"""State for judging order: outputs seen so far, and the newest parent of each key.
 
-A key lives in one partition of the source. Its outputs are in order if, within a partition of
-the topic, the offsets of their parents in that partition only rise.
+A key is in one partition of the source. Its outputs are in order if, within a partition of
+the topic, the offsets of their parents never decrease.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _JOBS_WITH_BITMAPS = 16
 
 
 class NewestParents:
-    """The newest parent of each key, some dozens of bytes for each."""
+    """The newest parent of each key; some dozens of bytes per key."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[int, int], HashTable] = defaultdict(HashTable)
 
-    def take(self, record: Record, parent: Address) -> Address | None:
-        """Note an output with a key; returns the later parent that it comes after, if it does."""
+    def add(self, record: Record, parent: Address) -> Address | None:
+        """Add an output with a key; returns the later parent that it comes after, if any."""
         newest = self._newest[record.address.partition, parent.partition]
         before = newest.raise_to(hash(record.key), parent.offset)
         if before is None or parent.offset >= before:
@@ -31,11 +31,11 @@ class NewestParents:
         return Address(parent.topic, parent.partition, before)
 
 
-class Copies:
-    """Tells whether a record id came before.
+class SeenRecordIds:
+    """Record ids that occurred before.
 
-    An output of one record of the source needs a bit, any other some dozens of bytes. `firsts`
-    are the offsets at which the source's partitions begin; no parent lies beyond their ends.
+    An output of one source record takes one bit, any other some dozens of bytes. `firsts` are
+    the first offsets of the source's partitions; no parent lies beyond their ends.
     """
 
     def __init__(self, source: str, firsts: Mapping[int, int]) -> None:
@@ -44,18 +44,19 @@ class Copies:
         self._bitmaps: dict[str, dict[int, OffsetSet]] = {}
         self._ids = HashTable()
 
-    def take(self, lineage: Lineage, job_name: str) -> bool:
+    def add(self, lineage: Lineage, job_name: str) -> bool:
+        """Add an id; True if it was added before."""
         seen = self._bitmap(lineage, job_name)
         if seen is not None:
             return not seen.add(lineage.parents[0].offset)
-        # Hashed with a key of this process: ids in headers can be chosen to collide.
+        # Python's keyed hash: forged ids can't be chosen to collide.
         return self._ids.raise_to(hash(lineage.identity(job_name)), 0) is not None
 
     def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
         if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:
             return None
         parent = lineage.parents[0]
-        # Those that are gone may lie far apart, and each would need a block of bits.
+        # Expired offsets may lie far apart, and each would need a block of bits.
         if parent.topic != self._source or parent.offset < self._firsts[parent.partition]:
             return None
         bitmaps = self._bitmaps.get(job_name)

@@ -1,4 +1,4 @@
-"""What `verify` found."""
+"""The report of `verify`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from enum import Enum
 from typing import Any
 
 from headwater.model import Address
-from headwater.tracing.keys import Finding, KeyFindings, Violation
+from headwater.tracing.keys import KeyFindings, RecordFinding, Violation
 
 
-class Coverage(Enum):
-    """How much of a source is accounted for in a topic made from it."""
+class CoverageState(Enum):
+    """How much of a source is accounted for in its output topic."""
 
     FULL = "full"
     PARTIAL = "partial"
     MISSING = "missing"
     EMPTY = "empty"
     CORRUPT = "corrupt"
-    # Headers count parents that they do not list, and what is missing may be among those.
+    # Headers count parents that they do not list; the missing ones may be among those.
     UNCERTAIN = "uncertain"
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Records of the source without an output: from `first` up to and with `last`."""
+class MissingRange:
+    """Records of the source without an output: `first` to `last`, both included."""
 
     first: Address
     last: Address
@@ -32,25 +32,33 @@ class Gap:
 
 @dataclass
 class VerifyReport:
-    """A topic held against its source.
+    """A topic compared with its source.
 
     `expected` = `found` + `dead_lettered` + `filtered` + `waiting` + `missing`.
 
-    Counted are, of the source: `expected`, its records when the call began; `found`, those with
-    an output; `dead_lettered`, those without one that lie in the topic's dead letter; `filtered`,
-    those without either that the job has read, if the caller says that it filters, or that found no
-    match in a join; `waiting`, those that a join holds in its state; `missing`, the rest, in
-    `gaps` ranges of offsets.
+    Records of the source:
+        expected: all, when the call began.
+        found: with an output.
+        dead_lettered: without an output, in the dead letter topic or the topic of late records.
+        filtered: without either; the job has read them, and it filters or they found no match.
+        waiting: in the state of a join.
+        missing: the rest, in `gaps` ranges of offsets.
 
-    Of the topic: `scanned`, its records; `duplicates`, those whose record id came before;
-    `out_of_order`, those made from an earlier record than one before them of the same key (which
-    records without a key are not held to: `without_key`); `without_lineage`, those without a
-    readable lineage header, of which `unreadable` have one that can't be read; `unknown_parents`,
-    those with a parent that the source never held; `gone_parents`, parents that are no longer in
-    the source; `unlisted_parents`, parents that headers count and do not list: so many of the
-    missing may have an output. `other_sources` are further topics that parents lie in.
+    Records of the topic:
+        scanned: all.
+        duplicates: their record id occurred before.
+        out_of_order: an earlier record of the same key was made from a later parent. Not judged
+            for records `without_key`.
+        without_lineage: no readable lineage header; `unreadable` have a damaged one.
+        unknown_parents: a parent was never in the source.
 
-    `keys` says which keys are not in order: whose records came twice, too late, or not at all.
+    Parents:
+        gone_parents: no longer in the source.
+        unlisted_parents: counted and not listed in headers: up to this many missing records may
+            have an output.
+        other_sources: further topics that parents are in.
+
+    `keys` lists the keys with inversions, gaps or duplicates.
     """
 
     topic: str
@@ -72,18 +80,18 @@ class VerifyReport:
     gone_parents: int = 0
     unlisted_parents: int = 0
     other_sources: list[str] = field(default_factory=list)
-    gap_examples: list[Gap] = field(default_factory=list)
-    examples: dict[str, list[Finding]] = field(default_factory=dict)
+    gap_examples: list[MissingRange] = field(default_factory=list)
+    examples: dict[str, list[RecordFinding]] = field(default_factory=dict)
     keys: KeyFindings = field(default_factory=KeyFindings)
 
     @property
     def coverage(self) -> float:
-        """The share of the source that is accounted for; 0 where there is nothing to cover."""
+        """The share of the source that is accounted for; 0 for an empty source."""
         return (self.expected - self.missing) / self.expected if self.expected else 0.0
 
     @property
     def violations(self) -> dict[Violation, int]:
-        """How often the order of a key is broken, by kind."""
+        """Number of violations by kind."""
         return {
             Violation.INVERSION: self.out_of_order,
             Violation.GAP: self.missing,
@@ -92,26 +100,26 @@ class VerifyReport:
 
     @property
     def surely_missing(self) -> int:
-        """The missing that are more than all parents that headers do not list."""
+        """Missing records that unlisted parents can't explain."""
         return max(self.missing - self.unlisted_parents, 0)
 
     @property
-    def state(self) -> Coverage:
+    def state(self) -> CoverageState:
         if self.unreadable or self.unknown_parents:
-            return Coverage.CORRUPT
+            return CoverageState.CORRUPT
         if not self.expected:
-            return Coverage.EMPTY
+            return CoverageState.EMPTY
         if not self.missing:
-            return Coverage.FULL
+            return CoverageState.FULL
         if not self.surely_missing:
-            return Coverage.UNCERTAIN
-        return Coverage.MISSING if self.missing == self.expected else Coverage.PARTIAL
+            return CoverageState.UNCERTAIN
+        return CoverageState.MISSING if self.missing == self.expected else CoverageState.PARTIAL
 
     @property
     def passed(self) -> bool:
         """Everything accounted for, once, in order, with its lineage."""
         wrong = self.duplicates + self.out_of_order + self.without_lineage
-        return self.state is Coverage.FULL and not wrong
+        return self.state is CoverageState.FULL and not wrong
 
     def as_json(self) -> dict[str, Any]:
         content = {

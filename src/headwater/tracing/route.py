@@ -1,4 +1,4 @@
-"""By which topics a record of one topic gets into another, as lineage and checkpoints tell."""
+"""The topics between a source and an output, from lineage headers and checkpoints."""
 
 from __future__ import annotations
 
@@ -12,65 +12,65 @@ from headwater.settings import Settings
 from headwater.storage.checkpoint import CheckpointState, read_checkpoint
 from headwater.tracing.scan import Scan, scan
 
-# Enough to see from which topics a job reads; what lies further back was made in the same way.
+# Enough to see from which topics a job reads; older records were made in the same way.
 _SAMPLE = 1000
 _MAX_TOPICS = 32
 
-# Inputs by output, every output behind those that it is made from.
+# Inputs by output; each output comes after its inputs.
 Route = dict[str, set[str]]
 
 
-class Readings:
-    """The checkpoints that are at hand: those of the home, and one that the caller names."""
+class Checkpoints:
+    """The available checkpoints: those of the home, and one that the caller names."""
 
     def __init__(self, settings: Settings, named: Path | None = None) -> None:
-        self._named = _readings([named]) if named is not None else []
+        self._named = _read_all([named]) if named is not None else []
         folder = settings.home_dir / "checkpoints"
         own = sorted(folder.iterdir()) if folder.is_dir() else []
-        self._all = [*self._named, *_readings(own, damaged_too=True)]
+        self._all = [*self._named, *_read_all(own, skip_damaged=True)]
         if named is not None and not self._named:
             raise CheckpointError(
-                f"{named}: no query has begun a batch with this checkpoint",
-                hint="name the folder that the job was given as --checkpoint",
+                f"{named}: no query has started a batch with this checkpoint",
+                hint="use the folder that is the --checkpoint of the job",
                 checkpoint=str(named),
             )
 
     def inputs_of(self, output: str) -> set[str]:
         """Topics that a job which writes `output` reads."""
-        return {t for r in self._all if r.outputs and output in r.outputs for t in r.begun}
+        return {t for c in self._all if c.outputs and output in c.outputs for t in c.planned}
 
     def of(self, source: str, output: str) -> CheckpointState | None:
-        """How far the job from one topic into another has come; of several, the farthest."""
-        fitting = [
-            reading
-            for reading in self._all
-            if source in reading.begun and self._writes(reading, output)
+        """The checkpoint of the job from one topic into another; of several, the farthest."""
+        matching = [
+            checkpoint
+            for checkpoint in self._all
+            if source in checkpoint.planned and self._writes(checkpoint, output)
         ]
-        return max(fitting, key=lambda r: sum(r.begun[source].values()), default=None)
+        return max(matching, key=lambda c: sum(c.planned[source].values()), default=None)
 
-    def _writes(self, reading: CheckpointState, output: str) -> bool:
-        if reading.outputs is None:
-            # A query of somebody else's: the caller says that it is this one.
-            return reading in self._named
-        return output in reading.outputs
+    def _writes(self, checkpoint: CheckpointState, output: str) -> bool:
+        if checkpoint.outputs is None:
+            # Not a query of Headwater: only the caller knows that it is the right one.
+            return checkpoint in self._named
+        return output in checkpoint.outputs
 
 
-def _readings(folders: Sequence[Path], *, damaged_too: bool = False) -> list[CheckpointState]:
-    found = []
+def _read_all(folders: Sequence[Path], *, skip_damaged: bool = False) -> list[CheckpointState]:
+    checkpoints = []
     for folder in folders:
         try:
-            reading = read_checkpoint(folder)
+            checkpoint = read_checkpoint(folder)
         except CheckpointError:
-            if not damaged_too:
+            if not skip_damaged:
                 raise
             continue
-        if reading is not None:
-            found.append(reading)
-    return found
+        if checkpoint is not None:
+            checkpoints.append(checkpoint)
+    return checkpoints
 
 
 def find_route(
-    source: str, topic: str, readings: Readings, settings: Settings, progress: Progress
+    source: str, topic: str, checkpoints: Checkpoints, settings: Settings, progress: Progress
 ) -> Route:
     """The topics between two topics.
 
@@ -78,26 +78,26 @@ def find_route(
         InputError: nothing in `topic` was made from `source`, but from others.
     """
     inputs: dict[str, set[str]] = {}
-    waiting = [topic]
-    while waiting and len(inputs) < _MAX_TOPICS:
-        output = waiting.pop(0)
+    queue = [topic]
+    while queue and len(inputs) < _MAX_TOPICS:
+        output = queue.pop(0)
         if output in inputs or output == source:
             continue
-        inputs[output] = _inputs(output, source, readings, settings, progress)
-        waiting += sorted(inputs[output])
+        inputs[output] = _inputs(output, source, checkpoints, settings, progress)
+        queue += sorted(inputs[output])
     route = _ordered(source, topic, inputs)
     if topic in route:
         return route
-    # Rare ones may lie before the sample. A topic without lineage can only be asked about as if
-    # it were made from the source.
-    everything = scan(topic, set(), settings, progress).parent_topics
-    if source in everything or not everything:
+    # Rare inputs may occur only before the sample. A topic without lineage is treated as if it
+    # were made from the source.
+    parent_topics = scan(topic, set(), settings, progress).parent_topics
+    if source in parent_topics or not parent_topics:
         return {topic: {source}}
-    others = sorted(everything)
+    others = sorted(parent_topics)
     raise InputError(
-        f"no record of {topic!r} was made from {source!r}: their parents lie in "
+        f"no record of {topic!r} was made from {source!r}: their parents are in "
         f"{', '.join(others)}",
-        hint="`headwater trace ADDRESS` shows by which topics a record has come",
+        hint="`headwater trace ADDRESS` shows the topics between a record and its sources",
         topic=topic,
         source=source,
         parents_in=others,
@@ -105,26 +105,26 @@ def find_route(
 
 
 def _inputs(
-    output: str, source: str, readings: Readings, settings: Settings, progress: Progress
+    output: str, source: str, checkpoints: Checkpoints, settings: Settings, progress: Progress
 ) -> set[str]:
     def sample(topic: str) -> Scan:
         return scan(topic, set(), settings, progress, newest=_SAMPLE)
 
     named = sample(output).parent_topics | sample(dead_letter_topic(output)).parent_topics
-    # A redriven record's parent is a dead letter; that way is followed letter by letter.
+    # The parent of a redriven record is a dead letter; redriven copies are followed one by one.
     named = {topic for topic in named if topic == source or not is_dead_letter_topic(topic)}
-    return (named | readings.inputs_of(output)) - {output}
+    return (named | checkpoints.inputs_of(output)) - {output}
 
 
 def _ordered(source: str, topic: str, inputs: Mapping[str, set[str]]) -> Route:
-    """What leads from the source to the topic; circles, which only forged headers make, are cut."""
+    """The edges from the source to the topic; cycles, which only forged headers form, are cut."""
     route: Route = {}
     leads: dict[str, bool] = {source: True}
 
     def visit(output: str, path: frozenset[str]) -> bool:
         if output not in leads:
-            ways = sorted(inputs.get(output, set()) - path)
-            leading = {way for way in ways if visit(way, path | {output})}
+            candidates = sorted(inputs.get(output, set()) - path)
+            leading = {each for each in candidates if visit(each, path | {output})}
             leads[output] = bool(leading)
             if leading:
                 route[output] = leading

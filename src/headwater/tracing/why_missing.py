@@ -1,4 +1,4 @@
-"""`why_missing`: what became of an input record on its way into a topic."""
+"""`why_missing`: what became of an input record between its topic and an output topic."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from headwater.model.topic_names import (
 )
 from headwater.settings import Settings
 from headwater.storage.checkpoint import CheckpointState
-from headwater.tracing.fate import Explainer, Fate, Verdict, WhyMissing, answer
-from headwater.tracing.route import Readings, find_route
+from headwater.tracing.fate import Explainer, Fate, Verdict, WhyMissing, conclude
+from headwater.tracing.route import Checkpoints, find_route
 from headwater.tracing.scan import Scan, scan
 
-# One that is redriven fails again, at most so often; then the answer is that it was set aside.
+# A redriven record may fail again; after this many times it counts as dead-lettered.
 _MAX_REDRIVES = 10
-# Of one record, on the way; one that was taken apart may have made millions.
+# Outputs that are followed per hop: a record that was split may have made millions.
 _MAX_LIVE = 10_000
 
 
@@ -38,19 +38,19 @@ def why_missing(
     explainers: Sequence[Explainer] = (),
     progress: Progress = no_progress,
 ) -> WhyMissing:
-    """Tell what became of a record that should have an output in `topic`, or where that is.
+    """Find out what became of a record that should have an output in `topic`.
 
-    Reads, of every hop on the way, the output, its dead letter and what came late, and the
-    checkpoints of the jobs as far as they are at hand. No Spark is started.
+    Reads, for each hop, the output, its dead letter topic and its topic of late records, and the
+    available checkpoints of the jobs. Does not start Spark.
 
     Args:
-        checkpoint: of a job on the way, if it does not lie in the home.
-        explainers: know more about jobs with state.
+        checkpoint: of a job in between, if it is not in the home.
+        explainers: for jobs with state.
 
     Raises:
         TopicNotFoundError: there is no topic `topic`.
         InputError: nothing in `topic` was made from the record's topic, but from others.
-        CheckpointError: `checkpoint` is damaged, or nothing was begun with it.
+        CheckpointError: `checkpoint` is damaged, or no batch was started with it.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     if address.topic == topic:
@@ -59,35 +59,36 @@ def why_missing(
         )
     describe_topic(topic, settings.kafka)
     with RecordReader(settings.kafka) as reader:
-        there = reader.fetch(address)
-    if isinstance(there, Absence) and not there.was_there:
-        verdict = Verdict(address, topic, Fate.NEVER_WAS, f"no record at {address}: {there.value}")
+        fetched = reader.fetch(address)
+    if isinstance(fetched, Absence) and not fetched.may_have_existed:
+        sentence = f"no record at {address}: {fetched.value}"
+        verdict = Verdict(address, topic, Fate.NEVER_WAS, sentence)
         return WhyMissing(address, topic, verdict, [verdict])
-    # Before any topic: what a job commits while they are read must not count as read and lost.
-    readings = Readings(settings, checkpoint)
-    route = find_route(address.topic, topic, readings, settings, progress)
-    search = _Search(settings, readings, explainers, progress)
-    gone = {address: there} if isinstance(there, Absence) else {}
+    # Read before the topics: records that a job commits meanwhile must not count as read and lost.
+    checkpoints = Checkpoints(settings, checkpoint)
+    route = find_route(address.topic, topic, checkpoints, settings, progress)
+    search = _Search(settings, checkpoints, explainers, progress)
+    gone = {address: fetched} if isinstance(fetched, Absence) else {}
     live: dict[str, set[Address]] = {address.topic: {address}}
     for output, inputs in route.items():
         wanted = {record for each in inputs for record in live.get(each, ())}
         live[output] = search.hop(output, wanted, gone) if wanted else set()
-    return answer(address, topic, search.verdicts)
+    return conclude(address, topic, search.verdicts)
 
 
 class _Search:
-    """Follows records hop by hop, and keeps what it finds."""
+    """Follows records hop by hop and collects the verdicts."""
 
     def __init__(
         self,
         settings: Settings,
-        readings: Readings,
+        checkpoints: Checkpoints,
         explainers: Sequence[Explainer],
         progress: Progress,
     ) -> None:
         self.verdicts: list[Verdict] = []
         self._settings = settings
-        self._readings = readings
+        self._checkpoints = checkpoints
         self._explainers = explainers
         self._progress = progress
 
@@ -100,7 +101,7 @@ class _Search:
     ) -> set[Address]:
         """The records of `output` that were made from the wanted ones."""
         listed = scan(parents_topic(output), wanted, self._settings, self._progress)
-        lists = {listing.address for found in listed.found.values() for listing in found}
+        lists = {listing.address for records in listed.outputs.values() for listing in records}
         made = scan(output, wanted | lists, self._settings, self._progress)
         dead, late = (
             scan(topic, wanted, self._settings, self._progress)
@@ -108,20 +109,20 @@ class _Search:
         )
         live: set[Address] = set()
         for record in sorted(wanted):
-            found = _made_from(record, made, listed)
-            outputs = _addresses(found)
-            letters = dead.found.get(record, [])
+            records = _made_from(record, made, listed)
+            outputs = _addresses(records)
+            letters = dead.outputs.get(record, [])
             if outputs:
                 live |= set(outputs[: _MAX_LIVE - len(live)])
-                remark = self._remark(record, output, found)
+                remark = self._remark(record, output, records)
                 self._add(_present(record, output, outputs, remark))
             if letters:
                 copies = self._redriven(record, letters) if redrives < _MAX_REDRIVES else set()
                 self._add(_dead_lettered(record, output, letters, sorted(copies)))
                 if copies:
                     live |= self.hop(output, copies, {}, redrives + 1)
-            if record in late.found:
-                self._add(_late(record, output, late.found[record]))
+            if record in late.outputs:
+                self._add(_late(record, output, late.outputs[record]))
             elif not outputs and not letters:
                 self._add(self._absent(record, output, (made, dead, late), gone.get(record)))
         return live
@@ -129,17 +130,17 @@ class _Search:
     def _add(self, verdict: Verdict) -> None:
         self.verdicts.append(verdict)
 
-    def _remark(self, record: Address, output: str, found: Sequence[Record]) -> str | None:
-        reading = self._readings.of(record.topic, output)
-        remarks = (each.remark(record, output, found, reading) for each in self._explainers)
+    def _remark(self, record: Address, output: str, outputs: Sequence[Record]) -> str | None:
+        checkpoint = self._checkpoints.of(record.topic, output)
+        remarks = (each.remark(record, output, outputs, checkpoint) for each in self._explainers)
         return next((remark for remark in remarks if remark), None)
 
     def _redriven(self, record: Address, letters: Sequence[Record]) -> set[Address]:
-        """Copies of a record that lie in its topic again: in its partition, behind it."""
+        """Redriven copies of a record: later records of the same partition."""
         wanted = {letter.address for letter in letters}
         start = {record.partition: record.offset + 1}
-        seen = scan(record.topic, wanted, self._settings, self._progress, start=start)
-        return {copy.address for copies in seen.found.values() for copy in copies}
+        scanned = scan(record.topic, wanted, self._settings, self._progress, start=start)
+        return {copy.address for copies in scanned.outputs.values() for copy in copies}
 
     def _absent(
         self, record: Address, output: str, scans: Sequence[Scan], absence: Absence | None
@@ -147,25 +148,25 @@ class _Search:
         """Why nothing was made from a record."""
         if is_dead_letter_topic(record.topic):
             return Verdict(record, output, Fate.NOT_YET_READ, f"{record} was not redriven")
-        reading = self._readings.of(record.topic, output)
-        unread = _unread(record, output, reading, scans)
+        checkpoint = self._checkpoints.of(record.topic, output)
+        unread = _unread(record, output, checkpoint, scans)
         if absence is not None:
             text = unread.sentence if unread else f"the job into {output} has read past it"
-            sentence = f"{record} is gone ({absence.value}), and has no output: {text}"
-            return Verdict(record, output, Fate.EXPIRED, sentence, estimate=reading is None)
+            sentence = f"{record} is gone ({absence.value}) and has no output: {text}"
+            return Verdict(record, output, Fate.EXPIRED, sentence, estimate=checkpoint is None)
         if unread is not None:
             return unread
         for explainer in self._explainers:
-            explained = explainer.explain(record, output, reading)
+            explained = explainer.explain(record, output, checkpoint)
             if explained is not None:
                 return explained
-        return _passed_over(record, output, reading, scans[0])
+        return _passed_over(record, output, checkpoint, scans[0])
 
 
 def _made_from(record: Address, made: Scan, listed: Scan) -> list[Record]:
-    """Those that name the record, or one that lists it for them."""
-    lists = [listing.address for listing in listed.found.get(record, ())]
-    return [output for each in (record, *lists) for output in made.found.get(each, ())]
+    """Records that name the record, or that name a record which lists it for them."""
+    lists = [listing.address for listing in listed.outputs.get(record, ())]
+    return [output for each in (record, *lists) for output in made.outputs.get(each, ())]
 
 
 def _addresses(records: Sequence[Record]) -> tuple[Address, ...]:
@@ -183,8 +184,8 @@ def _present(
 def _dead_lettered(
     record: Address, output: str, letters: Sequence[Record], copies: Sequence[Address]
 ) -> Verdict:
-    told = _reason(letters[0]) or ": no reason given"
-    sentence = f"{record} was set aside as {letters[0].address}{told}"
+    reason = _reason(letters[0]) or ": no reason given"
+    sentence = f"{record} was sent to the dead letter topic as {letters[0].address}{reason}"
     if copies:
         sentence += f"; it was redriven as {', '.join(map(str, copies))}"
     evidence = (*_addresses(letters), *copies)
@@ -198,60 +199,61 @@ def _late(record: Address, output: str, records: Sequence[Record]) -> Verdict:
 
 
 def _unread(
-    record: Address, output: str, reading: CheckpointState | None, scans: Sequence[Scan]
+    record: Address, output: str, checkpoint: CheckpointState | None, scans: Sequence[Scan]
 ) -> Verdict | None:
-    """That a job has not read a record; None if it has."""
+    """The verdict for a record that the job has not read; None if it has read it."""
     topic, partition, offset = record.topic, record.partition, record.offset
-    if reading is None:
-        newest = max(seen.newest.get((topic, partition), -1) for seen in scans)
+    if checkpoint is None:
+        newest = max(each.newest.get((topic, partition), -1) for each in scans)
         if offset <= newest:
             return None
         highest = f"{topic}/{partition}@{newest}" if newest >= 0 else "none of its partition"
         sentence = (
-            f"no checkpoint is at hand, and the newest record that {output} was made from is "
+            f"no checkpoint is available, and the newest record that {output} was made from is "
             f"{highest}"
         )
         return Verdict(record, output, Fate.NOT_YET_READ, sentence, estimate=True)
-    began = reading.started.get(topic, {}).get(partition, 0)
-    committed = reading.committed.get(topic, {}).get(partition, began)
-    begun = reading.begun.get(topic, {}).get(partition, began)
-    where = f"as {reading.checkpoint} says"
-    if offset < began:
-        sentence = f"the job into {output} began at {topic}/{partition}@{began}, {where}"
+    started = checkpoint.started.get(topic, {}).get(partition, 0)
+    committed = checkpoint.committed.get(topic, {}).get(partition, started)
+    planned = checkpoint.planned.get(topic, {}).get(partition, started)
+    where = f"according to {checkpoint.path}"
+    if offset < started:
+        sentence = f"the job into {output} started at {topic}/{partition}@{started}, {where}"
         return Verdict(record, output, Fate.NEVER_READ, sentence)
     if offset < committed:
         return None
-    if offset < begun:
-        sentence = f"batch {reading.batch} of the job into {output} has it and is not done, {where}"
+    if offset < planned:
+        batch = checkpoint.batch
+        sentence = f"batch {batch} of the job into {output} has it and is not committed, {where}"
     else:
-        sentence = f"the job into {output} reads {topic}/{partition}@{begun} next, {where}"
+        sentence = f"the job into {output} reads {topic}/{partition}@{planned} next, {where}"
     return Verdict(record, output, Fate.NOT_YET_READ, sentence)
 
 
 def _passed_over(
-    record: Address, output: str, reading: CheckpointState | None, made: Scan
+    record: Address, output: str, checkpoint: CheckpointState | None, made: Scan
 ) -> Verdict:
-    estimate = reading is None
+    estimate = checkpoint is None
     if made.unlisted:
         sentence = (
             f"{made.unlisted} records of {output} have more parents than their headers list; "
-            f"{record} may be among those"
+            f"{record} may be one of those"
         )
         return Verdict(record, output, Fate.UNCERTAIN, sentence, estimate=estimate)
-    how = "later ones have outputs" if reading is None else f"{reading.checkpoint} says so"
+    how = "later ones have outputs" if checkpoint is None else f"see {checkpoint.path}"
     sentence = (
-        f"the job into {output} has read past {record} ({how}), made nothing from it and did not "
-        "set it aside"
+        f"the job into {output} has read past {record} ({how}) and wrote neither an output nor a "
+        "dead letter"
     )
     return Verdict(record, output, Fate.FILTERED, sentence, estimate=estimate)
 
 
 def _reason(record: Record) -> str:
     letter = read_letter(record)
-    told = [_plain(text) for text in (letter.reason, letter.message) if text]
-    return f": {', '.join(told)}" if told else ""
+    parts = [_plain(text) for text in (letter.reason, letter.message) if text]
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _plain(text: str) -> str:
-    """Text of a header, in which bytes that are not UTF-8 are half surrogates."""
+    """Header text, in which bytes that are not UTF-8 are lone surrogates."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The page in the package is the one that its sources make."""
+"""The page in the package is built from the sources in `web/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = ["index.html", "package-lock.json", "sources.mjs", "tsconfig.json", "vit
 
 
 def sources_hash(root: Path) -> str:
-    """What `web/sources.mjs` computes, without Node."""
+    """The hash that `web/sources.mjs` computes, without Node."""
     paths = [root / name for name in FILES]
     paths += [p for folder in ("public", "src") for p in (root / folder).rglob("*") if p.is_file()]
     digest = hashlib.sha256()
@@ -25,13 +25,13 @@ def sources_hash(root: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.skipif(not WEB.is_dir(), reason="only a checkout has the sources")
+@pytest.mark.skipif(not WEB.is_dir(), reason="the sources are only in a checkout")
 def test_the_page_was_built_from_these_sources() -> None:
-    note = json.loads((static_folder() / "build.json").read_text(encoding="utf-8"))
-    assert note == {"sources": sources_hash(WEB)}, "`make web` builds the page anew"
+    build = json.loads((static_folder() / "build.json").read_text(encoding="utf-8"))
+    assert build == {"sources": sources_hash(WEB)}, "run `make web` to rebuild the page"
 
 
-def test_the_page_fetches_nothing_from_elsewhere_and_has_nothing_inline() -> None:
+def test_the_page_has_no_external_requests_and_no_inline_code() -> None:
     index = (static_folder() / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'(?:src|href)="(?!/)', index) == []
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=", index) == []

@@ -1,4 +1,4 @@
-"""The page's port: a fault of the machine is not told as an address that is wrong."""
+"""An I/O error of the page is not reported as 404."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 from headwater.service.page import Page
 
 
-def test_a_disk_that_can_not_be_read_is_no_address_that_is_not_there(
+def test_an_io_error_is_not_reported_as_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "index.html").write_text("<!doctype html>")

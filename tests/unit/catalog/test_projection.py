@@ -1,4 +1,4 @@
-"""What events say does not depend on their order, nor on how often they are said."""
+"""The projection of events does not depend on their order or on duplicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.catalog_support import dataset, run_event, run_id
 from headwater.catalog.identity import content_id, job_version_id
 from headwater.catalog.ingest import BadEventError, Event, parse_json, project, read_event
 from headwater.catalog.ingest.json_text import canonical_bytes, json_text
-from headwater.catalog.ingest.symlink_groups import canonical_names
+from headwater.catalog.store.symlinks import canonical_names
 
 KINDS = st.sampled_from(["START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"])
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ def _event(kind: str, minute: int, names: list[str], facet: int) -> Event:
             run_facets={
                 "seen": {"number": facet},
                 "headwater_offsets": {"batch": 0, "jobVersion": names[0], "outputs": [written]},
-                # Runs that name each other's jobs: what they say themselves goes before.
+                # Runs that name each other's jobs: the events of the run itself take precedence.
                 "parent": {
                     "run": {"runId": run_id(str((minute + 1) % 2))},
                     "job": {"namespace": "tests", "name": names[0]},
@@ -66,10 +66,10 @@ EVENTS = st.lists(
 
 @settings(max_examples=60)
 @given(EVENTS, st.randoms(use_true_random=False))
-def test_any_order_and_any_repetition_gives_the_same_rows(events: list[Event], dice: Any) -> None:
-    again = [*events, *events]
-    dice.shuffle(again)
-    assert project(again) == project(events)
+def test_any_order_with_duplicates_gives_the_same_rows(events: list[Event], rng: Any) -> None:
+    repeated = [*events, *events]
+    rng.shuffle(repeated)
+    assert project(repeated) == project(events)
 
 
 def _nested(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -79,15 +79,15 @@ def _nested(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @settings(max_examples=200)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), _nested, max_leaves=20))
-def test_no_value_makes_reading_fail_in_another_way(value: Any) -> None:
+def test_an_invalid_body_always_raises_bad_event(value: Any) -> None:
     with pytest.raises(BadEventError) as error:
         read_event(value)
     assert error.value.status in (400, 422)
-    assert error.value.errors
+    assert error.value.errors or error.value.message
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "field"),
     [
         ({"eventTime": "yesterday"}, "eventTime"),
         ({"eventTime": "2026-01-01T00:00:00"}, "eventTime"),
@@ -106,20 +106,20 @@ def test_no_value_makes_reading_fail_in_another_way(value: Any) -> None:
         ({"producer": None}, "producer"),
     ],
 )
-def test_a_wrong_field_is_named(change: dict[str, Any], named: str) -> None:
+def test_an_invalid_field_is_named(change: dict[str, Any], field: str) -> None:
     with pytest.raises(BadEventError) as error:
         read_event({**run_event(), **change})
-    assert error.value.errors[0].split(" ")[0] == named
+    assert error.value.errors[0].split(" ")[0] == field
 
 
-def test_the_same_event_has_the_same_key_however_it_is_spelled() -> None:
+def test_the_key_of_an_event_does_not_depend_on_the_order_of_its_fields() -> None:
     event = run_event()
-    turned = dict(reversed(event.items()))
-    assert read_event(event).key == read_event(turned).key
+    reordered = dict(reversed(event.items()))
+    assert read_event(event).key == read_event(reordered).key
     assert read_event(event).key != read_event({**event, "extra": 1}).key
 
 
-def test_whole_numbers_of_any_size_stay_what_they_are() -> None:
+def test_integers_of_any_size_are_kept() -> None:
     text = b'{"n": 123456789012345678901234567890, "f": 1.5}'
     value = parse_json(text, 10)
     assert value["n"] == 123456789012345678901234567890
@@ -128,34 +128,34 @@ def test_whole_numbers_of_any_size_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("depth", [11, 5_000, 200_000])
-def test_a_deep_value_is_refused_before_it_does_harm(depth: int) -> None:
+def test_deeply_nested_json_is_refused(depth: int) -> None:
     with pytest.raises(BadEventError) as error:
         parse_json(b"[" * depth + b"]" * depth, 10)
     assert error.value.status == 413
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"NaN", b'"\\ud800"', b"\xff", b'{"a":1}{'])
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_invalid_json_is_refused(text: bytes) -> None:
     with pytest.raises(BadEventError) as error:
         parse_json(text, 10)
     assert error.value.status == 400
 
 
-def test_a_job_version_is_the_one_that_marquez_shows() -> None:
-    found = job_version_id("golden", "dag_orders", [], [], None)
-    assert str(found) == "8a665362-fbf0-3ebb-be91-535749c84830"
+def test_a_job_version_is_the_same_as_in_marquez() -> None:
+    version = job_version_id("golden", "dag_orders", [], [], None)
+    assert str(version) == "8a665362-fbf0-3ebb-be91-535749c84830"
 
 
-def test_a_long_chain_of_names_is_walked_once() -> None:
-    # A name for each link of the way would take hours.
+def test_a_long_chain_of_symlinks_is_walked_once() -> None:
+    # Walking the chain again for each link would take hours.
     chain = [content_id(str(i).encode()) for i in range(20_000)]
-    links = [(alias, named, START) for alias, named in itertools.pairwise(chain)]
+    links = [(alias, target, START) for alias, target in itertools.pairwise(chain)]
     assert set(canonical_names(links).values()) == {chain[-1]}
-    closed = canonical_names([*links, (chain[-1], chain[0], START + timedelta(hours=1))])
-    assert set(closed.values()) == {chain[-1]}
+    cycle = canonical_names([*links, (chain[-1], chain[0], START + timedelta(hours=1))])
+    assert set(cycle.values()) == {chain[-1]}
 
 
-def test_names_that_name_each_other_lead_to_one_of_them() -> None:
+def test_of_mutual_symlinks_one_is_canonical() -> None:
     table, path, view = (content_id(name) for name in (b"table", b"path", b"view"))
     later = START + timedelta(hours=1)
     assert canonical_names([(table, path, START)]) == {table: path}
@@ -169,11 +169,11 @@ def test_names_that_name_each_other_lead_to_one_of_them() -> None:
 
 
 @pytest.mark.parametrize("text", [b'["]]]"]', b'{"a": "{{{{{{{{{{{{"}', b'["}{", {"[": "]["}]'])
-def test_brackets_inside_strings_are_not_depth(text: bytes) -> None:
+def test_brackets_inside_strings_do_not_count_as_depth(text: bytes) -> None:
     assert parse_json(text, 3) is not None
 
 
-def test_as_many_levels_as_allowed_are_taken() -> None:
+def test_the_maximum_depth_is_allowed() -> None:
     assert parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 10) is not None
     with pytest.raises(BadEventError, match="deeper than 9"):
         parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 9)

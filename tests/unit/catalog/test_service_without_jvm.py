@@ -1,4 +1,4 @@
-"""The service is there without Spark and Java."""
+"""The service runs without Spark and Java."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ print(headwater.service.server.serve.__name__)
 """
 
 
-def test_the_service_is_imported_without_pyspark_and_java() -> None:
+def test_the_service_can_be_imported_without_pyspark_and_java() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=60, check=False
     )

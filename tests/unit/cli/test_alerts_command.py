@@ -1,4 +1,4 @@
-"""`headwater alerts`: what it prints, how it ends, and that no address is ever shown."""
+"""`headwater alerts`: output, exit codes, and that no channel address is shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOOD = "alerts:\n- {name: failed, condition: \"job_run.state == 'FAILED'\", noti
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _in_an_empty_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -33,26 +33,26 @@ def test_a_channel_that_no_setting_defines_is_a_warning(
 ) -> None:
     Path("rules.yml").write_text(GOOD)
     assert run("check", "rules.yml", "--json") == 0
-    told = capsys.readouterr()
-    found = json.loads(told.out)
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
     assert found["alerts"][0]["about"] == "job"
     assert found["warnings"] == [
         "no setting defines channel 'team', named by failed: set HEADWATER_ALERTS__CHANNELS__TEAM"
     ]
-    assert "warning: no setting defines channel 'team'" in told.err
+    assert "warning: no setting defines channel 'team'" in captured.err
 
 
-def test_a_channel_that_is_defined_in_any_case_is_none(
+def test_channel_names_are_case_insensitive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The file that the service would read, too.
+    # Without an argument, the file that the service reads is checked.
     Path("headwater-alerts.yml").write_text(GOOD)
     Path("headwater.toml").write_text('[alerts.channels]\nTeam = "slack://s3cret/b/c"\n')
     assert run("check") == 0
-    told = capsys.readouterr()
-    assert "failed  job    job_run.state == 'FAILED'  team" in told.out
-    assert "warning" not in told.err
-    assert "s3cret" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert "failed  job    job_run.state == 'FAILED'  team" in captured.out
+    assert "warning" not in captured.err
+    assert "s3cret" not in captured.out + captured.err
 
 
 @pytest.mark.parametrize(
@@ -62,20 +62,22 @@ def test_a_channel_that_is_defined_in_any_case_is_none(
         ("alerts: [", "not YAML"),
     ],
 )
-def test_a_mistake_is_bad_input(text: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_rules_file_exits_with_2(
+    text: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("rules.yml").write_text(text)
     assert run("check", "rules.yml") == 2
     assert reason in capsys.readouterr().err
 
 
-def test_no_file_and_no_channel_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_or_channel_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check") == 2
     assert run("check", "nowhere.yml") == 2
-    assert run("test", "nobody") == 2
-    assert "HEADWATER_ALERTS__CHANNELS__NOBODY" in capsys.readouterr().err
+    assert run("test", "missing") == 2
+    assert "HEADWATER_ALERTS__CHANNELS__MISSING" in capsys.readouterr().err
 
 
-def test_a_channel_is_tried_under_the_same_guard(
+def test_a_test_message_is_restricted_like_those_of_the_service(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hook() as web:
@@ -87,42 +89,49 @@ def test_a_channel_is_tried_under_the_same_guard(
         assert web.got[0]["alert"] == "test"
         web.answer = 503
         assert run("test", "team") == 3
-    told = capsys.readouterr()
-    assert '"kind": "webhook"' in told.out
-    assert "answered 503" in told.err
-    assert "s3cret" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert '"kind": "webhook"' in captured.out
+    assert "answered 503" in captured.err
+    assert "s3cret" not in captured.out + captured.err
 
 
-def test_a_service_that_does_not_answer_is_told(
+def test_a_service_that_does_not_respond_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MARQUEZ_URL", f"http://127.0.0.1:{free_port()}")
     assert run("list") == 3
     assert run("watch", "--seconds", "0") == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("unreachable  lineage service")
-    assert "MARQUEZ_URL" in told.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("unreachable  lineage service")
+    assert "MARQUEZ_URL" in captured.err
 
 
-def test_watching_tells_of_subjects_and_not_of_the_whole_besides() -> None:
-    whole, part = ("a", ""), ("a", "job:ns:x")
+def test_watch_reports_subjects_and_not_the_summary_as_well() -> None:
+    summary, subject = ("a", ""), ("a", "job:ns:x")
     firing = {"name": "a", "subject": "job:ns:x", "state": "firing"}
-    known: dict[tuple[str, str], str] = {whole: "no data"}
+    known: dict[tuple[str, str], str] = {summary: "no data"}
     ok = {"name": "a", "subject": None, "state": "ok"}
-    looks: list[dict[tuple[str, str], dict[str, Any]]] = [{part: firing}, {whole: ok}]
-    told = [[(c["subject"], c["state"]) for c in _changes(known, look)] for look in looks]
-    assert told == [[("job:ns:x", "firing")], [("job:ns:x", "ok")]]
+    answers: list[dict[tuple[str, str], dict[str, Any]]] = [{subject: firing}, {summary: ok}]
+    changes = [[(c["subject"], c["state"]) for c in _changes(known, each)] for each in answers]
+    assert changes == [[("job:ns:x", "firing")], [("job:ns:x", "ok")]]
 
 
-def test_watching_tells_each_change_once() -> None:
-    def found(**states: str) -> dict[tuple[str, str], dict[str, Any]]:
+def test_watch_reports_each_change_once() -> None:
+    def alerts(**states: str) -> dict[tuple[str, str], dict[str, Any]]:
         return {(n, ""): {"name": n, "subject": None, "state": s} for n, s in states.items()}
 
     down = {("lineage service", ""): {"name": "lineage service", "state": "unreachable"}}
     known: dict[tuple[str, str], str] = {}
-    looks = [found(a="ok"), found(a="firing", b="ok"), found(a="firing"), down, down, found(a="ok")]
-    told = [[(c["name"], c["state"]) for c in _changes(known, look)] for look in looks]
-    assert told == [
+    answers = [
+        alerts(a="ok"),
+        alerts(a="firing", b="ok"),
+        alerts(a="firing"),
+        down,
+        down,
+        alerts(a="ok"),
+    ]
+    changes = [[(c["name"], c["state"]) for c in _changes(known, each)] for each in answers]
+    assert changes == [
         [("a", "ok")],
         [("a", "firing"), ("b", "ok")],
         [],

@@ -1,4 +1,4 @@
-"""The root command: quick to start, and every end has its exit code and its words."""
+"""The root command: starts fast, and has an exit code and a message for every error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 import pytest
 
-from headwater.cli.app import COMMANDS, headwater, main
+from headwater.cli.app import COMMANDS, FORMER_COMMANDS, headwater, main
 from headwater.errors import CheckFailedError, HeadwaterError, InputError, UnavailableError
 from headwater.settings import child_environment
 from headwater.testing import free_port
@@ -30,7 +30,7 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 @pytest.fixture
 def command_ends_with(monkeypatch: pytest.MonkeyPatch) -> Ending:
-    """Makes `headwater boom` a command that raises what a test asks for."""
+    """Makes `headwater boom` a command that raises an error."""
 
     def end_with(error: BaseException) -> None:
         @click.command()
@@ -63,14 +63,14 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def leaf_commands(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
-    found = [(path, command)]
+    commands = [(path, command)]
     for name, child in getattr(command, "commands", {}).items():
-        found += leaf_commands(child, f"{path} {name}")
-    return found
+        commands += leaf_commands(child, f"{path} {name}")
+    return commands
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_that_help_lists_is_there_and_says_what_it_does(name: str) -> None:
+def test_every_listed_command_exists_and_has_a_help_text(name: str) -> None:
     command = headwater.get_command(click.Context(headwater), name)
     assert command is not None
     for path, each in leaf_commands(command, name):
@@ -79,7 +79,7 @@ def test_every_command_that_help_lists_is_there_and_says_what_it_does(name: str)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_the_name_under_which_it_is_listed(name: str) -> None:
+def test_every_command_has_the_name_in_the_list(name: str) -> None:
     command = headwater.get_command(click.Context(headwater), name)
     assert command is not None
     assert command.name == name
@@ -93,8 +93,26 @@ def test_help_lists_every_command_and_the_exit_codes(capsys: pytest.CaptureFixtu
     assert "Exit codes: 0 done" in shown
 
 
+@pytest.mark.parametrize("name", FORMER_COMMANDS)
+def test_a_former_command_works_and_logs_the_current_name(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(name, "--no-such-option") == 2
+    current = FORMER_COMMANDS[name][1]
+    shown = capsys.readouterr().err
+    assert f"warning: `headwater {name}` is deprecated: use `headwater {current}`" in shown
+    assert "No such option" in shown
+    assert current.split()[0] in COMMANDS
+
+
+def test_help_does_not_list_former_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code("--help")
+    shown = capsys.readouterr().out
+    assert [name for name in FORMER_COMMANDS if f"\n  {name} " in shown] == []
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("no-such-command",)])
-def test_what_needs_no_library_imports_none(arguments: tuple[str, ...]) -> None:
+def test_help_imports_no_heavy_libraries(arguments: tuple[str, ...]) -> None:
     code = (
         "import sys\n"
         "from headwater.cli import main\n"
@@ -130,7 +148,7 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     ("kind", "code"),
     [(HeadwaterError, 1), (CheckFailedError, 1), (InputError, 2), (UnavailableError, 3)],
 )
-def test_an_error_is_told_with_its_hint_and_its_exit_code(
+def test_an_error_is_printed_with_its_hint_and_sets_the_exit_code(
     kind: type[HeadwaterError],
     code: int,
     command_ends_with: Ending,
@@ -151,7 +169,7 @@ def test_an_error_without_a_hint_is_one_line(
     assert capsys.readouterr().err == "error: what happened\n"
 
 
-def test_a_bug_is_told_as_a_bug_and_without_a_stack_trace(
+def test_an_unexpected_error_is_reported_as_a_bug_without_a_stack_trace(
     command_ends_with: Ending, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command_ends_with(ZeroDivisionError("by zero"))
@@ -161,7 +179,7 @@ def test_a_bug_is_told_as_a_bug_and_without_a_stack_trace(
     assert "Traceback" not in shown
 
 
-def test_ctrl_c_ends_with_130_and_no_stack_trace(
+def test_ctrl_c_exits_with_130_without_a_stack_trace(
     command_ends_with: Ending, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command_ends_with(KeyboardInterrupt())
@@ -169,7 +187,7 @@ def test_ctrl_c_ends_with_130_and_no_stack_trace(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_text_of_others_in_an_error_cannot_move_the_cursor(
+def test_control_characters_in_an_error_are_escaped(
     command_ends_with: Ending, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command_ends_with(InputError("bad topic: \x1b[2J\r\x9b1A", hint="\x1b]0;x\x07"))
@@ -178,7 +196,7 @@ def test_text_of_others_in_an_error_cannot_move_the_cursor(
     assert shown == "error: bad topic: \\x1b[2J\\x0d\\x9b1A\nhint: \\x1b]0;x\\x07\n"
 
 
-def test_a_setting_that_cannot_be_used_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_setting_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("--set", "kafka.port=many", "settings") == 2
     shown = capsys.readouterr().err
     assert shown.startswith("error: setting HEADWATER_KAFKA__PORT")
@@ -186,7 +204,7 @@ def test_a_setting_that_cannot_be_used_ends_with_2(capsys: pytest.CaptureFixture
     assert "Traceback" not in shown
 
 
-def test_a_broker_that_is_not_there_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     brokers = f"kafka.bootstrap_servers=127.0.0.1:{free_port()}"
     code = exit_code("--set", brokers, "--set", "kafka.timeout_seconds=0.5", "topics", "list")
     shown = capsys.readouterr().err
@@ -195,7 +213,7 @@ def test_a_broker_that_is_not_there_ends_with_3(capsys: pytest.CaptureFixture[st
     assert "KAFKA_BOOTSTRAP_SERVERS" in shown
 
 
-def test_a_flag_wins_over_a_variable(
+def test_a_flag_takes_precedence_over_a_variable(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HEADWATER_HOME", "/from/variable")
@@ -206,7 +224,7 @@ def test_a_flag_wins_over_a_variable(
 
 
 def test_debug_adds_a_stack_trace_and_keeps_the_exit_code() -> None:
-    # In a process of its own, as it sets up logging.
+    # In a separate process, because it configures logging.
     done = run("--debug", "--set", "kafka.port=many", "settings")
     assert done.returncode == 2
     assert "Traceback (most recent call last)" in done.stderr
@@ -214,7 +232,7 @@ def test_debug_adds_a_stack_trace_and_keeps_the_exit_code() -> None:
     assert "\nerror: setting HEADWATER_KAFKA__PORT" in done.stderr
 
 
-def test_without_debug_a_process_of_its_own_shows_no_stack_trace() -> None:
+def test_without_debug_a_process_shows_no_stack_trace() -> None:
     done = run("settings", HEADWATER_KAFKA__PORT="many")
     assert done.returncode == 2
     assert done.stderr.startswith("error: setting HEADWATER_KAFKA__PORT")
@@ -230,10 +248,10 @@ def test_without_debug_a_process_of_its_own_shows_no_stack_trace() -> None:
         ("generate", "visits", "--rows", "5000", "--stdout"),
     ],
 )
-def test_a_reader_that_left_the_pipe_is_no_error(
+def test_a_closed_pipe_is_not_an_error(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Buffered, few bytes are not written before the end, when Python itself would complain.
+    # Buffered output is written at exit, when Python itself would print an error.
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     reading, writing = os.pipe()
     os.close(reading)

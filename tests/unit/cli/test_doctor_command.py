@@ -1,4 +1,4 @@
-"""`headwater doctor`: a finding for everything, above all when something is not well."""
+"""`headwater doctor` reports the result of every check, failures included."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.cli.app import main
 from headwater.collector.validation import check_write_arrives
 from headwater.errors import CheckFailedError
 from headwater.service import doctor as checkup
-from headwater.service.doctor import Finding, check_up_spark
+from headwater.service.doctor import CheckResult, run_spark_checks
 from headwater.settings import Settings, load
 
 CLOSED = "http://127.0.0.1:1"
@@ -35,7 +35,7 @@ def doctor(*options: str) -> int:
     return end.value.code
 
 
-def test_without_a_catalog_every_check_has_its_finding(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_catalog_every_check_has_a_result(capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor("--spark", "--json") == 1
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert {"python", "java", "disk", "kafka", "transport", "spool", "lineage"} <= found.keys()
@@ -45,7 +45,7 @@ def test_without_a_catalog_every_check_has_its_finding(capsys: pytest.CaptureFix
     assert found["spool"]["ok"]
 
 
-def test_lineage_that_is_switched_off_is_no_fault_with_spark_either(
+def test_disabled_lineage_is_not_a_failure(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_LINEAGE__ENABLED", "false")
@@ -56,46 +56,46 @@ def test_lineage_that_is_switched_off_is_no_fault_with_spark_either(
     assert check_write_arrives(load(lineage={"enabled": False})) == off[1]
 
 
-def test_findings_are_shown_one_by_one_as_they_come(
+def test_results_are_printed_immediately(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[str] = []
 
-    def slow(settings: Settings) -> Iterator[Finding]:
-        yield Finding("first", False, "it is not there", "make it")
+    def slow(settings: Settings) -> Iterator[CheckResult]:
+        yield CheckResult("first", False, "it is missing", "create it")
         shown.append(capsys.readouterr().out)
-        yield Finding("second", True, "there")
+        yield CheckResult("second", True, "it exists")
 
-    monkeypatch.setattr(command, "check_up", slow)
+    monkeypatch.setattr(command, "run_checks", slow)
     assert doctor() == 1
-    assert "it is not there" in shown[0]
-    assert "hint: make it" in shown[0]
+    assert "it is missing" in shown[0]
+    assert "hint: create it" in shown[0]
     assert "second" in capsys.readouterr().out
 
 
-def test_a_check_that_breaks_is_a_finding_and_the_others_follow(
+def test_an_exception_in_a_check_is_a_failure_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(settings: Settings) -> Iterator[Finding]:
-        yield Finding("kafka", True, "runs")
+    def broken(settings: Settings) -> Iterator[CheckResult]:
+        yield CheckResult("kafka", True, "runs")
         raise ModuleNotFoundError("No module named 'psutil'\nand more")
 
     def fails(settings: Settings) -> str:
-        raise OSError("no such thing")
+        raise OSError("disk error")
 
     monkeypatch.setattr(checkup, "_services", broken)
     monkeypatch.setattr(checkup, "_jars", fails)
-    found = {each.name: each for each in checkup.check_up(load())}
-    assert found["jars"] == Finding("jars", False, "OSError: no such thing")
+    found = {each.name: each for each in checkup.run_checks(load())}
+    assert found["jars"] == CheckResult("jars", False, "OSError: disk error")
     assert found["services"].text == "ModuleNotFoundError: No module named 'psutil'"
     assert {"kafka", "disk", "spool"} <= found.keys()
 
 
-def test_spark_is_not_started_for_a_catalog_that_does_not_answer_well() -> None:
+def test_spark_is_not_started_if_the_catalog_returns_an_error() -> None:
     with serving(status(401)) as server:
-        (found,) = check_up_spark(load(catalog={"url": server.url}))
-        assert (found.ok, found.hint) == (False, "look at MARQUEZ_API_KEY")
+        (found,) = run_spark_checks(load(catalog={"url": server.url}))
+        assert (found.ok, found.hint) == (False, "check MARQUEZ_API_KEY")
     with serving(garbage) as server, pytest.raises(CheckFailedError, match=server.url):
         check_write_arrives(load(catalog={"url": server.url}))
-    (unusable,) = check_up_spark(load(catalog={"url": "http://a..b:5000"}))
+    (unusable,) = run_spark_checks(load(catalog={"url": "http://a..b:5000"}))
     assert "MARQUEZ_URL" in unusable.text

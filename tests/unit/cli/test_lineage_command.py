@@ -1,4 +1,4 @@
-"""`headwater lineage spool`: nothing that waits, was lost or can't be read goes unsaid."""
+"""`headwater spool` shows queued, lost and unreadable events."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _with_a_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def spool(*arguments: str) -> int:
     with pytest.raises(SystemExit) as end:
-        main(["lineage", "spool", *arguments])
+        main(["spool", *arguments])
     assert isinstance(end.value.code, int)
     return end.value.code
 
 
-def test_events_that_were_lost_are_told_when_their_job_has_ended(
+def test_lost_events_are_shown_after_their_job_has_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert spool("status", "--json") == 0
@@ -39,11 +39,11 @@ def test_events_that_were_lost_are_told_when_their_job_has_ended(
     assert (found["events"], found["lost"]["events"]) == (1, 1)
     assert spool("status") == 0
     shown = capsys.readouterr().out
-    assert "1 events were lost, the last at 2" in shown
+    assert "1 events were lost, most recently at 2" in shown
     assert "larger than lineage.spool_mb allows" in shown
 
 
-def test_events_that_can_not_be_read_are_not_passed_over_in_silence(
+def test_unreadable_events_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Spool(tmp_path / "spool")
@@ -53,8 +53,8 @@ def test_events_that_can_not_be_read_are_not_passed_over_in_silence(
     segment.unlink()
     segment.mkdir()
     assert spool("status") == 0
-    assert "can be read: Is a directory" in capsys.readouterr().out
+    assert "can't be read: Is a directory" in capsys.readouterr().out
     with serving(status(201)) as server:
         monkeypatch.setenv("MARQUEZ_URL", server.url)
         assert spool("flush") == 1
-    assert "can't all be read: Is a directory" in capsys.readouterr().err
+    assert "can't be read: Is a directory" in capsys.readouterr().err

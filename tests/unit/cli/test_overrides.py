@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.output import parse_overrides
+from headwater.cli.app import parse_overrides
 from headwater.errors import InputError
 
 
@@ -26,7 +26,7 @@ def test_pairs_become_nested_settings(pairs: tuple[str, ...], expected: dict[str
     assert parse_overrides(pairs) == expected
 
 
-def test_the_last_of_several_values_wins() -> None:
+def test_the_last_of_several_values_is_used() -> None:
     assert parse_overrides(["a.b=1", "a.b=2", "home=1", "home=2"]) == {
         "a": {"b": "2"},
         "home": "2",
@@ -34,13 +34,13 @@ def test_the_last_of_several_values_wins() -> None:
 
 
 @pytest.mark.parametrize("pair", ["", "kafka.port", "=1", ".port=1", "kafka.=1", "."])
-def test_another_form_is_refused_with_what_was_given(pair: str) -> None:
+def test_another_format_is_refused(pair: str) -> None:
     with pytest.raises(InputError, match=r"SECTION\.KEY=VALUE") as caught:
         parse_overrides([pair])
     assert repr(pair) in caught.value.message
 
 
 @pytest.mark.parametrize("pairs", [("kafka=x", "kafka.port=1"), ("kafka.port=1", "kafka=x")])
-def test_a_section_cannot_be_given_a_value_and_keys(pairs: tuple[str, ...]) -> None:
+def test_a_section_cannot_have_a_value_and_keys(pairs: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="kafka"):
         parse_overrides(pairs)

@@ -1,4 +1,4 @@
-"""`headwater settings`: complete, and without secrets."""
+"""`headwater settings` lists all settings, without secrets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
-def test_secrets_are_told_to_be_set_and_not_shown(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_shown_as_set(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWATER_CATALOG__DATABASE_URL", f"postgresql://me:{SECRET}@db/x")
     monkeypatch.setenv("HEADWATER_KAFKA__CLIENT", f'{{"sasl.password": "{SECRET}"}}')
     monkeypatch.setenv("HEADWATER_SPARK__KAFKA_OPTIONS", f'{{"sasl.jaas.config": "{SECRET}"}}')
@@ -35,7 +33,7 @@ def test_secrets_are_told_to_be_set_and_not_shown(
     assert "sasl.jaas.config=(set)" in result.output
 
 
-def test_json_tells_name_variables_default_value_and_purpose(
+def test_json_has_name_variables_default_and_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "own:9092")
@@ -48,7 +46,7 @@ def test_json_tells_name_variables_default_value_and_purpose(
     assert rows["kafka.port"]["default"] == rows["kafka.port"]["value"] == "9092"
 
 
-def test_the_table_has_a_row_for_every_setting_and_is_not_folded_in_a_pipe(
+def test_the_table_has_one_line_per_setting_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     long_path = "/very/long" * 30
@@ -59,17 +57,17 @@ def test_the_table_has_a_row_for_every_setting_and_is_not_folded_in_a_pipe(
     assert long_path in lines[1]
 
 
-def test_a_value_is_never_taken_as_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_is_not_interpreted_as_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWATER_HOME", "/tmp/[red]x[/red]")
     assert "[red]x[/red]" in CliRunner().invoke(settings, catch_exceptions=False).stdout
 
 
-def test_every_variable_that_is_listed_is_one_that_is_read(
+def test_every_listed_variable_is_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = list(setting_rows(load()))
     for row in rows:
         for variable in row.variable.split(" or "):
-            # An empty path, word or port is refused or ignored; an unknown name is always refused.
+            # Unknown variables are always refused; some settings refuse an empty value.
             monkeypatch.setenv(variable, row.value or row.default or "{}")
     assert [row.name for row in setting_rows(load())] == [row.name for row in rows]

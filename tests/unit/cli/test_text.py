@@ -1,4 +1,4 @@
-"""Nothing that others wrote reaches a terminal raw."""
+"""Text from records is escaped before it is printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.cli.text import as_json, json_text, one_line_each, printable
 
-# What a terminal acts on, by Unicode's own properties and not by a list of ours.
+# What a terminal interprets, by Unicode properties, not by a list.
 MARKS = {"\u061c", "\u200e", "\u200f"}
 EMBEDDINGS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
@@ -42,7 +42,7 @@ json_values = st.recursive(
 )
 
 
-def acted_on(character: str) -> bool:
+def is_interpreted(character: str) -> bool:
     return (
         (unicodedata.category(character) in {"Cc", "Zl", "Zp"} and character != "\t")
         or unicodedata.bidirectional(character) in EMBEDDINGS
@@ -51,11 +51,11 @@ def acted_on(character: str) -> bool:
 
 
 def is_safe(text: str) -> bool:
-    return not any(map(acted_on, text))
+    return not any(map(is_interpreted, text))
 
 
 @pytest.mark.parametrize(("text", "shown"), ATTACKS.items())
-def test_what_moves_the_cursor_or_turns_text_round_is_escaped(text: str, shown: str) -> None:
+def test_control_and_bidirectional_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text.encode()) == shown
 
 
@@ -71,7 +71,7 @@ def test_what_moves_the_cursor_or_turns_text_round_is_escaped(text: str, shown: 
 def test_no_character_of_unicode_gets_through_that_a_terminal_acts_on(
     shown_by: Callable[[str], str],
 ) -> None:
-    attacks = filter(acted_on, EVERY_CHARACTER)
+    attacks = filter(is_interpreted, EVERY_CHARACTER)
     assert [hex(ord(character)) for character in attacks if not is_safe(shown_by(character))] == []
 
 
@@ -101,14 +101,12 @@ def test_plain_text_of_any_script_is_shown_as_it_is(text: str) -> None:
         (None, "null"),
     ],
 )
-def test_bytes_that_are_not_utf_8_are_shown_by_their_numbers(
-    data: bytes | None, shown: str
-) -> None:
+def test_invalid_utf_8_is_shown_as_hex_escapes(data: bytes | None, shown: str) -> None:
     assert printable(data) == shown
 
 
 @given(st.text())
-def test_text_of_several_lines_keeps_its_lines_and_nothing_else_that_is_unsafe(text: str) -> None:
+def test_text_of_several_lines_keeps_only_line_breaks(text: str) -> None:
     lines = one_line_each(text).split("\n")
     assert all(map(is_safe, lines))
     assert len(lines) == len(text.split("\n"))
@@ -126,13 +124,15 @@ def test_utf_8_is_json_text(text: str) -> None:
 
 
 @given(st.binary())
-def test_bytes_can_be_had_back_from_their_json(data: bytes) -> None:
-    found = json.loads(json.dumps(as_json(data)))
-    back = found.encode() if isinstance(found, str) else base64.b64decode(found["base64"])
-    assert back == data
+def test_bytes_can_be_restored_from_json(data: bytes) -> None:
+    content = json.loads(json.dumps(as_json(data)))
+    if isinstance(content, str):
+        assert content.encode() == data
+    else:
+        assert base64.b64decode(content["base64"]) == data
 
 
-def test_null_stays_null_and_is_not_the_word() -> None:
+def test_null_differs_from_the_text_null() -> None:
     assert as_json(None) is None
     assert as_json(b"null") == "null"
 
@@ -142,7 +142,7 @@ def test_bytes_that_are_not_utf_8_are_base_64() -> None:
 
 
 @given(json_values, st.sampled_from([None, 2]))
-def test_printed_json_is_safe_and_means_the_same(value: Any, indent: int | None) -> None:
+def test_printed_json_is_safe_and_equivalent(value: Any, indent: int | None) -> None:
     text = json_text(value, indent)
     assert json.loads(text) == value
     assert all(map(is_safe, text.split("\n")))

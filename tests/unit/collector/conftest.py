@@ -1,4 +1,4 @@
-"""What the tests of telling share."""
+"""Fixtures for the tests of the collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwater.settings import Settings, load
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of a machine without a catalog; events are told at once, or never."""
+    """Settings without a catalog and with an interval that never elapses."""
     return load(
         home=tmp_path,
         kafka={"bootstrap_servers": "b:9092"},

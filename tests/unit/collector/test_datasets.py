@@ -1,4 +1,4 @@
-"""What the events of a streaming query's run say of its datasets, and of the job."""
+"""Datasets and job facets in the events of a streaming query."""
 
 from __future__ import annotations
 
@@ -15,38 +15,37 @@ from tests.waiting import wait_until
 from headwater.collector.description import Description
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
-from headwater.collector.schemas import OutputSchemas
-from headwater.collector.sources import topic_dataset
+from headwater.collector.sources import OutputSchemas, topic_dataset
 from headwater.collector.streaming import counted, report_streaming_run, topic_outputs
 from headwater.openlineage import Emitter
-from headwater.openlineage.job_facets import describe_job
+from headwater.openlineage.facets import register_job_facets
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark import StopSignal
 
 
-def test_topics_keep_the_names_that_the_query_has_for_its_brokers(
-    settings: Settings, tmp_path: Path
-) -> None:
-    found = Description([topic_dataset("127.0.0.1:9092", "visits")], bootstrap_servers="c:1,d:2")
+def test_topics_keep_the_brokers_that_the_query_uses(settings: Settings, tmp_path: Path) -> None:
+    description = Description(
+        [topic_dataset("127.0.0.1:9092", "visits")], bootstrap_servers="c:1,d:2"
+    )
     lineage = QueryDescription(
         "own", None, None, None, [topic_dataset("e:9092", "out"), topic_dataset("e:9092", "visits")]
     )
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, found)
-    teller.start()
+    reporter = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, description)
+    reporter.start()
     read = {"visits": (0, 3), "by-pattern": (0, 1)}
-    teller.add(batch(0, read, {"out/0": "0,0,1", "visits/0": "5,5,1", "late/0": "0,0,1"}))
-    teller.end(None, stopped=False)
+    reporter.add(batch(0, read, {"out/0": "0,0,1", "visits/0": "5,5,1", "late/0": "0,0,1"}))
+    reporter.end(None, stopped=False)
     events = spooled(settings, "own")
     last = events[-1]
-    places = {
+    datasets = {
         side: sorted((each["namespace"], each["name"]) for each in last[side])
         for side in ("inputs", "outputs")
     }
-    assert places == {
+    assert datasets == {
         "inputs": [("kafka://127.0.0.1:9092", "visits"), ("kafka://c:1", "by-pattern")],
         "outputs": [
             ("kafka://b:9092", "late"),
@@ -54,15 +53,15 @@ def test_topics_keep_the_names_that_the_query_has_for_its_brokers(
             ("kafka://e:9092", "visits"),
         ],
     }
-    # Once: in the last event, or in one before it that tells of the new topics at once.
+    # Only once: in the last event, or in an earlier one because of the new topics.
     facets = [each["run"]["facets"] for each in events]
     (offsets,) = [each["headwater_offsets"] for each in facets if "headwater_offsets" in each]
     for side in ("inputs", "outputs"):
         named = sorted((each["namespace"], each["topic"]) for each in offsets[side])
-        assert named == places[side]
+        assert named == datasets[side]
 
 
-def test_a_table_that_has_other_columns_now_is_told_of_at_once(
+def test_a_changed_table_schema_is_reported_without_delay(
     settings: Settings, tmp_path: Path
 ) -> None:
     table = delta_table(str(tmp_path / "table"))
@@ -74,10 +73,10 @@ def test_a_table_that_has_other_columns_now_is_told_of_at_once(
         assert dataset["name"] == table["name"]
         return columns[0]
 
-    lineage = QueryDescription("evolving", None, None, None, [table], whole=("lineage",))
+    lineage = QueryDescription("evolving", None, None, None, [table], unnested=("lineage",))
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamingRunReporter(
+    reporter = StreamingRunReporter(
         lineage, str(uuid.uuid4()), settings, emitter, Description(), schema_of=schema_of
     )
 
@@ -86,32 +85,32 @@ def test_a_table_that_has_other_columns_now_is_told_of_at_once(
         schemas = [each["outputs"][0]["facets"]["schema"]["fields"] for each in events]
         return [[field["name"] for field in each] for each in schemas]
 
-    teller.start()
+    reporter.start()
     known = ["id", "parts", "lineage"]
-    # The first look tells what the plan did not: here it said nothing of columns.
-    teller.add(batch(0, {}))
+    # The first check reports the schema: here the plan had no columns.
+    reporter.add(batch(0, {}))
     wait_until(lambda: fields() == [known])
     columns[0] = StructType([*schema.fields, StructField("added", StringType())])
 
-    def hears_of_it() -> bool:
-        teller.add(batch(1, {}))
+    def is_reported() -> bool:
+        reporter.add(batch(1, {}))
         return len(fields()) == 2
 
-    wait_until(hears_of_it)
+    wait_until(is_reported)
     assert fields() == [known, [*known, "added"]]
-    teller.end(None, stopped=False)
+    reporter.end(None, stopped=False)
     events = spooled(settings, "evolving")
     assert states(events) == ["START", "RUNNING", "RUNNING", "COMPLETE"]
-    told = events[-1]["outputs"][0]["facets"]["schema"]["fields"]
-    assert told[1] == {
+    reported = events[-1]["outputs"][0]["facets"]["schema"]["fields"]
+    assert reported[1] == {
         "name": "parts",
         "type": "struct",
         "fields": [{"name": "a", "type": "integer"}],
     }
-    assert told[2] == {"name": "lineage", "type": "struct"}
+    assert reported[2] == {"name": "lineage", "type": "struct"}
 
 
-def test_looking_at_tables_takes_a_hundredth_of_the_time_at_most() -> None:
+def test_reading_schemas_takes_at_most_a_hundredth_of_the_time() -> None:
     now = [100.0]
 
     def slow(dataset: Mapping[str, Any]) -> StructType:
@@ -130,27 +129,27 @@ def test_looking_at_tables_takes_a_hundredth_of_the_time_at_most() -> None:
     assert not OutputSchemas(topics, slow, clock=lambda: now[0]).due()
 
 
-def test_what_is_said_of_an_application_is_on_its_queries_and_what_is_said_of_a_query_wins(
+def test_queries_have_the_job_facets_of_their_application_and_their_own_win(
     settings: Settings,
 ) -> None:
-    said: dict[str, dict[str, Any]] = {
-        "documentation": {"description": "of all"},
+    application_facets: dict[str, dict[str, Any]] = {
+        "documentation": {"description": "of the application"},
         "acme_a": {"a": 1},
     }
-    describe_job("named-query", {"documentation": {"description": "its own"}})
-    lineage = QueryDescription("named-query", None, None, None, [], job_facets=said)
+    register_job_facets("named-query", {"documentation": {"description": "of the query"}})
+    lineage = QueryDescription("named-query", None, None, None, [], job_facets=application_facets)
     emitter = Emitter.from_settings(settings)
     assert emitter is not None
-    teller = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, Description())
-    teller.start()
-    teller.end(None, stopped=True)
+    reporter = StreamingRunReporter(lineage, str(uuid.uuid4()), settings, emitter, Description())
+    reporter.start()
+    reporter.end(None, stopped=True)
     (start, _) = spooled(settings, "named-query")
     facets_of_job = start["job"]["facets"]
-    assert facets_of_job["documentation"]["description"] == "its own"
+    assert facets_of_job["documentation"]["description"] == "of the query"
     assert facets_of_job["acme_a"] == {"a": 1}
 
 
-def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
+def test_observed_rows_are_counted_apart_from_dead_letters(
     settings: Settings, tmp_path: Path
 ) -> None:
     table = delta_table(str(tmp_path / "table"))
@@ -168,10 +167,10 @@ def test_rows_that_a_job_counts_itself_are_told_apart_from_what_it_set_aside(
     assert written == [3, 2]
 
 
-def test_rows_of_a_job_that_is_switched_off_by_its_name_are_not_counted(settings: Settings) -> None:
+def test_rows_of_a_disabled_job_are_not_counted(settings: Settings) -> None:
     off = settings.lineage.model_copy(update={"disabled_jobs": ["quiet_*"]})
     rows: Any = object()
-    # Rows that were counted would be asked for it here, and have no such method.
+    # Counting would call a method that this object does not have.
     assert counted(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows
     with pytest.raises(AttributeError):
         counted(rows, settings, "loud_copy")

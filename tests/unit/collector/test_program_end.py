@@ -1,4 +1,4 @@
-"""How a program ended is how the run of its application ended."""
+"""The run of an application ends as its program ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from headwater.collector import session
 
-# A run that is open in this process, told to standard output instead of a spool.
+# An open run in a process, whose events go to standard output.
 PROGRAM = """
 import json, sys, time
 from datetime import UTC, datetime
@@ -31,12 +31,12 @@ class Open:
 
 session._current = Open()
 Open.lineage.start()
-session._watch_the_program()
+session._install_exit_hooks()
 """
 
 
 def last_event(tmp_path: Path, ending: str) -> tuple[int, dict[str, Any]]:
-    """How the program left, and what was told last."""
+    """Exit code of the program, and the last event."""
     file = tmp_path / "program.py"
     file.write_text(PROGRAM + ending)
     done = subprocess.run(
@@ -55,11 +55,11 @@ def last_event(tmp_path: Path, ending: str) -> tuple[int, dict[str, Any]]:
         ("sys.exit(0)", 0, "COMPLETE", None),
         ("sys.exit(1)", 1, "FAIL", "the program ended with exit code 1"),
         ("sys.exit('no file')", 1, "FAIL", "the program ended with exit code 1: no file"),
-        ("sys.exit(143)", 143, "ABORT", "it was stopped"),
+        ("sys.exit(143)", 143, "ABORT", "the application was stopped"),
         ("exit(5)", 5, "FAIL", "the program ended with exit code 5"),
         ("quit()", 0, "COMPLETE", None),
         ("raise ValueError('broken')", 1, "FAIL", "ValueError: broken"),
-        # In another thread it ends that thread, and nothing else.
+        # In another thread it ends only that thread.
         (
             "import threading\n"
             "thread = threading.Thread(target=sys.exit, args=(1,))\n"
@@ -73,28 +73,28 @@ def last_event(tmp_path: Path, ending: str) -> tuple[int, dict[str, Any]]:
 def test_a_program_that_exits_with_an_error_is_a_failed_run(
     tmp_path: Path, ending: str, code: int, state: str, message: str | None
 ) -> None:
-    left, event = last_event(tmp_path, ending)
+    exit_code, event = last_event(tmp_path, ending)
     facets = event["run"]["facets"]
-    assert (left, event["eventType"]) == (code, state)
+    assert (exit_code, event["eventType"]) == (code, state)
     assert facets.get("errorMessage", {}).get("message") == message
 
 
-def test_work_that_succeeds_behind_an_error_makes_the_error_forgotten(tmp_path: Path) -> None:
-    went_on = "session._note_failure(ValueError('typed wrong'))\n"
-    earlier = "session._forget_failure_before(int(time.time() * 1000) - 1000)"
-    later = "session._forget_failure_before(int(time.time() * 1000) + 1000)"
-    # A write that Spark tells of late is no work behind the error.
-    assert last_event(tmp_path, went_on + earlier)[1]["eventType"] == "FAIL"
-    assert last_event(tmp_path, went_on + later)[1]["eventType"] == "COMPLETE"
+def test_work_that_succeeds_after_an_error_clears_the_error(tmp_path: Path) -> None:
+    failed = "session._record_failure(ValueError('typed wrong'))\n"
+    earlier = "session._clear_failure_before(int(time.time() * 1000) - 1000)"
+    later = "session._clear_failure_before(int(time.time() * 1000) + 1000)"
+    # An earlier write that Spark reports late does not clear it.
+    assert last_event(tmp_path, failed + earlier)[1]["eventType"] == "FAIL"
+    assert last_event(tmp_path, failed + later)[1]["eventType"] == "COMPLETE"
 
 
 def test_a_new_session_does_not_fail_for_an_error_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "Application", lambda *given: None)
+    monkeypatch.setattr(session, "Application", lambda *args: None)
     monkeypatch.setattr(session, "emitter_of", lambda settings: object())
     monkeypatch.setattr(session, "_end_with", lambda spark: None)
     monkeypatch.setattr(session, "_failed_at", time.time())
-    monkeypatch.setattr(session, "_failure", ValueError("of the session before"))
+    monkeypatch.setattr(session, "_failure", ValueError("of the previous session"))
     session._begin(None, "App", None)  # type: ignore[arg-type]
     assert session._failure is None

@@ -1,4 +1,4 @@
-"""The run of a streaming query, told from what Spark says of its batches."""
+"""The events of a streaming query's run, from Spark's progress."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from tests.checkpoints import write_checkpoint
 from tests.lineage_events import batch, names, spooled, states
 from tests.waiting import wait_until
 
-from headwater.collector import description, measures, streaming
+from headwater.collector import description, streaming
 from headwater.collector.description import Description, describe_plan
-from headwater.collector.measures import Measures
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import topic_dataset
@@ -26,6 +25,8 @@ from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.openlineage.spool.losses import read_lost
 from headwater.settings import Settings
 from headwater.spark import StopSignal
+from headwater.spark.measures import run_measures
+from headwater.spark.measures.run_measures import RunMeasures
 
 
 def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> QueryDescription:
@@ -34,7 +35,7 @@ def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> QueryDe
     return QueryDescription("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
 
 
-def tell(
+def report(
     settings: Settings, tmp_path: Path, body: Callable[[Any], None], *, finite: bool = True
 ) -> list[dict[str, Any]]:
     run_id = str(uuid.uuid4())
@@ -44,7 +45,7 @@ def tell(
     return [each for each in spooled(settings, "job") if each["run"]["runId"] == run_id]
 
 
-def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
+def test_a_new_topic_is_reported_without_delay_and_ranges_only_once(
     settings: Settings, tmp_path: Path
 ) -> None:
     def body(on_batch: Any) -> None:
@@ -53,7 +54,7 @@ def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
         on_batch(batch(1, {"visits": (3, 7)}, {"out/0": "13,15,3", "out-dead-letter/0": "0,0,1"}))
         on_batch(batch(2, {"visits": (7, 8)}, {"out/0": "20,20,1", "without-parents": "1"}))
 
-    start, running, end = tell(settings, tmp_path, body)
+    start, running, end = report(settings, tmp_path, body)
     assert names(start, "outputs") == ["out", "out-dead-letter"]
     assert names(running, "inputs") == ["visits"]
     ranges = [
@@ -67,47 +68,49 @@ def test_a_topic_that_is_new_is_told_of_at_once_and_ranges_only_once(
     assert ranges == [[(0, 2)], [(10, 12)], [(3, 7)], [(13, 20), (0, 0)]]
     assert end["run"]["facets"]["headwater_offsets"]["batch"] == 2
     progress = end["run"]["facets"]["headwater_progress"]
-    found = [progress[name] for name in ("rowsIn", "rowsOut", "rowsWithLineage", "deadLettered")]
-    assert found == [8, 7, 6, 1]
+    counts = [progress[name] for name in ("rowsIn", "rowsOut", "rowsWithLineage", "deadLettered")]
+    assert counts == [8, 7, 6, 1]
     assert progress["lag"] == 5
 
 
-def test_the_first_batch_begins_where_the_checkpoint_says(
+def test_the_first_batch_starts_at_the_offsets_of_the_checkpoint(
     settings: Settings, tmp_path: Path
 ) -> None:
     def first_batch() -> dict[str, Any]:
         progress = batch(0, {"visits": (4, 9)})
-        # As Spark tells it, where records below were removed or were not asked for.
+        # Spark reports no start offsets for the first batch.
         progress["sources"][0]["startOffset"] = None
         return progress
 
     def read_of(events: list[dict[str, Any]]) -> list[tuple[int, int]]:
-        # A topic that is new may be told of before the end is.
-        told = [each["run"]["facets"].get("headwater_offsets") for each in events]
-        return [(one["first"], one["last"]) for each in told if each for one in each["inputs"]]
+        # A new topic may be reported before the end.
+        offsets = [each["run"]["facets"].get("headwater_offsets") for each in events]
+        return [(one["first"], one["last"]) for each in offsets if each for one in each["inputs"]]
 
-    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
-    assert read_of(events) == [], "nobody knows where it began"
+    events = report(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    assert read_of(events) == [], "the start offsets are unknown"
     assert events[-1]["run"]["facets"]["headwater_progress"]["rowsIn"] == 5
 
     write_checkpoint(tmp_path / "checkpoint", "visits", started={0: 4}, committed={0: 4})
-    events = tell(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
+    events = report(settings, tmp_path, lambda on_batch: on_batch(first_batch()))
     assert read_of(events) == [(4, 8)]
     assert events[-1]["inputs"][0]["inputFacets"]["inputStatistics"]["rowCount"] == 5
 
 
-def test_what_was_told_already_is_not_told_again(settings: Settings, tmp_path: Path) -> None:
+def test_offset_ranges_are_not_repeated_in_the_last_event(
+    settings: Settings, tmp_path: Path
+) -> None:
     def body(on_batch: Any) -> None:
         on_batch(batch(0, {"visits": (0, 3)}))
         wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
 
-    *_, running, end = tell(settings, tmp_path, body)
+    *_, running, end = report(settings, tmp_path, body)
     assert "headwater_offsets" in running["run"]["facets"]
     assert "headwater_offsets" not in end["run"]["facets"]
     assert end["run"]["facets"]["headwater_progress"]["rowsIn"] == 3
 
 
-def test_the_end_is_what_it_was(settings: Settings, tmp_path: Path) -> None:
+def test_the_last_event_shows_how_the_query_ended(settings: Settings, tmp_path: Path) -> None:
     def fail(on_batch: Any) -> None:
         raise ValueError("broken")
 
@@ -115,12 +118,12 @@ def test_the_end_is_what_it_was(settings: Settings, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     nothing: Callable[[Any], None] = lambda on_batch: None  # noqa: E731
-    assert states(tell(settings, tmp_path, nothing)) == ["START", "COMPLETE"]
-    assert states(tell(settings, tmp_path, nothing, finite=False)) == ["START", "ABORT"]
+    assert states(report(settings, tmp_path, nothing)) == ["START", "COMPLETE"]
+    assert states(report(settings, tmp_path, nothing, finite=False)) == ["START", "ABORT"]
     with pytest.raises(ValueError, match="broken"):
-        tell(settings, tmp_path, fail)
+        report(settings, tmp_path, fail)
     with pytest.raises(KeyboardInterrupt):
-        tell(settings, tmp_path, interrupt)
+        report(settings, tmp_path, interrupt)
     assert states(spooled(settings, "job"))[-4:] == ["START", "FAIL", "START", "ABORT"]
     assert not list((tmp_path / "checkpoint").rglob("run.json")), "no run is open"
 
@@ -130,16 +133,16 @@ def test_a_run_that_was_killed_is_ended_by_the_next(settings: Settings, tmp_path
         note = next((tmp_path / "checkpoint").rglob("run.json"))
         note.rename(note.with_suffix(".kept"))
 
-    (first, *_) = tell(settings, tmp_path, killed)
+    (first, *_) = report(settings, tmp_path, killed)
     kept = next((tmp_path / "checkpoint").rglob("run.kept"))
     kept.rename(kept.with_suffix(".json"))
-    start, _ = tell(settings, tmp_path, lambda on_batch: None)
+    start, _ = report(settings, tmp_path, lambda on_batch: None)
     run_id = first["run"]["runId"]
     assert start["run"]["facets"]["headwater_previous_run"]["runId"] == run_id
     assert states(spooled(settings, "job"), run_id)[-1] == "ABORT"
 
 
-def test_a_query_runs_though_its_lineage_can_not_even_begin(
+def test_a_query_runs_when_its_lineage_fails_to_start(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -155,35 +158,35 @@ def test_a_query_runs_though_its_lineage_can_not_even_begin(
             with report_streaming_run(lineage, "r", settings, StopSignal()) as on_batch:
                 assert on_batch is None
     assert caplog.messages == ["no lineage for query 'job': KeyError: 'no such thing'"] * 3
-    monkeypatch.setattr(measures, "CostMeter", fails)
+    monkeypatch.setattr(run_measures, "CostMeter", fails)
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     run = LineageRun(lambda event: None, "n", "job", "r")
-    with Measures(run, (), None, settings).counting():
+    with RunMeasures(run, (), None, settings).counting():
         pass
     assert caplog.messages[3:] == ["cost is not measured: KeyError('no such thing')"]
 
 
-def test_columns_that_can_not_be_followed_cost_the_columns_only(
+def test_a_failed_column_analysis_keeps_the_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(*args: Any) -> None:
         raise IndexError("a plan of another form")
 
-    class Found:
+    class Analysis:
         columns = object()
 
     topic = topic_dataset("b:9092", "visits")
     monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
     monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
-    monkeypatch.setattr(description, "_Look", lambda plan, seconds: Found)
-    monkeypatch.setattr(description, "_tell_columns", fails)
-    found = describe_plan(None)
-    assert (found.inputs, found.output_facets) == ([topic], {})
-    assert found.trouble == "IndexError: a plan of another form"
+    monkeypatch.setattr(description, "_ColumnAnalysis", lambda plan, seconds: Analysis)
+    monkeypatch.setattr(description, "_add_columns", fails)
+    described = describe_plan(None)
+    assert (described.inputs, described.output_facets) == ([topic], {})
+    assert described.trouble == "IndexError: a plan of another form"
 
 
 @pytest.mark.parametrize("broken", ["start", "add", "_add_progress"])
-def test_a_query_does_not_hear_of_troubles_with_its_lineage(
+def test_lineage_errors_do_not_propagate_to_the_query(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     def fails(*args: Any) -> None:
@@ -201,56 +204,56 @@ def test_a_query_does_not_hear_of_troubles_with_its_lineage(
         on_batch(batch(0, {"visits": (0, 3)}))
         seen.append(1)
 
-    events = tell(settings, tmp_path, body)
+    events = report(settings, tmp_path, body)
     assert seen == [1]
     if broken != "start":
         assert states(events)[-1] == "COMPLETE"
 
 
-def test_what_is_lost_on_its_way_is_told_by_what_arrives(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_later_events_have_the_number_of_lost_events(settings: Settings, tmp_path: Path) -> None:
     narrow = settings.model_copy(
         update={"lineage": settings.lineage.model_copy(update={"spool_mb": 0.02})}
     )
 
-    def told_of(topic: str) -> bool:
+    def is_reported(topic: str) -> bool:
         try:
             return topic in names(spooled(narrow, "job")[-1], "inputs")
         except (IndexError, FileNotFoundError):
-            # What is looked at just gives way.
+            # The segment was just dropped.
             return False
 
     def body(on_batch: Any) -> None:
         for number in range(12):
-            # Each new topic is told of at once; nobody takes the events away.
+            # Each new topic is reported without delay; no catalog takes the events.
             on_batch(batch(number, {f"topic-{number}": (0, 3)}))
-            wait_until(functools.partial(told_of, f"topic-{number}"))
+            wait_until(functools.partial(is_reported, f"topic-{number}"))
 
-    *_, end = tell(narrow, tmp_path, body)
+    *_, end = report(narrow, tmp_path, body)
     lost = read_lost(narrow.spool_dir)
     assert lost is not None
     assert 0 < end["run"]["facets"]["headwater_progress"]["eventsLost"] <= lost.events
 
 
-def test_what_kept_columns_from_being_followed_is_told_without_secrets(
+def test_the_reason_for_missing_columns_has_no_secrets(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trouble = "Py4JJavaError: password=hunter2\n" + "\tat org.apache.spark" * 1000
     monkeypatch.setattr(streaming, "_describe", lambda *_: Description(trouble=trouble))
-    start, *_ = tell(settings, tmp_path, lambda on_batch: None)
-    told = start["run"]["facets"]["headwater_job"]["withoutColumns"]
-    assert told.startswith("Py4JJavaError: password=***")
-    assert len(told) <= 1000
+    start, *_ = report(settings, tmp_path, lambda on_batch: None)
+    reason = start["run"]["facets"]["headwater_job"]["withoutColumns"]
+    assert reason.startswith("Py4JJavaError: password=***")
+    assert len(reason) <= 1000
 
 
-def test_a_facet_of_a_user_that_fails_does_not_hurt(settings: Settings, tmp_path: Path) -> None:
+def test_a_failing_facet_function_does_not_affect_the_run(
+    settings: Settings, tmp_path: Path
+) -> None:
     @lineage_facet("acme_broken")
     def broken(run: Any) -> dict[str, Any]:
         raise SystemError("very broken")
 
     try:
-        events = tell(settings, tmp_path, lambda on_batch: None)
+        events = report(settings, tmp_path, lambda on_batch: None)
     finally:
-        facets._makers.clear()
+        facets._facet_functions.clear()
     assert states(events) == ["START", "COMPLETE"]

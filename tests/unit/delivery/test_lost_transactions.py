@@ -1,7 +1,7 @@
-"""The strict mode when Kafka gives a transaction up.
+"""The transactional mode when a broker aborts a transaction.
 
-A broker does that after some kills only, and none that a test could bring about at will: what the
-query raises is made here. `tests/fault/test_delivery_modes.py` kills a real one.
+A broker does that only after some kills, which a test can't reproduce reliably: the errors of the
+query are simulated here. `tests/fault/test_delivery_modes.py` kills a real broker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from headwater.delivery.modes import Delivery, Mode, Strict
+from headwater.delivery.modes import Delivery, Mode, Transactional
 from headwater.errors import QueryFailedError
 from headwater.spark.query_runner import QueryRun, StopSignal
 
@@ -18,7 +18,7 @@ LOST = "OutOfOrderSequenceException: The broker received an out of order sequenc
 
 
 class Queries:
-    """Each start of the query fails with the next text; the first after the last one ends well."""
+    """Each start of the query fails with the next text; after the last one it succeeds."""
 
     def __init__(self, *failures: str) -> None:
         self.failures = list(failures)
@@ -26,7 +26,7 @@ class Queries:
         self.run = QueryRun("-", StopSignal())
 
     def deliver(self) -> None:
-        Strict().deliver(cast("Delivery", self))
+        Transactional().deliver(cast("Delivery", self))
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_a_batch_whose_transaction_was_lost_is_retried_and_logged(
     assert caplog.messages == [line] * 2
 
 
-def test_it_does_not_run_again_for_ever() -> None:
+def test_the_number_of_retries_is_limited() -> None:
     queries = Queries(*[LOST] * 10)
     with pytest.raises(QueryFailedError, match="OutOfOrderSequence"):
         queries.deliver()
@@ -57,14 +57,14 @@ def test_it_does_not_run_again_for_ever() -> None:
 
 
 @pytest.mark.parametrize("failure", ["RecordTooLargeException: 2 MB", "ProducerFencedException"])
-def test_other_failures_end_the_query_at_once(failure: str) -> None:
+def test_other_failures_are_not_retried(failure: str) -> None:
     queries = Queries(failure)
     with pytest.raises(QueryFailedError, match=failure.split(":")[0]):
         queries.deliver()
     assert queries.starts == 1
 
 
-def test_a_query_that_is_to_stop_is_not_started_again() -> None:
+def test_a_query_is_not_restarted_after_a_stop_request() -> None:
     queries = Queries(LOST)
     queries.run.stop.request()
     with pytest.raises(QueryFailedError):

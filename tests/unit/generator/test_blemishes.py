@@ -1,4 +1,4 @@
-"""Blemishes: exact shares, one for a row at most, and what each does to a record."""
+"""Blemishes: exact shares, at most one per row, and their effect on a record."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NAMES = ["duplicates", "missing", "malformed", "late"]
 ALL_KINDS = list(KINDS)
 
 
-def tell(kind: str, records: Iterable[Generated], seed: int = 0) -> list[str]:
-    """Name the blemish of each record by laying the clean stream beside it."""
+def classify(kind: str, records: Iterable[Generated], seed: int = 0) -> list[str]:
+    """The blemish of each record, by comparison with the clean stream."""
     clean = generate(kind, None, seed=seed)
     last_clean: Generated | None = None
     names = []
@@ -59,7 +59,7 @@ def rounded_up(rows: int, percent: float) -> int:
 
 def counted(rows: int, blemishes: Blemishes, kind: str = "clicks", seed: int = 0) -> Counter[str]:
     records = generate(kind, rows, seed=seed, blemishes=blemishes)
-    return Counter(tell(kind, records, seed))
+    return Counter(classify(kind, records, seed))
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
@@ -77,7 +77,7 @@ def counted(rows: int, blemishes: Blemishes, kind: str = "clicks", seed: int = 0
         (2_000, 50, 1_000),
     ],
 )
-def test_a_share_is_exact_and_never_floored_away(
+def test_a_share_is_exact_and_rounded_up(
     kind: str, name: str, rows: int, percent: float, expected: int
 ) -> None:
     found = counted(rows, Blemishes(**{name: percent}), kind)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_a_share_is_exact_and_never_floored_away(
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_each_share_is_exact_when_all_are_asked_for(kind: str) -> None:
+def test_each_share_is_exact_if_all_are_set(kind: str) -> None:
     found = counted(3_333, Blemishes(duplicates=10, missing=0.1, malformed=7.7, late=20), kind)
     assert found == {
         "duplicates": 334,
@@ -101,16 +101,16 @@ def test_each_share_is_exact_when_all_are_asked_for(kind: str) -> None:
     shares=st.tuples(*[st.decimals(0, 25, places=2).map(float)] * 4),
     seed=st.integers(),
 )
-def test_counts_are_the_shares_rounded_up_wherever_there_is_room(
+def test_counts_are_the_shares_rounded_up_if_they_fit(
     rows: int, shares: tuple[float, float, float, float], seed: int
 ) -> None:
     found = counted(rows, Blemishes(*shares), seed=seed)
-    wanted = {name: rounded_up(rows, share) for name, share in zip(NAMES, shares, strict=True)}
-    needed = sum(wanted.values()) + (wanted["duplicates"] > 0)
+    expected = {name: rounded_up(rows, share) for name, share in zip(NAMES, shares, strict=True)}
+    needed = sum(expected.values()) + (expected["duplicates"] > 0)
     assert found.total() == rows
-    assert all(found[name] <= wanted[name] for name in NAMES)
+    assert all(found[name] <= expected[name] for name in NAMES)
     if needed <= rows:
-        assert {name: found[name] for name in NAMES} == wanted
+        assert {name: found[name] for name in NAMES} == expected
     else:
         assert found["clean"] <= 1
 
@@ -129,23 +129,23 @@ def test_counts_are_the_shares_rounded_up_wherever_there_is_room(
         (7, Blemishes(malformed=100), {"malformed": 7}),
     ],
 )
-def test_the_largest_share_gives_way_where_there_is_no_room(
+def test_the_largest_count_is_reduced_if_the_counts_do_not_fit(
     rows: int, blemishes: Blemishes, expected: dict[str, int]
 ) -> None:
     assert counted(rows, blemishes) == expected
 
 
-def test_the_first_clean_record_comes_before_the_first_duplicate() -> None:
+def test_a_clean_record_precedes_the_first_duplicate() -> None:
     blemishes = Blemishes(duplicates=60, malformed=30)
     for seed in range(200):
-        names = tell("clicks", generate("clicks", 10, seed=seed, blemishes=blemishes), seed)
+        names = classify("clicks", generate("clicks", 10, seed=seed, blemishes=blemishes), seed)
         assert names.index("clean") < names.index("duplicates")
         assert Counter(names) == {"duplicates": 6, "malformed": 3, "clean": 1}
 
 
 def test_a_duplicate_repeats_the_last_clean_record_across_other_blemishes() -> None:
     records = list(generate("visits", 5_000, blemishes=Blemishes(duplicates=20, malformed=20)))
-    names = tell("visits", records)
+    names = classify("visits", records)
     across = 0
     for position, name in enumerate(names):
         if name == "duplicates":
@@ -156,11 +156,11 @@ def test_a_duplicate_repeats_the_last_clean_record_across_other_blemishes() -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_positions_are_spread_over_the_stream_and_follow_the_seed(name: str) -> None:
+def test_positions_are_spread_over_the_stream_and_depend_on_the_seed(name: str) -> None:
     blemishes = Blemishes(**{name: 10})  # type: ignore[arg-type]
     patterns = set()
     for seed in range(5):
-        names = tell("clicks", generate("clicks", 10_000, seed=seed, blemishes=blemishes), seed)
+        names = classify("clicks", generate("clicks", 10_000, seed=seed, blemishes=blemishes), seed)
         tenths = [names[first : first + 1_000].count(name) for first in range(0, 10_000, 1_000)]
         assert sum(tenths) == 1_000
         assert all(50 < count < 150 for count in tenths)
@@ -168,17 +168,17 @@ def test_positions_are_spread_over_the_stream_and_follow_the_seed(name: str) -> 
     assert len(patterns) == 5
 
 
-def test_each_place_is_as_likely_as_the_others() -> None:
+def test_each_position_has_the_same_probability() -> None:
     blemishes = Blemishes(missing=10, late=10)
     at = Counter[int]()
     for seed in range(2_000):
-        names = tell("clicks", generate("clicks", 10, seed=seed, blemishes=blemishes), seed)
+        names = classify("clicks", generate("clicks", 10, seed=seed, blemishes=blemishes), seed)
         at.update({names.index("missing"): 1})
-    assert all(130 < at[place] < 270 for place in range(10))
+    assert all(130 < at[position] < 270 for position in range(10))
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_each_field_is_missing_now_and_then(kind: str) -> None:
+def test_each_field_is_dropped_in_some_rows(kind: str) -> None:
     dropped = set()
     for _, value in generate(kind, 500, blemishes=Blemishes(missing=100)):
         found = json.loads(value)
@@ -191,9 +191,7 @@ def test_each_field_is_missing_now_and_then(kind: str) -> None:
     "late_by", [timedelta(hours=1), timedelta(seconds=1), timedelta(days=400, minutes=3)]
 )
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_late_rows_are_exactly_late_by_earlier_than_they_would_be(
-    kind: str, late_by: timedelta
-) -> None:
+def test_late_rows_are_earlier_by_exactly_late_by(kind: str, late_by: timedelta) -> None:
     field, precision = KINDS[kind].time_field, KINDS[kind].time_precision
     late = generate(kind, 300, blemishes=Blemishes(late=100, late_by=late_by))
     for (key, value), (clean_key, clean_value) in zip(late, generate(kind, 300), strict=True):
@@ -204,9 +202,11 @@ def test_late_rows_are_exactly_late_by_earlier_than_they_would_be(
         assert value == json.dumps(expected).encode()
 
 
-def test_endless_streams_have_exact_shares_in_each_block() -> None:
+def test_unbounded_streams_have_exact_shares_in_each_block() -> None:
     blemishes = Blemishes(duplicates=1, missing=0.01, malformed=33.33, late=2)
-    names = tell("visits", islice(generate("visits", None, blemishes=blemishes), 5 * BLOCK_ROWS))
+    names = classify(
+        "visits", islice(generate("visits", None, blemishes=blemishes), 5 * BLOCK_ROWS)
+    )
     blocks = [names[first : first + BLOCK_ROWS] for first in range(0, 5 * BLOCK_ROWS, BLOCK_ROWS)]
     for block in blocks:
         assert Counter(block) == {
@@ -221,20 +221,20 @@ def test_endless_streams_have_exact_shares_in_each_block() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 100.1, float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_share_outside_of_0_to_100_is_refused_by_name(name: str, value: float) -> None:
+def test_a_share_outside_of_0_to_100_is_rejected(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{name} is not a share in percent: {value}") as caught:
         Blemishes(**{name: value})  # type: ignore[arg-type]
-    assert caught.value.facts == {"option": name}
-    assert caught.value.hint == f"give {name} a number from 0 to 100"
+    assert caught.value.attributes == {"option": name}
+    assert caught.value.hint == f"{name} must be a number from 0 to 100"
 
 
-def test_shares_above_100_together_are_refused_with_the_names_of_those_that_count() -> None:
+def test_shares_above_100_in_total_are_rejected() -> None:
     with pytest.raises(InputError, match=r"duplicates \+ late exceed 100 percent: 100\.0001"):
         Blemishes(duplicates=50, late=50.0001)
 
 
-def test_shares_of_exactly_100_together_are_taken_as_they_were_written() -> None:
-    # As floats these add up to 100.00000000000001.
+def test_shares_of_exactly_100_in_total_are_accepted() -> None:
+    # The sum of the floats is 100.00000000000001.
     assert Blemishes(duplicates=37.2, missing=1.5, malformed=27.1, late=34.2)
 
 
@@ -242,6 +242,6 @@ def test_shares_of_exactly_100_together_are_taken_as_they_were_written() -> None
     "late_by",
     [timedelta(0), timedelta(hours=-1), timedelta(milliseconds=1500), timedelta(days=36_501)],
 )
-def test_a_time_that_no_row_can_be_late_by_is_refused(late_by: timedelta) -> None:
+def test_an_invalid_late_by_is_rejected(late_by: timedelta) -> None:
     with pytest.raises(InputError, match="late_by"):
         Blemishes(late=1, late_by=late_by)

@@ -1,4 +1,4 @@
-"""The stream of one kind: its bytes, its length, and what it refuses."""
+"""The stream of one kind: bytes, length and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwater.generator import KINDS, Blemishes, Generated, generate
 ALL_KINDS = list(KINDS)
 SOME_OF_EACH = Blemishes(duplicates=3, missing=2.5, malformed=1, late=5)
 
-# Bytes that users may have built expectations on: a change here is a change of behaviour.
+# Users may depend on these bytes: a change here is a change of behaviour.
 CLEAN_DIGESTS = {
     "visits": "54deecd3c3966f6650c206b5705351ab6963d67e785e6fa021d3185f768ea7d7",
     "ads": "d731688bd8e9bc7670d70ead3bf7869fb552ce51c4fff432f816075a4f070927",
@@ -33,14 +33,14 @@ BLEMISHED_DIGESTS = {
 
 
 def digest(records: Iterable[Generated]) -> str:
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for key, value in records:
         assert key is not None
-        found.update(b"%b\t%b\n" % (key, value))
-    return found.hexdigest()
+        sha256.update(b"%b\t%b\n" % (key, value))
+    return sha256.hexdigest()
 
 
-def test_the_export_list_is_what_is_meant() -> None:
+def test_the_public_names() -> None:
     assert set(headwater.generator.__all__) == {
         "BLOCK_ROWS",
         "KINDS",
@@ -48,12 +48,12 @@ def test_the_export_list_is_what_is_meant() -> None:
         "VISITS_PER_ROUND",
         "Blemishes",
         "Generated",
-        "Kind",
+        "RecordKind",
         "generate",
     }
 
 
-def test_kinds_name_their_topic_and_its_partitions() -> None:
+def test_kinds_have_a_default_topic_and_number_of_partitions() -> None:
     assert {name: (kind.topic, kind.partitions) for name, kind in KINDS.items()} == {
         "visits": ("visits", 2),
         "ads": ("ads", 2),
@@ -63,37 +63,37 @@ def test_kinds_name_their_topic_and_its_partitions() -> None:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_the_first_thousand_records_are_those_of_the_last_release(kind: str) -> None:
+def test_clean_records_are_the_same_as_in_the_last_release(kind: str) -> None:
     assert digest(generate(kind, 1_000)) == CLEAN_DIGESTS[kind]
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_blemished_records_are_those_of_the_last_release(kind: str) -> None:
+def test_blemished_records_are_the_same_as_in_the_last_release(kind: str) -> None:
     records = generate(kind, 1_000, blemishes=SOME_OF_EACH)
     assert digest(records) == BLEMISHED_DIGESTS[kind]
 
 
 @pytest.mark.parametrize("blemishes", [Blemishes(), SOME_OF_EACH], ids=["clean", "blemished"])
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_same_seed_gives_the_same_bytes(kind: str, blemishes: Blemishes) -> None:
+def test_the_same_seed_produces_the_same_bytes(kind: str, blemishes: Blemishes) -> None:
     first = list(generate(kind, 3_000, seed=7, blemishes=blemishes))
     assert list(generate(kind, 3_000, seed=7, blemishes=blemishes)) == first
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_two_streams_drawn_in_turns_do_not_disturb_each_other(kind: str) -> None:
+def test_interleaved_streams_are_independent(kind: str) -> None:
     one, other = generate(kind, 500), generate(kind, 500)
     assert all(left == right for left, right in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_another_seed_gives_other_bytes_also_with_the_sign_turned(kind: str) -> None:
+def test_another_seed_produces_other_bytes(kind: str) -> None:
     digests = {digest(generate(kind, 100, seed=seed)) for seed in (-1, 0, 1, 2**70)}
     assert len(digests) == 4
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_values_are_json_as_python_writes_it_with_the_fields_in_order(kind: str) -> None:
+def test_values_are_json_with_the_fields_in_order(kind: str) -> None:
     for key, value in generate(kind, 2_000):
         fields = json.loads(value)
         assert tuple(fields) == KINDS[kind].fields
@@ -102,7 +102,7 @@ def test_values_are_json_as_python_writes_it_with_the_fields_in_order(kind: str)
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_event_times_are_written_in_the_precision_of_the_kind(kind: str) -> None:
+def test_event_times_have_the_precision_of_the_kind(kind: str) -> None:
     for _, value in generate(kind, 2_000):
         text = json.loads(value)[KINDS[kind].time_field]
         time = datetime.fromisoformat(text)
@@ -112,21 +112,21 @@ def test_event_times_are_written_in_the_precision_of_the_kind(kind: str) -> None
 @pytest.mark.parametrize("blemishes", [Blemishes(), SOME_OF_EACH], ids=["clean", "blemished"])
 @pytest.mark.parametrize("rows", [0, 1, 2, 999, 1_000, 1_001])
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_as_many_records_as_asked_for(kind: str, rows: int, blemishes: Blemishes) -> None:
+def test_the_number_of_records_is_exact(kind: str, rows: int, blemishes: Blemishes) -> None:
     assert sum(1 for _ in generate(kind, rows, blemishes=blemishes)) == rows
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_a_shorter_clean_stream_is_the_beginning_of_an_endless_one(kind: str) -> None:
+def test_a_shorter_clean_stream_is_a_prefix_of_an_unbounded_one(kind: str) -> None:
     assert list(generate(kind, 1_500)) == list(islice(generate(kind, None), 1_500))
 
 
-def test_an_unknown_kind_is_refused_at_once_and_the_known_ones_listed() -> None:
+def test_an_unknown_kind_is_rejected_at_once() -> None:
     with pytest.raises(InputError, match="'vists'") as caught:
         generate("vists", 1)
-    assert caught.value.hint == "kinds are visits, ads, clicks, articles"
+    assert caught.value.hint == "known kinds: visits, ads, clicks, articles"
 
 
-def test_a_negative_number_of_rows_is_refused_at_once() -> None:
+def test_a_negative_number_of_rows_is_rejected_at_once() -> None:
     with pytest.raises(InputError, match="rows is negative: -1"):
         generate("visits", -1)

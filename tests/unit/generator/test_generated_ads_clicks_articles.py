@@ -1,4 +1,4 @@
-"""Ads, clicks and articles: their shape, their keys and their times."""
+"""Ads, clicks and articles: fields, keys and times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_key_of_an_ad_is_its_page() -> None:
         assert key == json.loads(value)["page"].encode()
 
 
-def test_ads_go_on_from_the_start_and_keep_to_the_time_of_visits() -> None:
+def test_ads_stay_in_the_time_range_of_visits() -> None:
     found = times("ads", "display_time", 20_000)
     steps = [later - earlier for earlier, later in pairwise(found)]
     laps = [step for step in steps if step < timedelta(0)]
@@ -50,7 +50,7 @@ def test_some_visits_have_an_ad_on_their_page_within_two_minutes() -> None:
     assert 0.08 < matched / len(visits) < 0.25
 
 
-def test_the_first_click_has_the_shape_of_the_seed() -> None:
+def test_the_first_click_has_the_documented_format() -> None:
     ((key, value),) = generate("clicks", 1)
     fields = json.loads(value)
     assert key == b"1"
@@ -78,7 +78,7 @@ def test_the_key_of_a_click_is_its_visit_and_a_visit_has_several_clicks() -> Non
     assert set(ended) == set(range(3, 13))
 
 
-def test_articles_have_an_id_of_their_own_as_key() -> None:
+def test_the_key_of_an_article_is_its_unique_id() -> None:
     keys = []
     for key, value in generate("articles", 2_000):
         assert key == json.loads(value)["id"].encode()
@@ -101,7 +101,7 @@ def test_articles_have_a_body_of_two_to_four_hundred_bytes_and_differ() -> None:
     assert all(article["url"].startswith("https://") for article in articles)
 
 
-def test_time_begins_anew_before_the_calendar_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_wraps_around_before_the_year_9999(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.generator.clicks._SPAN_HOURS", 2)
     monkeypatch.setattr("headwater.generator.articles._SPAN_MINUTES", 24 * 60)
     clicks = times("clicks", "event_time", 121)

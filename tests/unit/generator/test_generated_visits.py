@@ -1,4 +1,4 @@
-"""Visits: their shape, their life and their facts."""
+"""Visits: identifiers, times and fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def events_of_visit(visits: list[dict[str, Any]]) -> dict[str, list[dict[str, An
 def ended(
     visits: list[dict[str, Any]], events_of_visit: dict[str, list[dict[str, Any]]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Visits that are over: those of the last round are still open."""
+    """Completed visits: those of the last round are still open."""
     still_open = {visit["visit_id"] for visit in visits[-VISITS_PER_ROUND:]}
     return {name: events for name, events in events_of_visit.items() if name not in still_open}
 
@@ -45,7 +45,7 @@ def test_the_key_is_the_visit_id() -> None:
         assert key == json.loads(value)["visit_id"].encode()
 
 
-def test_identifiers_have_the_form_of_the_seed(visits: list[dict[str, Any]]) -> None:
+def test_identifiers_have_the_documented_format(visits: list[dict[str, Any]]) -> None:
     generator_id = visits[0]["visit_id"].partition("_")[0]
     uuid4 = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
     assert re.fullmatch("[1-9][0-9]{14}", generator_id)
@@ -60,7 +60,7 @@ def test_each_round_has_one_event_of_each_open_visit(visits: list[dict[str, Any]
         assert len(names) == VISITS_PER_ROUND == 10
 
 
-def test_visits_are_numbered_in_the_order_they_begin(
+def test_visits_are_numbered_in_the_order_of_their_start(
     events_of_visit: dict[str, list[dict[str, Any]]],
 ) -> None:
     numbers = [int(name.partition("_")[2]) for name in events_of_visit]
@@ -68,7 +68,7 @@ def test_visits_are_numbered_in_the_order_they_begin(
     assert len(numbers) > 100
 
 
-def test_each_event_is_one_to_five_whole_minutes_after_the_one_before(
+def test_each_event_is_one_to_five_minutes_after_the_previous_one(
     events_of_visit: dict[str, list[dict[str, Any]]],
 ) -> None:
     steps = Counter[timedelta]()
@@ -79,14 +79,14 @@ def test_each_event_is_one_to_five_whole_minutes_after_the_one_before(
     assert max(steps.values()) < 1.1 * min(steps.values())
 
 
-def test_a_visit_lives_five_to_five_hundred_events(ended: dict[str, list[dict[str, Any]]]) -> None:
-    lives = [len(events) for events in ended.values()]
-    assert min(lives) >= 5
-    assert max(lives) <= 500
-    assert max(lives) - min(lives) > 400
+def test_a_visit_has_5_to_500_events(ended: dict[str, list[dict[str, Any]]]) -> None:
+    lengths = [len(events) for events in ended.values()]
+    assert min(lengths) >= 5
+    assert max(lengths) <= 500
+    assert max(lengths) - min(lengths) > 400
 
 
-def test_a_slot_begins_its_next_visit_at_the_start_with_a_new_user(
+def test_the_next_visit_of_a_slot_begins_at_the_start_time_with_a_new_user(
     visits: list[dict[str, Any]],
 ) -> None:
     restarts = 0
@@ -111,7 +111,9 @@ def test_only_page_and_time_change_within_a_visit(
         assert len(constant) == 1
 
 
-def test_facts_are_those_of_the_seed(events_of_visit: dict[str, list[dict[str, Any]]]) -> None:
+def test_the_context_has_the_known_fields(
+    events_of_visit: dict[str, list[dict[str, Any]]],
+) -> None:
     for events in events_of_visit.values():
         context = events[0]["context"]
         assert list(context) == ["referral", "ad_id", "user", "technical"]
@@ -134,7 +136,7 @@ def test_facts_are_those_of_the_seed(events_of_visit: dict[str, list[dict[str, A
         assert re.fullmatch("[1-6][.]0", technical["device_version"])
 
 
-def test_connected_since_lies_one_to_thirty_days_before_the_start_or_is_null(
+def test_connected_since_is_1_to_30_days_before_the_start_or_null(
     events_of_visit: dict[str, list[dict[str, Any]]],
 ) -> None:
     since = [events[0]["context"]["user"]["connected_since"] for events in events_of_visit.values()]
@@ -152,7 +154,7 @@ def test_all_pages_of_the_site_are_visited(visits: list[dict[str, Any]]) -> None
 
 
 def test_one_visit_in_seven_is_private_and_one_in_nine_has_no_referral() -> None:
-    # Ten visits a seed: the first round of many seeds is the quickest way to many visits.
+    # The first round of many seeds is the fastest way to generate many visits.
     first_rounds = [
         json.loads(value)
         for seed in range(300)

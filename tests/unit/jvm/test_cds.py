@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: found for the Java that made it, and harmless where it is not."""
+"""The CDS archive: used only by the Java that wrote it, and ignored if it is invalid."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import NotInstalledError
-from headwater.jvm import cds as class_archive
-from headwater.jvm.cds import archive_path, outdated, use_options
+from headwater.jvm import jars as jvm_cds
+from headwater.jvm.jars import archive_path, outdated, use_options
 from headwater.jvm.java import Java, find_java
 from headwater.settings import Settings
-from headwater.spark import cds as warm_start
-from headwater.spark.cds import make_class_archive
+from headwater.spark import cds as spark_cds
+from headwater.spark.cds import write_cds_archive
 
 
 @pytest.fixture
@@ -23,33 +23,33 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings()
 
 
-def test_none_is_used_as_long_as_there_is_none(settings: Settings) -> None:
+def test_no_options_are_set_without_an_archive(settings: Settings) -> None:
     assert use_options(find_java(settings), settings) == ""
 
 
-def test_each_java_has_its_own(settings: Settings, tmp_path: Path) -> None:
+def test_each_java_has_its_own_archive(settings: Settings, tmp_path: Path) -> None:
     first, second = (Java(tmp_path / name, 17, "test") for name in ("one", "other"))
     assert archive_path(first, settings) == archive_path(first, settings)
     before = archive_path(first, settings)
     assert before != archive_path(second, settings)
     first.home.mkdir()
     (first.home / "release").write_text('JAVA_VERSION="17.0.99"')
-    assert archive_path(first, settings) != before, "an update of Java is another Java"
+    assert archive_path(first, settings) != before, "an updated Java needs a new archive"
 
 
-def test_a_spark_installed_anew_has_none_and_the_one_from_before_is_known(
+def test_a_reinstalled_spark_needs_a_new_archive_and_the_old_one_is_outdated(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jar = tmp_path / "spark-core.jar"
     jar.write_bytes(b"classes")
-    monkeypatch.setattr(class_archive, "spark_jars", lambda: [jar])
+    monkeypatch.setattr(jvm_cds, "spark_jars", lambda: [jar])
     java = Java(tmp_path, 17, "test")
     before = archive_path(java, settings)
     before.parent.mkdir(parents=True)
     before.touch()
     (before.parent / "spark-of-another-place.jsa").touch()
     assert outdated(before) == []
-    # As pip does it: the same file, written at another time.
+    # Like pip: the same file with another time.
     os.utime(jar, (1, 1))
     now = archive_path(java, settings)
     assert now != before
@@ -57,33 +57,31 @@ def test_a_spark_installed_anew_has_none_and_the_one_from_before_is_known(
     assert use_options(java, settings) == ""
 
 
-def test_one_that_is_there_is_not_made_again_unasked(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_existing_archive_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive_path(find_java(settings), settings)
     path.parent.mkdir(parents=True)
     path.touch()
-    monkeypatch.setattr(warm_start, "create_session", None)
-    assert make_class_archive(settings) == path
+    monkeypatch.setattr(spark_cds, "create_session", None)
+    assert write_cds_archive(settings) == path
 
 
-def test_a_java_that_cannot_write_one_is_named(
+def test_the_error_names_a_java_that_cannot_write_an_archive(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     binary = tmp_path / "bin" / "java"
     binary.parent.mkdir()
     binary.write_text("#!/bin/sh\nexit 1\n")
     binary.chmod(0o755)
-    monkeypatch.setattr(warm_start, "find_java", lambda settings: Java(tmp_path, 17, "test"))
+    monkeypatch.setattr(spark_cds, "find_java", lambda settings: Java(tmp_path, 17, "test"))
     with pytest.raises(NotInstalledError, match=str(binary)):
-        make_class_archive(settings)
+        write_cds_archive(settings)
 
 
-def test_one_that_does_not_fit_is_passed_over_without_a_word(settings: Settings) -> None:
+def test_java_ignores_an_invalid_archive_without_a_message(settings: Settings) -> None:
     java = find_java(settings)
     path = archive_path(java, settings)
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"no archive at all")
+    path.write_bytes(b"not an archive")
     options = use_options(java, settings).split()
     assert f"-XX:SharedArchiveFile={path}" in options
     done = subprocess.run(
@@ -97,7 +95,9 @@ def test_one_that_does_not_fit_is_passed_over_without_a_word(settings: Settings)
     assert "archive" not in done.stderr
 
 
-def test_a_path_with_a_space_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_in_a_path_with_a_space_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
     settings = Settings()
     java = find_java(settings)

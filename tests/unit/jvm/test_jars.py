@@ -1,4 +1,4 @@
-"""The cache of jars: only what is pinned gets in, and what is damaged is found."""
+"""The jar cache: accepts only pinned jars, and finds damaged ones."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headwater.errors import DownloadError, InputError, InternalError
 from headwater.jvm import jars
 from headwater.jvm.ivy import JarCount
 from headwater.jvm.jars import (
+    LockedJar,
     corrupt_jars,
     ensure_jars,
     locked_jars,
     missing_jars,
     scala_library,
 )
-from headwater.jvm.lock import LockedJar
 from headwater.settings import Settings, load
 
 CONTENTS = {
@@ -50,15 +50,15 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    """A resolver that has the right jars; gives the coordinates that it was asked for."""
+    """A resolver with the right jars; returns the requested coordinates."""
     return resolver_with(CONTENTS, monkeypatch)
 
 
 def resolver_with(
     contents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> list[Sequence[str]]:
-    """Stands in for Ivy: a repository with changed files can't be had otherwise."""
-    asked: list[Sequence[str]] = []
+    """Replaces Ivy, to simulate a repository with modified files."""
+    requested: list[Sequence[str]] = []
 
     def resolve(
         coordinates: Sequence[str],
@@ -69,7 +69,7 @@ def resolver_with(
         progress: JarCount,
     ) -> list[Path]:
         assert not transitive, "the lock names every jar"
-        asked.append(coordinates)
+        requested.append(coordinates)
         (folder / "jars").mkdir()
         for coordinate in coordinates:
             if coordinate in contents:
@@ -79,7 +79,7 @@ def resolver_with(
         return []
 
     monkeypatch.setattr(jars, "resolve", resolve)
-    return asked
+    return requested
 
 
 def cache(jar: LockedJar, settings: Settings, content: bytes | None = None) -> Path:
@@ -90,17 +90,17 @@ def cache(jar: LockedJar, settings: Settings, content: bytes | None = None) -> P
 
 
 def cached(settings: Settings) -> list[str]:
-    """Everything in the cache, staging folders included."""
+    """Everything in the cache, including staging folders."""
     return sorted(path.name for path in settings.jars_dir.rglob("*"))
 
 
-def test_all_jars_are_missing_from_a_cache_that_is_not_there(settings: Settings) -> None:
+def test_all_jars_are_missing_without_a_cache(settings: Settings) -> None:
     assert missing_jars("delta", settings) == [FIRST, SECOND]
     assert corrupt_jars("delta", settings) == []
     assert not settings.jars_dir.exists()
 
 
-def test_a_whole_jar_is_neither_missing_nor_corrupt(settings: Settings) -> None:
+def test_a_complete_jar_is_neither_missing_nor_corrupt(settings: Settings) -> None:
     cache(FIRST, settings)
     assert missing_jars("delta", settings) == [SECOND]
     assert corrupt_jars("delta", settings) == []
@@ -115,19 +115,19 @@ def test_a_jar_of_another_size_counts_as_missing_and_as_corrupt(
     assert corrupt_jars("delta", settings) == [FIRST]
 
 
-def test_a_jar_that_was_tampered_with_in_the_same_size_is_corrupt(settings: Settings) -> None:
+def test_a_modified_jar_of_the_same_size_is_corrupt(settings: Settings) -> None:
     cache(FIRST, settings, b"the worst jar")
     cache(SECOND, settings)
     assert missing_jars("delta", settings) == []
     assert corrupt_jars("delta", settings) == [FIRST]
 
 
-def test_a_folder_in_a_jars_place_counts_as_missing(settings: Settings) -> None:
+def test_a_folder_with_the_name_of_a_jar_counts_as_missing(settings: Settings) -> None:
     (settings.jars_dir / FIRST.file_name).mkdir(parents=True)
     assert FIRST in missing_jars("delta", settings)
 
 
-def test_jars_in_the_cache_are_not_fetched_again(
+def test_cached_jars_are_not_fetched_again(
     settings: Settings, resolved: list[Sequence[str]]
 ) -> None:
     expected = [cache(jar, settings) for jar in (FIRST, SECOND)]
@@ -146,16 +146,12 @@ def test_missing_jars_are_fetched_by_their_locked_coordinates(
     assert resolved == [[THIRD.coordinate], [FIRST.coordinate, SECOND.coordinate]]
 
 
-def test_nothing_but_the_jars_stays_in_the_cache(
-    settings: Settings, resolved: list[Sequence[str]]
-) -> None:
+def test_only_jars_remain_in_the_cache(settings: Settings, resolved: list[Sequence[str]]) -> None:
     ensure_jars(["delta"], settings)
     assert cached(settings) == [FIRST.file_name, SECOND.file_name]
 
 
-def test_a_jar_that_was_cut_short_is_replaced(
-    settings: Settings, resolved: list[Sequence[str]]
-) -> None:
+def test_an_incomplete_jar_is_replaced(settings: Settings, resolved: list[Sequence[str]]) -> None:
     path = cache(FIRST, settings, b"the fi")
     ensure_jars(["delta"], settings)
     assert path.read_bytes() == CONTENTS[FIRST.coordinate]
@@ -174,7 +170,7 @@ def test_progress_is_reported_for_each_group_that_is_fetched(
 def test_a_jar_that_is_not_the_pinned_one_is_refused_with_both_checksums(
     wrong: LockedJar, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = b"from a mirror that was broken into"
+    changed = b"from a compromised mirror"
     resolver_with({**CONTENTS, wrong.coordinate: changed}, monkeypatch)
     with pytest.raises(DownloadError) as caught:
         ensure_jars(["delta"], settings)
@@ -182,11 +178,11 @@ def test_a_jar_that_is_not_the_pinned_one_is_refused_with_both_checksums(
     assert wrong.coordinate in error.message
     assert wrong.sha256 in error.message
     assert hashlib.sha256(changed).hexdigest() in error.message
-    assert error.facts == {"coordinate": wrong.coordinate}
+    assert error.attributes == {"coordinate": wrong.coordinate}
     assert cached(settings) == []
 
 
-def test_a_refused_jar_leaves_the_cached_ones_as_they_were(
+def test_a_refused_jar_does_not_change_the_cached_ones(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = cache(FIRST, settings)
@@ -197,7 +193,7 @@ def test_a_refused_jar_leaves_the_cached_ones_as_they_were(
     assert kept.read_bytes() == CONTENTS[FIRST.coordinate]
 
 
-def test_a_jar_that_the_resolver_does_not_return_is_named(
+def test_the_error_names_a_jar_that_the_resolver_does_not_return(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolver_with({FIRST.coordinate: CONTENTS[FIRST.coordinate]}, monkeypatch)
@@ -206,7 +202,7 @@ def test_a_jar_that_the_resolver_does_not_return_is_named(
     assert cached(settings) == []
 
 
-def test_a_download_that_fails_leaves_nothing_in_the_cache(
+def test_a_failed_download_leaves_nothing_in_the_cache(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resolve(coordinates: Sequence[str], folder: Path, *_: Any, **__: Any) -> list[Path]:
@@ -224,10 +220,10 @@ def test_an_unknown_group_is_refused(settings: Settings) -> None:
         ensure_jars(["kafak"], settings)
 
 
-def test_a_group_of_the_table_that_the_lock_lacks_is_a_bug_of_ours() -> None:
+def test_a_group_that_is_missing_in_the_lock_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="make lock"):
         locked_jars("broker")
 
 
-def test_sparks_scala_library_is_there_for_the_broker() -> None:
+def test_the_scala_library_of_spark_exists() -> None:
     assert scala_library().is_file()

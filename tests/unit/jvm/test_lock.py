@@ -1,4 +1,4 @@
-"""`jars.lock`: complete, without contradictions, and with no address in it."""
+"""`jars.lock`: complete, consistent, and without URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InternalError
-from headwater.jvm.lock import LockedJar, read_lock, render_lock, sha256_of
+from headwater.jvm.jars import LockedJar, read_lock, render_lock, sha256_of
 from headwater.jvm.versions import GROUPS
 
 TEXT = (resources.files("headwater.jvm") / "jars.lock").read_text(encoding="utf-8")
@@ -27,14 +27,14 @@ def lock_with(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "files", lambda package: folder)
 
 
-def test_the_lock_has_the_groups_of_the_table_and_no_other() -> None:
+def test_the_lock_has_exactly_the_groups_of_the_table() -> None:
     assert list(read_lock()) == list(GROUPS)
 
 
 @every_group
 def test_every_coordinate_of_the_table_is_in_its_group(group: str) -> None:
     locked = {jar.coordinate for jar in read_lock()[group]}
-    assert {*GROUPS[group].coordinates, *GROUPS[group].alone} <= locked
+    assert {*GROUPS[group].coordinates, *GROUPS[group].intransitive} <= locked
 
 
 @every_group
@@ -44,43 +44,43 @@ def test_no_two_jars_of_a_group_are_the_same_module(group: str) -> None:
 
 
 @every_group
-def test_nothing_is_locked_that_the_table_excludes(group: str) -> None:
-    # What is excluded may still be taken alone, in a version of its own.
-    wanted = {module_of(coordinate) for coordinate in GROUPS[group].alone}
+def test_excluded_modules_are_not_locked(group: str) -> None:
+    # An excluded module may still be listed as intransitive, in another version.
+    wanted = {module_of(coordinate) for coordinate in GROUPS[group].intransitive}
     locked = {module_of(jar.coordinate) for jar in read_lock()[group]}
     assert locked.isdisjoint(set(GROUPS[group].excludes) - wanted)
 
 
 @every_group
-def test_the_jars_of_a_group_are_sorted_so_that_a_change_is_easy_to_read(group: str) -> None:
+def test_the_jars_of_a_group_are_sorted(group: str) -> None:
     coordinates = [jar.coordinate for jar in read_lock()[group]]
     assert coordinates == sorted(coordinates)
 
 
 def test_a_jar_in_two_groups_has_one_checksum() -> None:
-    found: dict[str, set[tuple[str, int]]] = {}
+    pins_by_name: dict[str, set[tuple[str, int]]] = {}
     for jars in read_lock().values():
         for jar in jars:
-            found.setdefault(jar.file_name, set()).add((jar.sha256, jar.size))
-    assert {name for name, pins in found.items() if len(pins) > 1} == set()
+            pins_by_name.setdefault(jar.file_name, set()).add((jar.sha256, jar.size))
+    assert {name for name, pins in pins_by_name.items() if len(pins) > 1} == set()
 
 
-def test_every_line_has_a_whole_checksum_and_a_size() -> None:
+def test_every_line_has_a_complete_checksum_and_a_size() -> None:
     line = re.compile(r"#.*|\w+ [\w.-]+:[\w.-]+:[\w.-]+ [0-9a-f]{64} [1-9][0-9]*")
     assert [text for text in TEXT.splitlines() if not line.fullmatch(text)] == []
 
 
-def test_the_lock_holds_no_address() -> None:
+def test_the_lock_contains_no_url() -> None:
     # Not the bare `http`: a module of Jetty has it in its name.
     assert "//" not in TEXT
     assert "www." not in TEXT
 
 
-def test_what_is_read_is_written_back_byte_for_byte() -> None:
+def test_reading_and_rendering_reproduces_the_file() -> None:
     assert render_lock(jar for jars in read_lock().values() for jar in jars) == TEXT
 
 
-def test_a_jar_has_the_file_name_that_ivy_gives_it() -> None:
+def test_a_jar_has_the_file_name_of_ivy() -> None:
     jar = LockedJar("kafka", "org.apache.kafka:kafka-clients:3.9.1", "", 0)
     assert jar.file_name == "org.apache.kafka_kafka-clients-3.9.1.jar"
 
@@ -96,7 +96,7 @@ def test_a_jar_is_pinned_by_the_content_of_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["kafka a:b:1", "kafka a:b:1 0f 12 13", "kafka a:b:1 0f many", "kafka"]
 )
-def test_a_broken_line_is_told_with_its_number(
+def test_a_malformed_line_is_reported_with_its_number(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock_with(f"# heading\n\nkafka a:c:1 0f 12\n{line}\n", tmp_path, monkeypatch)
@@ -105,7 +105,7 @@ def test_a_broken_line_is_told_with_its_number(
     assert repr(line) in caught.value.message
 
 
-def test_comments_and_empty_lines_are_no_jars(
+def test_comments_and_empty_lines_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock_with("# heading\n\nkafka a:c:1 0f 12\n", tmp_path, monkeypatch)

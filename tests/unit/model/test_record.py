@@ -1,4 +1,4 @@
-"""Records: null is not empty, and a repeated header means its last value."""
+"""Records: null is not empty, and the last of repeated headers counts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_an_empty_header_is_not_null() -> None:
     assert record(("a", b"")).header("a") == b""
 
 
-def test_a_header_that_is_not_there_is_none() -> None:
+def test_a_missing_header_is_none() -> None:
     assert record(("a", b"1")).header("A") is None
 
 
-def test_a_null_value_and_an_empty_value_are_two_records() -> None:
+def test_a_null_value_differs_from_an_empty_value() -> None:
     assert Record(ADDRESS, None, None) != Record(ADDRESS, None, b"")
 
 
@@ -39,15 +39,15 @@ def test_headers_keep_their_order() -> None:
     assert record(("a", b"1"), ("b", b"2")) != record(("b", b"2"), ("a", b"1"))
 
 
-def test_a_record_has_no_headers_and_no_time_unless_given() -> None:
+def test_headers_and_timestamp_are_optional() -> None:
     plain = Record(ADDRESS, b"k", b"v")
     assert (plain.headers, plain.timestamp_ms) == ((), None)
 
 
-def test_equal_records_are_one_member_of_a_set() -> None:
+def test_equal_records_have_equal_hashes() -> None:
     assert len({record(("a", None)), record(("a", None))}) == 1
 
 
-def test_a_record_cannot_be_changed() -> None:
+def test_a_record_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         record().value = b"w"  # type: ignore[misc]

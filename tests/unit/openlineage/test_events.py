@@ -1,4 +1,4 @@
-"""Events are what OpenLineage says they are: held against the classes made from its schemas."""
+"""Events conform to OpenLineage: checked against the classes generated from its schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headwater.openlineage import (
     lineage_facet,
 )
 from headwater.openlineage.events import DatasetName, Event
-from headwater.openlineage.redaction import Redactor
+from headwater.openlineage.run import Redactor
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import load
 
@@ -31,21 +31,21 @@ RUN_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "run"))
 
 
 def official_classes() -> dict[str, type[Any]]:
-    """By the address of their schema."""
-    found = {}
+    """Schema URL -> class."""
+    classes = {}
     for module in pkgutil.iter_modules(generated.__path__):
         loaded = importlib.import_module(f"openlineage.client.generated.{module.name}")
         for each in vars(loaded).values():
             if isinstance(each, type) and attr.has(each) and hasattr(each, "_get_schema"):
-                found[each._get_schema()] = each
-    return found
+                classes[each._get_schema()] = each
+    return classes
 
 
 OFFICIAL = official_classes()
 
 
 def build(kind: Any, value: Any) -> Any:
-    """Make an object of a class from JSON; a field that it lacks, or does not know, is an error."""
+    """Create an object of a class from JSON; missing and unknown fields are errors."""
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
         kinds = [each for each in typing.get_args(kind) if each is not type(None)]
@@ -59,7 +59,7 @@ def build(kind: Any, value: Any) -> Any:
         hints = typing.get_type_hints(kind, {**vars(typing), **vars(module)})
         return kind(**{key: build(hints[key], each) for key, each in value.items()})
     if kind in (str, int, bool):
-        assert isinstance(value, kind), f"{value!r} is no {kind.__name__}"
+        assert isinstance(value, kind), f"{value!r} is not of type {kind.__name__}"
     return value
 
 
@@ -73,8 +73,8 @@ def check_facet(facet: Any) -> None:
 
 def all_facets() -> list[dict[str, Any]]:
     now = datetime.now(UTC)
-    way = {"type": "DIRECT", "subtype": "IDENTITY", "description": "", "masking": False}
-    field = {"namespace": "n", "name": "d", "field": "f", "transformations": [way]}
+    identity = {"type": "DIRECT", "subtype": "IDENTITY", "description": "", "masking": False}
+    field = {"namespace": "n", "name": "d", "field": "f", "transformations": [identity]}
     return [
         facets.schema([{"name": "a", "type": "struct", "fields": [{"name": "b", "type": "int"}]}]),
         facets.column_lineage({"a": {"inputFields": [field]}}, [field]),
@@ -101,11 +101,11 @@ def all_facets() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("facet", all_facets(), ids=lambda f: f["_schemaURL"].rpartition("/")[2])
-def test_every_official_facet_is_of_its_schema(facet: dict[str, Any]) -> None:
+def test_every_standard_facet_conforms_to_its_schema(facet: dict[str, Any]) -> None:
     check_facet(facet)
 
 
-def test_a_facet_with_a_wrong_field_is_noticed() -> None:
+def test_a_facet_with_a_wrong_field_is_detected() -> None:
     with pytest.raises((KeyError, TypeError)):
         check_facet(facets.official("StorageDatasetFacet", "1-0-1", storage="delta"))
 
@@ -115,21 +115,21 @@ def new_run(events: list[Event], **lineage: Any) -> LineageRun:
     return LineageRun.from_settings(settings, events.append, "job", RUN_ID)
 
 
-def test_an_error_whose_text_is_gone_ends_the_run_all_the_same() -> None:
-    class OfAJavaThatIsGone(Exception):
+def test_an_error_without_an_available_message_fails_the_run() -> None:
+    class ErrorOfExitedJvm(Exception):
         def __str__(self) -> str:
             raise ConnectionRefusedError("py4j")
 
     events: list[Event] = []
     run = new_run(events)
     run.start()
-    run.fail(OfAJavaThatIsGone())
+    run.fail(ErrorOfExitedJvm())
     assert events[-1]["eventType"] == "FAIL"
     message = events[-1]["run"]["facets"]["errorMessage"]["message"]
-    assert message.startswith("OfAJavaThatIsGone: ")
+    assert message.startswith("ErrorOfExitedJvm: ")
 
 
-def test_a_run_is_told_whole_in_every_event_and_ends_once() -> None:
+def test_events_are_cumulative_and_a_run_ends_once() -> None:
     events: list[Event] = []
     run = new_run(events, team="web", project="site", parent_job="dag", namespace="tests")
     visits, out = kafka_topic("localhost:9092", "visits"), kafka_topic("localhost:9092", "out")
@@ -162,7 +162,7 @@ def test_a_run_is_told_whole_in_every_event_and_ends_once() -> None:
     assert start["eventTime"].endswith("Z")
 
 
-def test_an_error_is_told_without_secrets() -> None:
+def test_an_error_is_reported_without_secrets() -> None:
     events: list[Event] = []
     settings = load(
         kafka={"client": {"sasl.password": "hunter22", "sasl.username": "ada"}},
@@ -182,7 +182,7 @@ def test_an_error_is_told_without_secrets() -> None:
     )
     for secret in ("hunter22", "pa55word", "other1", "abcdef123456", "hw_topsecret"):
         assert secret not in str(events), secret
-    assert "test_an_error_is_told_without_secrets" in facet["stackTrace"]
+    assert "test_an_error_is_reported_without_secrets" in facet["stackTrace"]
 
 
 @pytest.mark.parametrize(
@@ -195,16 +195,16 @@ def test_an_error_is_told_without_secrets() -> None:
         "{'api.key': 'hunter22', 'id': 1}",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_however_it_is_written(text: str) -> None:
+def test_texts_that_look_like_secrets_are_redacted(text: str) -> None:
     assert "hunter22" not in Redactor()(text)
 
 
 @pytest.mark.parametrize("part", ["x", "a/b+", "password", "://", "token='", 'secret "', "basic "])
-def test_a_long_text_without_a_break_is_told_at_once(part: str) -> None:
+def test_a_long_text_without_spaces_is_redacted_quickly(part: str) -> None:
     events: list[Event] = []
     run = LineageRun(events.append, "tests", "job", RUN_ID)
     run.start()
-    # Without a bound this takes hours.
+    # With unbounded patterns this takes hours.
     run.fail(ValueError(part * 1_000_000))
     assert len(events[-1]["run"]["facets"]["errorMessage"]["message"]) <= facets.MAX_TEXT
     Redactor()(part * 20_000)
@@ -213,12 +213,12 @@ def test_a_long_text_without_a_break_is_told_at_once(part: str) -> None:
 @pytest.mark.parametrize(
     "fields", [{"at": datetime.now(UTC)}, {"share": float("nan")}, {"of": {1, 2}}, "text"]
 )
-def test_a_facet_that_is_no_json_is_refused_before_it_costs_an_event(fields: Any) -> None:
+def test_a_facet_that_can_not_be_written_as_json_is_rejected(fields: Any) -> None:
     with pytest.raises(InputError, match="can't be written as JSON"):
         facets.custom(fields, "job")
 
 
-def test_users_have_facets_of_their_own_by_settings_and_by_functions(
+def test_custom_facets_come_from_settings_and_from_functions(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events: list[Event] = []
@@ -235,14 +235,14 @@ def test_users_have_facets_of_their_own_by_settings_and_by_functions(
         run = new_run(events, job_facets={"acme_cost": {"centre": 17}})
         run.start()
     finally:
-        facets._makers.clear()
+        facets._facet_functions.clear()
     job, run_facets = events[0]["job"]["facets"], events[0]["run"]["facets"]
     assert job["acme_cost"]["centre"] == 17
     assert job["acme_cost"]["_schemaURL"].endswith("#/$defs/JobFacet")
     assert run_facets["acme_release"]["ticket"] == "REL-job"
     assert "acme_broken" not in job
-    assert caplog.messages == ["facet 'acme_broken' could not be made: ValueError: no network"]
-    with pytest.raises(InputError, match="not the name of a facet"):
+    assert caplog.messages == ["facet 'acme_broken' could not be created: ValueError: no network"]
+    with pytest.raises(InputError, match="invalid facet name"):
         lineage_facet("has blanks")
 
 
@@ -259,13 +259,13 @@ def test_users_have_facets_of_their_own_by_settings_and_by_functions(
         (file_location("s3a://bucket/a?b#c"), ("s3://bucket", "a?b#c")),
     ],
 )
-def test_datasets_are_named_as_openlineage_names_them(
+def test_datasets_have_the_names_that_openlineage_specifies(
     named: DatasetName, expected: tuple[str, str]
 ) -> None:
     assert named == expected
 
 
-def test_no_thread_and_no_file_without_events(tmp_path: Any) -> None:
+def test_there_is_no_thread_and_no_file_without_events(tmp_path: Any) -> None:
     import threading
 
     from headwater.openlineage import Emitter

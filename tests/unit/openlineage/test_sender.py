@@ -1,4 +1,4 @@
-"""Delivery goes on, past a disk that can't be read and past one event the catalog fails at."""
+"""Delivery continues after disk errors and after events that make the catalog fail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.waiting import wait_until
 from headwater.openlineage import Emitter
 from headwater.openlineage.spool.files import Spool
 from headwater.openlineage.spool.losses import read_lost
-from headwater.openlineage.spool.orphans import Backlog, refused_path, waiting
-from headwater.openlineage.spool.sender import Sender, flush
+from headwater.openlineage.spool.orphans import Backlog, pending_events, refused_path
+from headwater.openlineage.spool.sender import EventSender, flush
 from headwater.openlineage.transport import CatalogClient
 
 OK = status(201)
@@ -25,8 +25,8 @@ def event(number: int, run: str = "run") -> dict[str, Any]:
     return {"run": {"runId": run}, "n": number}
 
 
-def left_behind(root: Path, *events: dict[str, Any]) -> Spool:
-    """Of a process that is dead."""
+def orphaned_spool(root: Path, *events: dict[str, Any]) -> Spool:
+    """The spool of a dead process."""
     spool = Spool(root)
     for each in events:
         assert spool.append(each)
@@ -34,15 +34,15 @@ def left_behind(root: Path, *events: dict[str, Any]) -> Spool:
     return spool
 
 
-def emitter_of(root: Path, url: str, **given: Any) -> Emitter:
+def emitter_of(root: Path, url: str, **options: Any) -> Emitter:
     spool = Spool(root)
     client = CatalogClient(url)
-    sender = Sender(client, spool, max_pause_seconds=0.05, **given)
+    sender = EventSender(client, spool, max_pause_seconds=0.05, **options)
     return Emitter(spool, sender, close_seconds=20)
 
 
 def failing_at(*runs: str) -> FaultServer:
-    """A catalog that answers 500 to all events of these runs."""
+    """A catalog that responds with 500 to all events of these runs."""
 
     def answer(connection: socket.socket) -> None:
         poison = server.events[-1]["run"]["runId"] in runs
@@ -52,13 +52,13 @@ def failing_at(*runs: str) -> FaultServer:
     return server
 
 
-def taken(server: FaultServer, run: str) -> list[int]:
-    """In their order, without repeats."""
-    told = [each["n"] for each in server.events if each["run"]["runId"] == run]
-    return list(dict.fromkeys(told))
+def received(server: FaultServer, run: str) -> list[int]:
+    """Events of a run in the order of arrival, without duplicates."""
+    numbers = [each["n"] for each in server.events if each["run"]["runId"] == run]
+    return list(dict.fromkeys(numbers))
 
 
-def test_the_sender_goes_on_when_its_disk_can_be_read_again(
+def test_the_sender_continues_when_the_disk_is_readable_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -80,16 +80,18 @@ def test_the_sender_goes_on_when_its_disk_can_be_read_again(
         wait_until(lambda: emitter.counts.sender.delivered == 1)
         wait_until(lambda: len(caplog.messages) == 2)
         broken.append(True)
-        assert emitter.close() is False, "it can't know, and says so without raising"
-        assert [each.alive for each in waiting(tmp_path)] == [False], "the next one may take it"
+        assert emitter.close() is False, "an unreadable spool may have events"
+        assert [each.alive for each in pending_events(tmp_path)] == [False], (
+            "the next process may deliver it"
+        )
     outage, recovery, _ = caplog.messages
     assert outage.startswith(f"lineage events are queued in {tmp_path}: the spool can't be read: ")
     assert "Input/output" in outage
     assert recovery == "lineage events are delivered again"
 
 
-def test_a_dead_process_whose_events_can_not_be_read_holds_nobody_up(tmp_path: Path) -> None:
-    dead = left_behind(tmp_path, event(0, "dead"))
+def test_unreadable_events_of_a_dead_process_do_not_block_delivery(tmp_path: Path) -> None:
+    dead = orphaned_spool(tmp_path, event(0, "dead"))
     segment = dead.folder / "000001.events"
     segment.rename(tmp_path / "kept")
     segment.mkdir()
@@ -98,17 +100,17 @@ def test_a_dead_process_whose_events_can_not_be_read_holds_nobody_up(tmp_path: P
         emitter.emit(event(0))
         assert emitter.close()
         assert "Is a directory" in str(emitter.counts.sender.trouble)
-        # It is left to the next one, which can.
+        # It is left to the next process, which can read it.
         segment.rmdir()
         (tmp_path / "kept").rename(segment)
         assert flush(CatalogClient(server.url), tmp_path, 0).delivered == 1
     assert [each["run"]["runId"] for each in server.events] == ["run", "dead"]
 
 
-def test_one_event_that_the_catalog_fails_at_is_set_aside_and_the_others_arrive(
+def test_an_event_that_makes_the_catalog_fail_is_refused_and_the_others_arrive(
     tmp_path: Path,
 ) -> None:
-    left_behind(tmp_path, event(0, "bad"), event(0, "a"), event(1, "bad"), event(1, "a"))
+    orphaned_spool(tmp_path, event(0, "bad"), event(0, "a"), event(1, "bad"), event(1, "a"))
     server = failing_at("bad")
     emitter = emitter_of(tmp_path, server.url, max_attempts=3)
     emitter.emit(event(0, "b"))
@@ -116,20 +118,20 @@ def test_one_event_that_the_catalog_fails_at_is_set_aside_and_the_others_arrive(
     assert emitter.close()
     server.close()
     assert emitter.counts.sender.refused == 2
-    assert (taken(server, "a"), taken(server, "b")) == ([0, 1], [0])
+    assert (received(server, "a"), received(server, "b")) == ([0, 1], [0])
     notes = [json.loads(line) for line in refused_path(tmp_path).read_text().splitlines()]
     assert [(each["status"], each["answer"], each["event"]["n"]) for each in notes] == [
         (500, "division by zero", 0),
         (500, "division by zero", 1),
     ]
     tries = [each["n"] for each in server.events if each["run"]["runId"] == "bad"]
-    # Three tries and one behind the witness; the next one of the run is not waited for as long.
+    # Three attempts and one after the witness; the next event of the run is refused sooner.
     assert tries == [0, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("code", [500, 503, 401])
-def test_in_an_outage_nothing_is_set_aside(code: int, tmp_path: Path) -> None:
-    left_behind(tmp_path, *(event(0, f"run-{number}") for number in range(5)))
+def test_no_event_is_refused_in_an_outage(code: int, tmp_path: Path) -> None:
+    orphaned_spool(tmp_path, *(event(0, f"run-{number}") for number in range(5)))
     with serving(*[status(code)] * 40, OK) as server:
         emitter = emitter_of(tmp_path, server.url, max_attempts=2)
         emitter.emit(event(0))
@@ -139,18 +141,18 @@ def test_in_an_outage_nothing_is_set_aside(code: int, tmp_path: Path) -> None:
     assert not refused_path(tmp_path).exists()
 
 
-def test_a_catalog_that_comes_back_at_the_witness_gets_the_event_as_well(tmp_path: Path) -> None:
-    left_behind(tmp_path, event(0, "a"), event(0, "b"))
+def test_a_catalog_that_recovers_at_the_witness_gets_the_event_as_well(tmp_path: Path) -> None:
+    orphaned_spool(tmp_path, event(0, "a"), event(0, "b"))
     with serving(status(500), status(500), OK) as server:
         counts = flush(CatalogClient(server.url), tmp_path, 20, max_attempts=2)
     assert (counts.delivered, counts.refused) == (2, 0)
     assert [each["run"]["runId"] for each in server.events] == ["a", "a", "b", "a", "b"]
 
 
-def test_events_of_one_run_alone_wait_because_nothing_tells_whose_fault_it_is(
+def test_events_of_a_single_run_stay_queued_without_a_witness(
     tmp_path: Path,
 ) -> None:
-    left_behind(tmp_path, event(0, "bad"), event(1, "bad"))
+    orphaned_spool(tmp_path, event(0, "bad"), event(1, "bad"))
     server = failing_at("bad")
     emitter = emitter_of(tmp_path, server.url, max_attempts=2)
     emitter.emit(event(2, "bad"))
@@ -158,12 +160,12 @@ def test_events_of_one_run_alone_wait_because_nothing_tells_whose_fault_it_is(
     assert not emitter.close()
     server.close()
     assert emitter.counts.sender.refused == 0
-    assert sum(each.events for each in waiting(tmp_path)) == 3
+    assert sum(each.events for each in pending_events(tmp_path)) == 3
 
 
-def test_an_event_that_is_refused_and_can_not_be_kept_is_counted_as_lost(tmp_path: Path) -> None:
-    left_behind(tmp_path, event(1), event(2))
-    # As on a full disk: the file for what was refused can't be written.
+def test_a_refused_event_that_can_not_be_stored_is_counted_as_lost(tmp_path: Path) -> None:
+    orphaned_spool(tmp_path, event(1), event(2))
+    # As on a full disk: the file for refused events can't be written.
     refused_path(tmp_path).mkdir()
     with serving(status(422, "no such type")) as server:
         counts = flush(CatalogClient(server.url), tmp_path, 5)

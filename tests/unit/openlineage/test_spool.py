@@ -1,4 +1,4 @@
-"""Events on disk: whole or not at all, bounded, and the oldest first."""
+"""The spool on disk: events are complete or absent, bounded, and read in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from headwater.openlineage import validation
-from headwater.openlineage.spool import orphans as backlogs
 from headwater.openlineage.spool.files import (
+    Losses,
     OverflowPolicy,
     Spool,
     decode_line,
@@ -25,28 +25,34 @@ from headwater.openlineage.spool.files import (
     segments_of,
     used_bytes,
 )
-from headwater.openlineage.spool.losses import Losses, lost_path, read_lost
-from headwater.openlineage.spool.orphans import Backlog, adopt, waiting
+from headwater.openlineage.spool.losses import lost_path, read_lost
+from headwater.openlineage.spool.orphans import (
+    Backlog,
+    claim_orphans,
+    keep_refused,
+    pending_events,
+    refused_path,
+)
 from headwater.settings import load
 
 
 def numbers(backlog: Backlog) -> list[int]:
-    """Take all events."""
-    found = []
+    """Read and remove all events."""
+    read = []
     while (entry := backlog.peek()) is not None:
-        found.append(int(entry.body.partition(b":")[2].strip(b"}")))
+        read.append(int(entry.body.partition(b":")[2].strip(b"}")))
         backlog.done()
-    return found
+    return read
 
 
-def filled(folder: Path, count: int, **given: Any) -> Spool:
-    spool = Spool(folder, **given)
+def filled(folder: Path, count: int, **options: Any) -> Spool:
+    spool = Spool(folder, **options)
     for number in range(count):
         spool.append({"n": number})
     return spool
 
 
-def test_events_come_back_in_their_order_and_files_go_when_they_are_read(tmp_path: Path) -> None:
+def test_events_are_read_in_order_and_delivered_segments_are_removed(tmp_path: Path) -> None:
     spool = filled(tmp_path, 300, limit_bytes=1024 * 1024)
     assert len(segments_of(tmp_path)) == 1
     reader = Backlog(spool.folder, spool)
@@ -61,15 +67,18 @@ def test_events_come_back_in_their_order_and_files_go_when_they_are_read(tmp_pat
     assert len(segments_of(tmp_path)) == 1, "only the one that is being written"
 
 
-def test_doctor_says_when_nothing_can_be_written(tmp_path: Path) -> None:
+def test_doctor_reports_a_spool_that_is_not_writable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for place, fine in ((tmp_path / "new" / "spool", True), (tmp_path / "file" / "spool", False)):
-        found = validation._spool(load(home=tmp_path, lineage={"spool": place}))
-        assert (found.ok, str(place) in found.text) == (fine, True)
-    assert "HEADWATER_LINEAGE__SPOOL" in (found.hint or "")
+    for spool, writable in (
+        (tmp_path / "new" / "spool", True),
+        (tmp_path / "file" / "spool", False),
+    ):
+        check = validation._spool(load(home=tmp_path, lineage={"spool": spool}))
+        assert (check.ok, str(spool) in check.text) == (writable, True)
+    assert "HEADWATER_LINEAGE__SPOOL" in (check.hint or "")
 
 
-def test_a_text_that_is_no_text_for_others_is_written_as_one() -> None:
+def test_unpaired_surrogates_are_replaced() -> None:
     written = decode_line(encode_line({"name": "data-\udcff \U0001f600 \x00\n"}))
     assert written is not None
     assert json.loads(written.decode()) == {"name": "data-? \U0001f600 \x00\n"}
@@ -81,10 +90,10 @@ def test_a_torn_last_line_is_skipped_and_counted(tmp_path: Path) -> None:
     (segment,) = segments_of(tmp_path)
     content = segment.read_bytes()
     segment.write_bytes(content[:-7])
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == [0, 1, 2, 3]
-    assert left.backlog.torn == 1
-    left.release()
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == [0, 1, 2, 3]
+    assert orphan.backlog.torn == 1
+    orphan.release()
     assert segments_of(tmp_path) == []
 
 
@@ -93,9 +102,9 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path: Path) -> None:
     spool.close()
     (segment,) = segments_of(tmp_path)
     segment.write_bytes(segment.read_bytes().replace(b'{"n":2}', b'{"n":7}'))
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == [0, 1, 3, 4]
-    assert left.backlog.torn == 1
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == [0, 1, 3, 4]
+    assert orphan.backlog.torn == 1
 
 
 def test_a_reader_waits_for_a_line_that_is_still_being_written(tmp_path: Path) -> None:
@@ -109,34 +118,34 @@ def test_a_reader_waits_for_a_line_that_is_still_being_written(tmp_path: Path) -
     assert reader.torn == 0
 
 
-def test_what_was_delivered_is_not_delivered_by_the_next_process(tmp_path: Path) -> None:
+def test_delivered_events_are_not_delivered_by_the_next_process(tmp_path: Path) -> None:
     spool = filled(tmp_path, 4)
     reader = Backlog(spool.folder, spool)
     for _ in range(3):
         assert reader.peek() is not None
         reader.done()
     spool.close()
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == [3]
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == [3]
 
 
-def test_only_what_dead_processes_left_is_adopted_and_by_one_only(tmp_path: Path) -> None:
+def test_only_spools_of_dead_processes_are_claimed_and_by_one_process(tmp_path: Path) -> None:
     alive, dead = filled(tmp_path, 1), filled(tmp_path, 2)
     dead.close()
-    assert sorted((each.alive, each.events) for each in waiting(tmp_path)) == [
+    assert sorted((each.alive, each.events) for each in pending_events(tmp_path)) == [
         (False, 2),
         (True, 1),
     ]
-    (left,) = adopt(tmp_path)
-    assert left.backlog.folder == dead.folder
-    assert adopt(tmp_path) == []
-    left.release()
+    (orphan,) = claim_orphans(tmp_path)
+    assert orphan.backlog.folder == dead.folder
+    assert claim_orphans(tmp_path) == []
+    orphan.release()
     alive.close()
-    assert len(adopt(tmp_path)) == 2
+    assert len(claim_orphans(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("overflow_policy", ["drop-oldest", "drop-new"])
-def test_the_spool_is_bounded_and_tells_what_it_drops(
+def test_the_spool_is_bounded_and_counts_dropped_events(
     tmp_path: Path, overflow_policy: OverflowPolicy
 ) -> None:
     limit = 300_000
@@ -161,7 +170,7 @@ def test_the_spool_is_bounded_and_tells_what_it_drops(
 
 
 @pytest.mark.parametrize("failing", ["write", "fsync"])
-def test_a_file_that_could_not_be_written_is_left_and_the_job_goes_on(
+def test_a_segment_with_a_failed_write_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     spool = filled(tmp_path, 2, overflow_policy="drop-new")
@@ -177,14 +186,14 @@ def test_a_file_that_could_not_be_written_is_left_and_the_job_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(os, failing, broken)
         assert not spool.append({"n": 2})
-    assert len(touched) == 1, "an fsync that failed is not tried again on the same file"
+    assert len(touched) == 1, "a failed fsync is not retried on the same file"
     assert spool.counts.dropped == 1
     assert spool.append({"n": 3})
     assert len(segments_of(tmp_path)) == 2
     spool.close()
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == ([0, 1, 3] if failing == "write" else [0, 1, 2, 3])
-    assert left.backlog.torn == (1 if failing == "write" else 0)
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == ([0, 1, 3] if failing == "write" else [0, 1, 2, 3])
+    assert orphan.backlog.torn == (1 if failing == "write" else 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
@@ -220,12 +229,12 @@ for number in range(100):
 """
 
 
-def test_what_was_on_disk_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
+def test_events_on_disk_survive_a_kill(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _WRITER, str(tmp_path)], check=False)
     assert done.returncode == -9
-    (left,) = adopt(tmp_path)
-    # The one that was being written may be there, too.
-    assert numbers(left.backlog)[:20] == list(range(20))
+    (orphan,) = claim_orphans(tmp_path)
+    # The event that was being written may be there as well.
+    assert numbers(orphan.backlog)[:20] == list(range(20))
 
 
 def test_threads_share_a_spool(tmp_path: Path) -> None:
@@ -239,25 +248,25 @@ def test_threads_share_a_spool(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     spool.close()
-    (left,) = adopt(tmp_path)
-    assert sorted(numbers(left.backlog)) == sorted(list(range(50)) * 4)
+    (orphan,) = claim_orphans(tmp_path)
+    assert sorted(numbers(orphan.backlog)) == sorted(list(range(50)) * 4)
 
 
-def test_refused_events_are_kept_with_the_answer_and_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_refused_events_are_stored_with_the_response_and_bounded(
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(backlogs, "_MAX_REFUSED_BYTES", 5_000)
     for number in range(100):
-        backlogs.set_aside(tmp_path, b'{"n": %d}' % number, 400, "no " * 3000, "2026-01-01")
-    path = backlogs.refused_path(tmp_path)
+        body = b'{"n": %d}' % number
+        keep_refused(tmp_path, body, 400, "no " * 3000, "2026-01-01", max_bytes=5_000)
+    path = refused_path(tmp_path)
     assert path.stat().st_size <= 5_000
     assert b'"event":{"n":99}' in path.read_bytes()
 
 
-def test_what_waits_is_counted_when_delivery_has_ended_at_the_end_of_a_file(
+def test_pending_events_are_counted_when_delivery_ended_at_the_end_of_a_segment(
     tmp_path: Path,
 ) -> None:
-    """`sent` names a file that is read to its end, or gone; the next ones wait as a whole."""
+    """`sent` names a segment that is completely delivered, or removed."""
     spool = Spool(tmp_path, 1024 * 1024)
     fill = "x" * 70_000
     for number in range(3):
@@ -267,13 +276,13 @@ def test_what_waits_is_counted_when_delivery_has_ended_at_the_end_of_a_file(
     assert reader.peek() is not None
     reader.done()
     spool.close()
-    assert [each.events for each in waiting(tmp_path)] == [2]
+    assert [each.events for each in pending_events(tmp_path)] == [2]
     min(segments_of(tmp_path)).unlink()
-    assert [each.events for each in waiting(tmp_path)] == [2]
+    assert [each.events for each in pending_events(tmp_path)] == [2]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
-def test_an_error_that_room_does_not_help_against_drops_nothing_else(
+def test_a_disk_error_that_is_not_about_space_drops_no_other_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     spool = filled(tmp_path, 3)
@@ -286,36 +295,36 @@ def test_an_error_that_room_does_not_help_against_drops_nothing_else(
         real(file)
 
     monkeypatch.setattr(os, "fsync", once)
-    assert spool.append({"n": 3}), "a new file was tried"
+    assert spool.append({"n": 3}), "the event is written to a new segment"
     fails.append(True)
     monkeypatch.setattr(os, "open", _refused(code))
     assert not spool.append({"n": 4})
     monkeypatch.undo()
     spool.close()
-    (left,) = adopt(tmp_path)
-    # The first try of 3 may be on disk, too.
-    assert list(dict.fromkeys(numbers(left.backlog)))[:4] == [0, 1, 2, 3]
+    (orphan,) = claim_orphans(tmp_path)
+    # The first attempt of 3 may be on disk as well.
+    assert list(dict.fromkeys(numbers(orphan.backlog)))[:4] == [0, 1, 2, 3]
     assert spool.counts.dropped == 1
 
 
 def _refused(code: int) -> Any:
-    def refuse(*given: Any) -> int:
+    def refuse(*args: Any) -> int:
         raise OSError(code, os.strerror(code))
 
     return refuse
 
 
-def test_an_event_that_is_larger_than_the_spool_drops_only_itself(tmp_path: Path) -> None:
+def test_an_event_larger_than_the_spool_drops_only_itself(tmp_path: Path) -> None:
     spool = filled(tmp_path, 5, limit_bytes=50_000)
     assert not spool.append({"n": 5, "fill": "x" * 60_000})
     assert spool.counts.dropped == 1
     assert "lineage.spool_mb" in str(spool.counts.reason)
     spool.close()
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == [0, 1, 2, 3, 4]
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == [0, 1, 2, 3, 4]
 
 
-def test_files_that_can_not_be_removed_cost_the_new_event_only(
+def test_the_new_event_is_dropped_if_old_segments_can_not_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool = filled(tmp_path, 5, limit_bytes=150)
@@ -325,24 +334,24 @@ def test_files_that_can_not_be_removed_cost_the_new_event_only(
     assert spool.counts.dropped == 1
 
 
-def test_losses_are_told_when_their_process_has_ended(tmp_path: Path) -> None:
+def test_losses_are_counted_after_their_process_has_ended(tmp_path: Path) -> None:
     for _ in range(2):
         spool = filled(tmp_path, 2, limit_bytes=50_000)
         spool.append({"fill": "x" * 60_000})
-        spool.losses.add(2, "the disk of the spool is too slow")
+        spool.losses.add(2, "the spool's disk is too slow")
         assert spool.append({"n": 2})
-        noted = read_lost(tmp_path)
+        written = read_lost(tmp_path)
         spool.close()
-        # Before the end, too, which may be a kill.
-        assert noted == read_lost(tmp_path)
+        # Written before the end, which may be a kill.
+        assert written == read_lost(tmp_path)
     lost = read_lost(tmp_path)
     assert lost is not None
-    assert (lost.events, lost.reason) == (6, "the disk of the spool is too slow")
+    assert (lost.events, lost.reason) == (6, "the spool's disk is too slow")
     lost_path(tmp_path).unlink()
     assert read_lost(tmp_path) is None
 
 
-def test_a_loss_that_can_not_be_noted_is_noted_with_the_next(
+def test_a_loss_that_can_not_be_written_is_written_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = Losses(tmp_path)
@@ -358,41 +367,41 @@ def test_a_loss_that_can_not_be_noted_is_noted_with_the_next(
     assert (lost.events, lost.reason[:11]) == (2, "second long")
 
 
-def test_somebody_who_asks_whether_a_process_lives_does_not_keep_it_from_being_adopted(
+def test_a_concurrent_liveness_check_does_not_prevent_claiming(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = filled(tmp_path, 2)
     dead.close()
-    asking = (dead.folder / "lock").open()
-    fcntl.flock(asking, fcntl.LOCK_SH)
-    # The other one has its answer while this one waits.
-    monkeypatch.setattr(time, "sleep", lambda seconds: asking.close())
-    (left,) = adopt(tmp_path)
-    assert numbers(left.backlog) == [0, 1]
+    checking = (dead.folder / "lock").open()
+    fcntl.flock(checking, fcntl.LOCK_SH)
+    # The check ends while `claim_orphans` waits.
+    monkeypatch.setattr(time, "sleep", lambda seconds: checking.close())
+    (orphan,) = claim_orphans(tmp_path)
+    assert numbers(orphan.backlog) == [0, 1]
 
 
-def test_what_can_not_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_unreadable_spools_are_listed_with_the_others(tmp_path: Path) -> None:
     unreadable, other = filled(tmp_path, 2), filled(tmp_path, 3)
     unreadable.close()
-    # Of files without rights root would read on.
+    # A directory instead of file permissions, which root would ignore.
     segment = unreadable.folder / "000001.events"
     segment.unlink()
     segment.mkdir()
-    found = {each.alive: each for each in waiting(tmp_path)}
-    assert (found[False].events, found[True].events) == (0, 3)
-    assert str(found[False].trouble).startswith("Is a directory")
+    pending = {each.alive: each for each in pending_events(tmp_path)}
+    assert (pending[False].events, pending[True].events) == (0, 3)
+    assert str(pending[False].trouble).startswith("Is a directory")
     other.close()
 
 
-def test_a_spool_that_is_new_is_on_disk_with_the_entry_in_its_parent(
+def test_a_new_spool_is_synced_with_its_parent_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: set[tuple[int, int]] = set()
     real = os.fsync
 
     def fsync(file: int) -> None:
-        found = os.fstat(file)
-        synced.add((found.st_dev, found.st_ino))
+        status = os.fstat(file)
+        synced.add((status.st_dev, status.st_ino))
         real(file)
 
     monkeypatch.setattr(os, "fsync", fsync)

@@ -1,4 +1,4 @@
-"""One event to one catalog: bounded in every phase, and the key is never shown."""
+"""Requests to the catalog are bounded in every phase and never show the key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import pytest
 from tests.fault_server import drip, serving, status
 
 from headwater.errors import SettingError
-from headwater.openlineage.deadline import DeadlineSocket
-from headwater.openlineage.transport import CatalogClient, Delivered, Later
+from headwater.openlineage.transport import CatalogClient, DeadlineSocket, Delivered, Later
 
 
-def test_the_line_end_behind_a_key_is_not_sent() -> None:
+def test_whitespace_around_a_key_is_not_sent() -> None:
     with serving(status(201)) as server:
         client = CatalogClient(server.url, " s3cr3t-key\n")
         assert isinstance(client.send(b"{}"), Delivered)
@@ -25,11 +24,11 @@ def test_the_line_end_behind_a_key_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("key", ["s3cr3t\nkey", "s3cr3t\x00key", "s3cr3t-ключ", "s3cr3t\x7f"])
-def test_a_key_that_can_not_be_sent_is_refused_without_showing_it(key: str) -> None:
-    with pytest.raises(SettingError, match="MARQUEZ_API_KEY") as refused:
+def test_an_invalid_key_is_rejected_without_showing_it(key: str) -> None:
+    with pytest.raises(SettingError, match="MARQUEZ_API_KEY") as rejected:
         CatalogClient("http://localhost:5000", key)
-    assert "s3cr3t" not in f"{refused.value} {refused.value.hint}"
-    assert refused.value.__cause__ is None
+    assert "s3cr3t" not in f"{rejected.value} {rejected.value.hint}"
+    assert rejected.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -47,41 +46,41 @@ def test_a_key_that_can_not_be_sent_is_refused_without_showing_it(key: str) -> N
         "http://me:s3/cr3t@[::1",
     ],
 )
-def test_an_address_that_can_not_be_asked_is_refused_at_once(url: str) -> None:
-    with pytest.raises(SettingError) as refused:
+def test_an_invalid_address_is_rejected(url: str) -> None:
+    with pytest.raises(SettingError) as rejected:
         CatalogClient(url)
-    assert "MARQUEZ_URL" in f"{refused.value} {refused.value.hint}"
-    assert "s3" not in str(refused.value)
+    assert "MARQUEZ_URL" in f"{rejected.value} {rejected.value.hint}"
+    assert "s3" not in str(rejected.value)
 
 
 @pytest.mark.parametrize("error", [ValueError, UnicodeError, RuntimeError])
-def test_whatever_fails_the_event_is_sent_later_and_the_reason_does_not_quote_it(
+def test_an_unexpected_error_is_retried_and_its_text_is_not_shown(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*given: object, **named: object) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
         raise error("Invalid header value b'Bearer s3cr3t-key'")
 
     monkeypatch.setattr(http.client.HTTPConnection, "request", fail)
     with serving(status(201)) as server:
         outcome = CatalogClient(server.url, "s3cr3t-key").send(b"{}")
-    assert outcome == Later(f"{server.url} can't be asked: {error.__name__}")
+    assert outcome == Later(f"request to {server.url} failed: {error.__name__}")
 
 
-def test_a_request_ends_in_time_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then holds it no longer than one that is silent."""
+def test_a_request_ends_at_its_deadline_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the server sends a byte now and then."""
     with serving(drip) as server:
         client = CatalogClient(server.url, request_seconds=0.4)
         client.send(b"{}")
         before = threading.active_count()
         threads: list[int] = []
-        real = DeadlineSocket.in_time
+        real = DeadlineSocket.before_deadline
 
-        # Asked before each wait: a place to look at the threads.
+        # Called before each wait.
         def counting(timed: DeadlineSocket) -> socket.socket:
             threads.append(threading.active_count())
             return real(timed)
 
-        monkeypatch.setattr(DeadlineSocket, "in_time", counting)
+        monkeypatch.setattr(DeadlineSocket, "before_deadline", counting)
         began = time.monotonic()
         outcome = client.send(b"{}")
         assert time.monotonic() - began < 20, "it drips for five minutes"
@@ -91,7 +90,7 @@ def test_a_request_ends_in_time_without_a_thread(monkeypatch: pytest.MonkeyPatch
     assert max(threads) <= before + 1
 
 
-def test_sending_ends_in_time_when_nobody_reads() -> None:
+def test_sending_ends_at_its_deadline_when_the_server_does_not_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = CatalogClient(f"http://127.0.0.1:{silent.getsockname()[1]}", request_seconds=0.3)
         outcome = client.send(b"x" * 64 * 1024 * 1024)
@@ -99,7 +98,7 @@ def test_sending_ends_in_time_when_nobody_reads() -> None:
     assert "did not answer in time" in outcome.reason
 
 
-def test_a_large_answer_is_read_as_far_as_it_is_asked_for() -> None:
+def test_a_large_response_is_read_up_to_the_limit() -> None:
     with serving(status(200, "x" * 300_000)) as server:
         client = CatalogClient(server.url)
         assert len(client.request("GET", "/", max_bytes=1_000_000).text) == 300_000
@@ -110,23 +109,23 @@ def test_a_large_answer_is_read_as_far_as_it_is_asked_for() -> None:
 def test_all_addresses_of_a_host_share_the_time_for_connecting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Whoever comes when nobody accepts and the queue is full is not answered.
+    # Connections to a listener with a full backlog get no response.
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        place = full.getsockname()
+        address = full.getsockname()
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
             each.setblocking(False)
-            each.connect_ex(place)
-        many: list[Any] = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place)] * 40
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: many)
+            each.connect_ex(address)
+        many: list[Any] = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address)] * 40
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: many)
         began = time.monotonic()
         outcome = CatalogClient("http://catalog.example", connect_seconds=0.5).send(b"{}")
-        assert time.monotonic() - began < 10, "one by one it would be twenty seconds"
+        assert time.monotonic() - began < 10, "a full timeout per address would take twenty seconds"
         assert outcome == Later("http://catalog.example did not answer in time")
-        # One that is silent, and one of a kind that this machine does not have, cost only time.
+        # An unresponsive address and an unsupported one only cost time.
         with serving(status(201)) as server:
             answers = ("127.0.0.1", int(server.url.rpartition(":")[2]))
-            unknown = (-7, socket.SOCK_STREAM, 0, "", place)
+            unknown = (-7, socket.SOCK_STREAM, 0, "", address)
             many[:] = [many[0], unknown, (*many[0][:4], answers)]
             outcome = CatalogClient("http://catalog.example", connect_seconds=3).send(b"{}")
         assert outcome == Delivered()

@@ -1,4 +1,4 @@
-"""Plans and their ids, checksums, manifests and their signatures."""
+"""Plans and their ids, checksums, manifests and their signatures, loading of transforms."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from headwater.errors import InputError, UnknownJobError, UnknownReplayError
-from headwater.replay.coverage import LOST, Gap
-from headwater.replay.digest import Checksum
+from headwater.replay.coverage import LOST, SelectionGap
 from headwater.replay.folder import ReplayFolder, find_replay
-from headwater.replay.manifest import Manifest, StepResult, signature_doubt
+from headwater.replay.manifest import Checksum, Manifest, StepResult, signature_problem
 from headwater.replay.plan import Plan, steps_for
-from headwater.replay.transform import Transform, load_logic
+from headwater.replay.transform import Transform, load_transform
 from headwater.settings import load
 from headwater.storage.offset_ranges import OffsetRanges
 
 PLAN = Plan(
-    logic="visits_converter",
+    transform="visits_converter",
     job_name="visits_converter",
     job_version="v1",
     topic="visits",
@@ -28,26 +27,26 @@ PLAN = Plan(
     records={0: 3, 1: 7},
     target="visits_transformed",
     filters={"where": "page = 'home'"},
-    gaps=(Gap("visits", 1, 10, 19, LOST),),
+    gaps=(SelectionGap("visits", 1, 10, 19, LOST),),
 )
 
 
-def test_the_same_plan_has_the_same_id_whatever_order_it_was_put_together_in() -> None:
-    turned = replace(
+def test_the_id_does_not_depend_on_the_order_of_partitions() -> None:
+    reversed_plan = replace(
         PLAN,
         offsets={p: PLAN.offsets[p] for p in (1, 0)},
         records={p: PLAN.records[p] for p in (1, 0)},
     )
-    assert turned.replay_id == PLAN.replay_id
+    assert reversed_plan.replay_id == PLAN.replay_id
     assert len(PLAN.replay_id) == 16
-    # How it is run does not decide what is written.
+    # The number of steps does not change what is written.
     assert replace(PLAN, steps=9, replay_count=2).replay_id == PLAN.replay_id
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"logic": "other"},
+        {"transform": "other"},
         {"job_name": "other"},
         {"job_version": "v2"},
         {"topic": "other"},
@@ -60,14 +59,13 @@ def test_the_same_plan_has_the_same_id_whatever_order_it_was_put_together_in() -
         {"attempt": 2},
     ],
 )
-def test_whatever_decides_what_is_written_is_in_the_id(change: dict[str, Any]) -> None:
+def test_the_id_depends_on_everything_that_determines_the_output(change: dict[str, Any]) -> None:
     assert replace(PLAN, **change).replay_id != PLAN.replay_id
 
 
-def test_a_plan_comes_back_from_json_as_it_was_and_a_changed_one_does_not() -> None:
+def test_a_plan_is_restored_from_json_and_a_changed_one_is_refused() -> None:
     content = json.loads(json.dumps(PLAN.as_json()))
-    back = Plan.from_json(content)
-    assert back.as_json() == PLAN.as_json()
+    assert Plan.from_json(content).as_json() == PLAN.as_json()
     content["offsets"]["0"] = [[0, 3]]
     with pytest.raises(InputError, match="was changed"):
         Plan.from_json(content)
@@ -75,22 +73,24 @@ def test_a_plan_comes_back_from_json_as_it_was_and_a_changed_one_does_not() -> N
         Plan.from_json({"logic": 1})
 
 
-def test_steps_take_a_share_of_every_partition_and_together_all_of_it() -> None:
+def test_steps_take_a_share_of_every_partition_and_are_complete() -> None:
     plan = replace(PLAN, steps=4)
     parts = [plan.step(number) for number in range(4)]
     for partition, offsets in PLAN.offsets.items():
-        taken = [one for part in parts for one in part.get(partition, OffsetRanges.of()).offsets()]
+        taken = [
+            offset for part in parts for offset in part.get(partition, OffsetRanges.of()).offsets()
+        ]
         assert taken == list(offsets.offsets())
     assert [steps_for(records, 10) for records in (1, 10, 11, 95)] == [1, 1, 2, 10]
 
 
-def test_a_checksum_does_not_depend_on_order_and_finds_every_change() -> None:
+def test_a_checksum_does_not_depend_on_order_and_reveals_every_change() -> None:
     records = [("visits/0@0", b"k", b"v"), ("visits/0@1", None, b""), ("visits/0@2", b"", None)]
 
     def of(*chosen: tuple[str, bytes | None, bytes | None]) -> tuple[int, str]:
         total = Checksum()
-        for one in chosen:
-            total.add(*one)
+        for record in chosen:
+            total.add(*record)
         return total.records, str(total)
 
     assert of(*records) == of(*reversed(records))
@@ -113,32 +113,32 @@ def manifest() -> Manifest:
     return Manifest(PLAN, "run", result, "2025-01-01T00:00:00+00:00", "2025-01-01T00:00:01+00:00")
 
 
-def test_a_signed_manifest_that_was_changed_is_found() -> None:
+def test_a_change_of_a_signed_manifest_is_detected() -> None:
     content = json.loads(json.dumps(manifest().as_json("secret")))
-    assert signature_doubt(content, "secret") is None
+    assert signature_problem(content, "secret") is None
     assert Manifest.from_json(content).as_json() == manifest().as_json()
-    assert "another key" in (signature_doubt(content, "other") or "")
-    assert "no key is set" in (signature_doubt(content, None) or "")
+    assert "another key" in (signature_problem(content, "other") or "")
+    assert "no key is set" in (signature_problem(content, None) or "")
     changed = content | {"result": content["result"] | {"dead_letters": 0}}
-    assert "was changed" in (signature_doubt(changed, "secret") or "")
-    forms: list[Any] = [{}, [], {"algorithm": "HMAC-SHA256"}, {"value": 5}, "x"]
-    for odd in forms:
-        assert signature_doubt(content | {"signature": odd}, "secret")
+    assert "was changed" in (signature_problem(changed, "secret") or "")
+    invalid_signatures: list[Any] = [{}, [], {"algorithm": "HMAC-SHA256"}, {"value": 5}, "x"]
+    for invalid in invalid_signatures:
+        assert signature_problem(content | {"signature": invalid}, "secret")
 
 
-def test_an_unsigned_manifest_passes_only_where_no_key_is_set() -> None:
+def test_an_unsigned_manifest_is_valid_only_without_a_key() -> None:
     content = manifest().as_json()
-    assert signature_doubt(content, None) is None
-    assert "not signed" in (signature_doubt(content, "secret") or "")
+    assert signature_problem(content, None) is None
+    assert "not signed" in (signature_problem(content, "secret") or "")
 
 
-def test_a_replay_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+def test_a_replay_is_found_by_a_prefix_of_its_id(tmp_path: Path) -> None:
     settings = load(home=tmp_path)
     for plan in (PLAN, replace(PLAN, attempt=2)):
         ReplayFolder.of(plan.replay_id, settings).begin(plan, "request", "2025")
     with pytest.raises(UnknownReplayError, match="several"):
         find_replay(PLAN.replay_id[:6], settings)
-    # One id may be the beginning of another.
+    # One id may be the prefix of another.
     assert find_replay(PLAN.replay_id, settings).replay_id == PLAN.replay_id
     assert find_replay(f"{PLAN.replay_id}-", settings).plan().attempt == 2
     for unknown in ("", "ffff", "../x"):
@@ -146,7 +146,7 @@ def test_a_replay_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
             find_replay(unknown, settings)
 
 
-def test_the_ledger_tells_which_step_was_cut_off_and_what_the_others_did(tmp_path: Path) -> None:
+def test_the_ledger_has_the_interrupted_step_and_the_results_of_the_others(tmp_path: Path) -> None:
     folder = ReplayFolder(tmp_path / "replay")
     folder.begin(PLAN, "request", "2025")
     assert folder.state() == "0 of 1 steps"
@@ -160,9 +160,9 @@ def test_the_ledger_tells_which_step_was_cut_off_and_what_the_others_did(tmp_pat
     assert (folder.result().outputs.records, folder.result().skipped) == (2, 4)
 
 
-def test_a_logic_is_shipped_or_found_in_a_module_or_a_file(tmp_path: Path) -> None:
+def test_a_transform_is_loaded_by_name_from_a_module_or_from_a_file(tmp_path: Path) -> None:
     shipped = {"plan": "headwater.replay.plan:steps_for"}
-    assert load_logic("plan", shipped).job_name == "steps_for"
+    assert load_transform("plan", shipped).job_name == "steps_for"
     (tmp_path / "neighbour.py").write_text("NAME = 'upper'\n")
     file = tmp_path / "job.py"
     file.write_text(
@@ -172,12 +172,16 @@ def test_a_logic_is_shipped_or_found_in_a_module_or_a_file(tmp_path: Path) -> No
         "UPPER = Transform(NAME, upper, input_topic='a', output_topic='b')\n"
         "NUMBER = 5\n"
     )
-    logic = load_logic(f"{file}:UPPER", shipped)
-    assert (logic.job_name, logic.input_topic, logic.output_topic) == ("upper", "a", "b")
-    assert isinstance(logic, Transform)
-    assert load_logic(f"{file}:upper", shipped).job_name == "upper"
-    with pytest.raises(InputError, match="neither a logic nor a function"):
-        load_logic(f"{file}:NUMBER", shipped)
+    transform = load_transform(f"{file}:UPPER", shipped)
+    assert (transform.job_name, transform.input_topic, transform.output_topic) == (
+        "upper",
+        "a",
+        "b",
+    )
+    assert isinstance(transform, Transform)
+    assert load_transform(f"{file}:upper", shipped).job_name == "upper"
+    with pytest.raises(InputError, match="neither a transform nor a function"):
+        load_transform(f"{file}:NUMBER", shipped)
     for unknown in ("other", "no.such.module:x", f"{tmp_path}/none.py:x"):
         with pytest.raises(UnknownJobError):
-            load_logic(unknown, shipped)
+            load_transform(unknown, shipped)

@@ -1,4 +1,4 @@
-"""What is found out before a service is started: who has the port, and is there room."""
+"""Checks before a service is started: free ports and disk space."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def settings(min_free_mb: int) -> Settings:
     return load(services={"min_free_mb": min_free_mb})
 
 
-def test_a_free_port_is_let_pass() -> None:
+def test_a_free_port_is_accepted() -> None:
     check_port_free(free_port(), SETTING)
 
 
@@ -49,21 +49,21 @@ def test_a_taken_port_names_its_owner_and_the_setting(host: str) -> None:
     assert f"port {port} is taken by process {os.getpid()} of " in error.message
     assert psutil.Process().username() in error.message
     assert SETTING in (error.hint or "")
-    assert error.facts == {"port": port}
+    assert error.attributes == {"port": port}
 
 
-def test_a_port_of_another_homes_service_says_how_to_use_and_stop_that() -> None:
+def test_the_hint_for_a_port_of_another_homes_service_shows_how_to_use_and_stop_it() -> None:
     command = [sys.executable, "-c", LISTEN_AND_WAIT, "-Dheadwater.home=/data/my lake/.headwater"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         hint = refusal(int(child.stdout.readline())).hint or ""
         child.communicate()
-    assert "`HEADWATER_HOME='/data/my lake/.headwater'` uses it" in hint
-    assert "`headwater down` stops it" in hint
+    assert "set `HEADWATER_HOME='/data/my lake/.headwater'` to use it" in hint
+    assert "`HEADWATER_HOME='/data/my lake/.headwater' headwater down`" in hint
     assert SETTING in hint
 
 
-def test_a_port_of_another_process_names_that_one_with_its_command() -> None:
+def test_a_taken_port_names_the_process_with_its_command_line() -> None:
     command = [sys.executable, "-c", LISTEN_AND_WAIT, "x" * 200]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -71,7 +71,7 @@ def test_a_port_of_another_process_names_that_one_with_its_command() -> None:
         child.communicate()
     assert f"process {child.pid} of " in message
     assert sys.executable[:70] in message
-    assert message.endswith("...)"), "a long command line is cut"
+    assert message.endswith("...)"), "a long command line is truncated"
 
 
 def test_the_port_is_free_again_after_the_check() -> None:
@@ -81,7 +81,7 @@ def test_the_port_is_free_again_after_the_check() -> None:
         pass
 
 
-def test_a_connection_that_just_ended_does_not_count_as_an_owner() -> None:
+def test_a_connection_in_time_wait_does_not_take_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         client = socket.create_connection(("127.0.0.1", port))
@@ -92,10 +92,10 @@ def test_a_connection_that_just_ended_does_not_count_as_an_owner() -> None:
     check_port_free(port, SETTING)
 
 
-def test_an_owner_that_this_user_may_not_see_is_not_taken_for_this_process(
+def test_an_invisible_owner_is_not_mistaken_for_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # What psutil answers for a process of another user; tests may run as root, who sees all.
+    # What psutil returns for a process of another user; tests may run as root, which sees all.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         hidden = SimpleNamespace(
@@ -106,7 +106,7 @@ def test_an_owner_that_this_user_may_not_see_is_not_taken_for_this_process(
     assert message == f"port {port} is taken by a process of another user"
 
 
-def test_a_system_that_lists_no_connections_is_no_second_error(
+def test_a_system_that_does_not_list_connections_causes_no_second_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(kind: str) -> None:
@@ -118,10 +118,10 @@ def test_a_system_that_lists_no_connections_is_no_second_error(
     assert message.endswith("is taken by a process of another user")
 
 
-def test_a_port_that_this_user_may_not_use_is_not_called_taken(
+def test_a_port_that_this_user_may_not_use_is_not_reported_as_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # As for port 80 without rights; tests may run as root, who may use all.
+    # As for port 80 without privileges; tests may run as root, which may use all ports.
     def refuse(self: socket.socket, address: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -136,17 +136,17 @@ def test_too_little_space_names_the_folder_the_numbers_and_the_settings(tmp_path
     with pytest.raises(DiskFullError) as caught:
         check_free_space(tmp_path, settings(10**12))
     error = caught.value
-    free = error.facts["free_mb"]
-    assert error.message == f"only {free} MiB are free at {tmp_path}, {10**12} MiB are asked for"
+    free = error.attributes["free_mb"]
+    assert error.message == f"only {free} MiB are free at {tmp_path}, {10**12} MiB are required"
     assert "HEADWATER_SERVICES__MIN_FREE_MB" in (error.hint or "")
     assert "HEADWATER_HOME" in (error.hint or "")
 
 
-def test_a_folder_that_is_not_there_yet_is_looked_for_above(tmp_path: Path) -> None:
+def test_for_a_missing_folder_the_space_of_its_parent_counts(tmp_path: Path) -> None:
     with pytest.raises(DiskFullError, match=f"free at {tmp_path},"):
         check_free_space(tmp_path / "not" / "yet", settings(10**12))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_enough_space_is_let_pass(tmp_path: Path) -> None:
+def test_enough_space_is_accepted(tmp_path: Path) -> None:
     check_free_space(tmp_path / "not" / "yet", settings(0))

@@ -1,4 +1,4 @@
-"""Fault points: off by default, exact when armed, and provable after a kill."""
+"""Fault points: disarmed by default, exact when armed, and journaled before a kill."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ def test_a_point_does_nothing_when_nothing_is_armed() -> None:
     assert fired() == {}
 
 
-def test_an_unarmed_process_does_not_even_look_at_the_name(tmp_path: Path) -> None:
+def test_a_disarmed_process_does_not_check_the_name(tmp_path: Path) -> None:
     reach("no_such_point")
     assert fired() == {}
-    # Armed, with whatever, the same call is a mistake.
+    # With any armed fault, the same call is an error.
     arm(f"{BEFORE}=raise", tmp_path / "journal")
     with pytest.raises(InternalError):
         reach("no_such_point")
     disarm()
 
 
-def test_empty_text_disarms() -> None:
+def test_an_empty_spec_disarms() -> None:
     arm(f"{BEFORE}=raise@*")
     arm("  ")
     reach(BEFORE)
@@ -100,22 +100,20 @@ def test_empty_text_disarms() -> None:
     ("times", "expected"),
     [("", [1]), ("@1", [1]), ("@3", [3]), ("@2..4", [2, 3, 4]), ("@*", [1, 2, 3, 4, 5])],
 )
-def test_a_fault_happens_at_the_times_asked_for_and_at_no_other(
-    times: str, expected: list[int]
-) -> None:
+def test_a_fault_runs_only_at_the_given_times(times: str, expected: list[int]) -> None:
     arm(f"{BEFORE}=raise{times}")
     assert times_raised(BEFORE, calls=5) == expected
     assert fired() == {BEFORE: len(expected)}
 
 
-def test_each_point_counts_for_itself() -> None:
+def test_each_point_has_its_own_count() -> None:
     arm(f"{BEFORE}=raise@2, {AFTER}=raise@1")
     assert times_raised(BEFORE, calls=1) == []
     assert times_raised(AFTER, calls=2) == [1]
     assert fired() == {BEFORE: 0, AFTER: 1}
 
 
-def test_arming_again_counts_from_zero() -> None:
+def test_arming_again_resets_the_counts() -> None:
     arm(f"{BEFORE}=raise@2")
     reach(BEFORE)
     arm(f"{BEFORE}=raise@2")
@@ -136,13 +134,13 @@ def test_concurrent_callers_share_one_count() -> None:
     assert len(raised) == fired()[BEFORE] == 3
 
 
-def test_the_raised_error_says_where_and_when() -> None:
+def test_the_raised_error_has_the_point_and_the_count() -> None:
     arm(f"{BEFORE}=raise@2")
     reach(BEFORE)
     with pytest.raises(FaultInjectedError, match=f"{BEFORE}.*time 2") as caught:
         reach(BEFORE)
     assert isinstance(caught.value, HeadwaterError)
-    assert caught.value.facts == {"point": BEFORE, "count": 2}
+    assert caught.value.attributes == {"point": BEFORE, "count": 2}
 
 
 def test_do_then_raise_runs_the_body_before_it_raises() -> None:
@@ -153,14 +151,14 @@ def test_do_then_raise_runs_the_body_before_it_raises() -> None:
     assert done == ["commit"]
 
 
-def test_do_then_raise_lets_the_error_of_the_body_through() -> None:
+def test_do_then_raise_propagates_an_error_of_the_body() -> None:
     arm(f"{AFTER}=raise")
     with pytest.raises(ValueError, match="conflict"), do_then_raise(AFTER):
         raise ValueError("conflict")
     assert fired() == {AFTER: 0}
 
 
-def test_a_delay_sleeps_and_goes_on() -> None:
+def test_a_delay_sleeps_and_continues() -> None:
     arm(f"{BEFORE}=delay:0.15")
     start = time.monotonic()
     reach(BEFORE)
@@ -186,9 +184,7 @@ def test_two_writers_interleave_at_a_barrier(tmp_path: Path) -> None:
     assert order == ["second", "first"]
 
 
-def test_a_barrier_that_nobody_opens_fails_in_bounded_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_barrier_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fault_points, "BARRIER_SECONDS", 0.1)
     arm(f"{BEFORE}=wait:{tmp_path / 'never'}")
     with pytest.raises(BarrierTimeoutError, match="never") as caught:
@@ -196,7 +192,7 @@ def test_a_barrier_that_nobody_opens_fails_in_bounded_time(
     assert not isinstance(caught.value, FaultInjectedError)
 
 
-def test_faults_of_one_point_happen_in_the_order_written(tmp_path: Path) -> None:
+def test_faults_of_one_point_run_in_the_given_order(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     arm(f"{BEFORE}=delay:0@*,{BEFORE}=raise@2", journal=journal)
     assert times_raised(BEFORE, calls=3) == [2]
@@ -241,7 +237,7 @@ def test_exit_ends_the_process_with_its_code_even_from_a_thread(tmp_path: Path) 
     assert journal.read_text().startswith(f"{BEFORE} exit 1 ")
 
 
-def test_the_journals_of_several_runs_add_up(tmp_path: Path) -> None:
+def test_several_runs_append_to_the_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     for _ in range(2):
         arm(f"{BEFORE}=raise", journal=journal)
@@ -249,13 +245,13 @@ def test_the_journals_of_several_runs_add_up(tmp_path: Path) -> None:
     assert journal.read_text() == f"{BEFORE} raise 1 {os.getpid()}\n" * 2
 
 
-def test_a_journal_that_cannot_be_written_is_found_when_arming(tmp_path: Path) -> None:
+def test_arming_fails_if_the_journal_is_not_writable(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         arm(f"{BEFORE}=kill", journal=tmp_path)
     assert fired() == {}
 
 
-def test_a_mistyped_point_is_refused_with_the_setting_and_the_known_points() -> None:
+def test_the_error_of_an_unknown_point_names_the_setting_and_all_points() -> None:
     with pytest.raises(SettingError, match="befor_batch_write") as caught:
         arm("befor_batch_write=kill")
     assert "HEADWATER_TESTING__FAULT_POINTS" in str(caught.value)
@@ -288,7 +284,7 @@ def test_a_mistyped_point_is_refused_with_the_setting_and_the_known_points() -> 
         f"{BEFORE}=wait:",
     ],
 )
-def test_a_fault_of_another_form_is_refused_and_what_was_armed_stays(fault: str) -> None:
+def test_an_invalid_fault_is_rejected_and_the_armed_ones_are_kept(fault: str) -> None:
     arm(f"{AFTER}=raise")
     with pytest.raises(SettingError, match="HEADWATER_TESTING__FAULT_POINTS") as caught:
         arm(fault)
@@ -299,7 +295,7 @@ def test_a_fault_of_another_form_is_refused_and_what_was_armed_stays(fault: str)
 @given(st.text(alphabet=f"{BEFORE}killraisedelaywaitexit:=@.,*0123456789 \n\0\ud800"))
 @example(f"{BEFORE}=wait:\0")
 @example(f"{BEFORE}=kill@" + "9" * 5000)
-def test_any_text_is_armed_or_refused_as_a_setting(text: str) -> None:
+def test_any_text_is_armed_or_rejected_with_an_error(text: str) -> None:
     try:
         arm(text)
     except SettingError:
@@ -307,15 +303,15 @@ def test_any_text_is_armed_or_refused_as_a_setting(text: str) -> None:
     assert set(fired()) <= POINTS
 
 
-def test_an_armed_process_refuses_a_point_that_is_not_registered() -> None:
+def test_an_armed_process_rejects_an_unknown_point() -> None:
     arm(f"{BEFORE}=raise")
     with pytest.raises(InternalError, match="no_such_point"):
         reach("no_such_point")
 
 
-def test_a_point_that_is_off_costs_next_to_nothing() -> None:
+def test_a_disarmed_point_is_cheap() -> None:
     start = time.perf_counter()
     for _ in range(100_000):
         reach(BEFORE)
-    # About 4 ms here; a lock or a look at the environment would take 10 times that and more.
+    # About 4 ms here; a lock or a lookup in the environment would take more than 10 times as long.
     assert time.perf_counter() - start < 0.5

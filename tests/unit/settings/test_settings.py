@@ -1,4 +1,4 @@
-"""Settings: which source wins, what is refused, and what is never shown."""
+"""Settings: precedence of sources, errors, former names and secrets."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from headwater.settings import (
     load,
     running_under_spark_submit,
 )
+from headwater.settings.sections import Section
 
 SECRET = "geheim-4711"
 DATABASE = f"postgresql://me:{SECRET}@db/lineage"
@@ -36,7 +37,7 @@ def write_file(text: str | bytes) -> None:
     Path("headwater.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def refusal(**overrides: object) -> SettingError:
+def rejection(**overrides: object) -> SettingError:
     with pytest.raises(SettingError) as caught:
         load(**overrides)
     return caught.value
@@ -53,14 +54,14 @@ def leaves(model: type[BaseModel], path: str = "") -> dict[str, str | None]:
     return found
 
 
-def test_without_file_and_variables_the_defaults_hold() -> None:
+def test_defaults_apply_without_file_and_variables() -> None:
     settings = load()
     assert settings.home == Path(".headwater")
     assert settings.bootstrap_servers == "localhost:9092"
     assert settings.catalog.database_url is None
 
 
-def test_each_source_wins_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_precedence_of_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [load().kafka.bootstrap_servers]
     write_file("[kafka]\nbootstrap_servers = 'file:1'\n")
     seen.append(load().kafka.bootstrap_servers)
@@ -72,7 +73,9 @@ def test_each_source_wins_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -
     assert seen == [None, "file:1", "well-known:2", "variable:3", "flag:4"]
 
 
-def test_a_setting_outside_of_a_section_has_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_top_level_setting_has_the_same_precedence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     write_file("home = 'file'\n")
     assert load().home == Path("file")
     monkeypatch.setenv("HEADWATER_HOME", "variable")
@@ -80,7 +83,7 @@ def test_a_setting_outside_of_a_section_has_the_same_order(monkeypatch: pytest.M
     assert load(home="flag").home == Path("flag")
 
 
-def test_sources_are_joined_key_by_key_and_not_section_by_section(
+def test_sources_are_merged_by_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_file("[kafka]\nport = 1001\nheap_mb = 1001\ncontroller_port = 1001\n")
@@ -113,13 +116,15 @@ def test_a_well_known_name_that_is_empty_counts_as_not_set(
     assert getattr(getattr(load(), section), key) == default
 
 
-def test_empty_bootstrap_servers_leave_the_local_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_broker_is_used_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "")
     monkeypatch.setenv("HEADWATER_KAFKA__PORT", "19092")
     assert load().bootstrap_servers == "localhost:19092"
 
 
-def test_brokers_of_ones_own_are_the_ones_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_brokers_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "a:1,b:2")
     assert load().bootstrap_servers == "a:1,b:2"
 
@@ -135,11 +140,9 @@ def test_brokers_of_ones_own_are_the_ones_in_use(monkeypatch: pytest.MonkeyPatch
         "headwater_kafak__port",
     ],
 )
-def test_an_unknown_variable_is_refused_and_named(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_variable_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
-    error = refusal()
+    error = rejection()
     assert name in error.message
     assert "headwater settings" in (error.hint or "")
 
@@ -152,15 +155,15 @@ def test_an_unknown_variable_is_refused_and_named(
         ("port = 1", "port"),
     ],
 )
-def test_an_unknown_name_in_the_file_is_refused_and_named(text: str, name: str) -> None:
+def test_an_unknown_name_in_the_file_is_rejected(text: str, name: str) -> None:
     write_file(text)
-    message = refusal().message
+    message = rejection().message
     assert f"`{name}` in headwater.toml" in message
 
 
-def test_an_unknown_flag_is_refused_and_named() -> None:
-    assert "kafka.prot" in refusal(kafka={"prot": "1"}).message
-    assert "kafak" in refusal(kafak={"port": "1"}).message
+def test_an_unknown_option_is_rejected() -> None:
+    assert "kafka.prot" in rejection(kafka={"prot": "1"}).message
+    assert "kafak" in rejection(kafak={"port": "1"}).message
 
 
 @pytest.mark.parametrize(
@@ -183,31 +186,31 @@ def test_an_error_names_the_variable_to_change(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert f"setting {name}" in refusal().message
+    assert f"setting {name}" in rejection().message
 
 
-def test_an_error_in_the_file_names_the_key_as_the_file_has_it() -> None:
+def test_an_error_in_the_file_names_the_key() -> None:
     write_file("[kafka]\nport = 'many'\n")
-    error = refusal()
+    error = rejection()
     assert "`kafka.port` in headwater.toml" in error.message
-    assert error.facts == {"setting": "HEADWATER_KAFKA__PORT"}
+    assert error.attributes == {"setting": "HEADWATER_KAFKA__PORT"}
 
 
 @pytest.mark.parametrize("text", ["[kafka", "kafka = ", b"home = '\xff'", "kafka = 3"])
-def test_a_broken_file_is_a_setting_error_that_names_the_file(text: str | bytes) -> None:
+def test_the_error_of_an_invalid_file_names_the_file(text: str | bytes) -> None:
     write_file(text)
-    assert "headwater.toml" in refusal().message
+    assert "headwater.toml" in rejection().message
 
 
 @pytest.mark.parametrize("home", ["", "."])
-def test_the_current_folder_is_no_home_as_a_wipe_would_remove_it(
+def test_home_must_not_be_the_working_directory_which_a_wipe_would_delete(
     home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_HOME", home)
-    assert "HEADWATER_HOME" in refusal().message
+    assert "HEADWATER_HOME" in rejection().message
 
 
-def test_client_properties_are_set_as_json_or_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_properties_are_json_or_a_table_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     write_file('[kafka.client]\n"security.protocol" = "SSL"\n')
     assert load().kafka.client == {"security.protocol": "SSL"}
     monkeypatch.setenv("HEADWATER_KAFKA__CLIENT", '{"sasl.username": "me"}')
@@ -235,18 +238,18 @@ def test_secrets_are_not_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
         ("HEADWATER_KAFKA__CLIENT", f'{{"sasl.password": ["{SECRET}"]}}'),
     ],
 )
-def test_a_refused_value_is_not_repeated_as_it_may_be_secret(
+def test_an_invalid_value_is_not_shown_because_it_may_be_secret(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    error = refusal()
-    assert SECRET not in f"{error.message} {error.hint} {error.facts}"
-    # What `--debug` would print of it, too.
+    error = rejection()
+    assert SECRET not in f"{error.message} {error.hint} {error.attributes}"
+    # Neither is it in the traceback of `--debug`.
     assert error.__suppress_context__
     assert error.__cause__ is None
 
 
-def test_settings_cannot_be_changed_after_they_were_read() -> None:
+def test_settings_are_immutable() -> None:
     settings = load()
     with pytest.raises(ValidationError, match="frozen"):
         settings.home = Path("elsewhere")  # type: ignore[misc]
@@ -255,15 +258,15 @@ def test_settings_cannot_be_changed_after_they_were_read() -> None:
 
 
 @pytest.mark.parametrize(("name", "description"), leaves(Settings).items())
-def test_every_setting_says_what_it_is_for(name: str, description: str | None) -> None:
+def test_every_setting_has_a_description(name: str, description: str | None) -> None:
     assert (description or "").endswith("."), name
 
 
-def test_the_state_folder_is_absolute_as_processes_are_recognised_by_it(tmp_path: Path) -> None:
+def test_the_state_directory_is_absolute(tmp_path: Path) -> None:
     assert load().home_dir == tmp_path / ".headwater"
 
 
-def test_jars_lie_in_the_users_cache_unless_a_folder_is_set(
+def test_jars_are_in_the_users_cache_by_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
@@ -275,7 +278,7 @@ def test_jars_lie_in_the_users_cache_unless_a_folder_is_set(
     assert load().jars_dir == tmp_path / "jars"
 
 
-def test_exported_variables_are_put_back_even_after_an_error(
+def test_exported_variables_are_restored_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TEST_KEPT", "before")
@@ -292,7 +295,7 @@ def test_exported_variables_are_put_back_even_after_an_error(
     assert "TEST_NEW" not in os.environ
 
 
-def test_a_childs_environment_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_a_child_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEPT", "before")
     child = child_environment(TEST_KEPT="for the child", TEST_NEW="for the child")
     assert (child["TEST_KEPT"], child["TEST_NEW"]) == ("for the child", "for the child")
@@ -300,7 +303,7 @@ def test_a_childs_environment_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None
     assert "TEST_NEW" not in os.environ
 
 
-def test_spark_submit_is_noticed_by_the_port_of_its_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_submit_is_detected_by_its_gateway_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     assert not running_under_spark_submit()
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "12345")
@@ -312,3 +315,41 @@ def test_an_empty_certificate_variable_counts_as_not_set(monkeypatch: pytest.Mon
     assert default_ca_file() is None
     monkeypatch.setenv("SSL_CERT_FILE", "/some/bundle.pem")
     assert default_ca_file() == "/some/bundle.pem"
+
+
+def test_a_former_name_in_a_variable_sets_the_current_key_and_logs_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HEADWATER_LINEAGE__MOST_TRIES", "3")
+    assert load().lineage.max_attempts == 3
+    assert caplog.messages == [
+        "setting `lineage.most_tries` is deprecated: use `lineage.max_attempts`"
+    ]
+
+
+def test_a_former_name_has_the_precedence_of_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file("[lineage]\nmost_tries = 4\n")
+    assert load().lineage.max_attempts == 4
+    monkeypatch.setenv("HEADWATER_LINEAGE__MAX_ATTEMPTS", "5")
+    assert load().lineage.max_attempts == 5
+    assert load(lineage={"most_tries": 6}).lineage.max_attempts == 6
+
+
+def test_the_current_name_wins_over_a_former_one_of_the_same_source() -> None:
+    write_file("[lineage]\nmost_tries = 4\nmax_attempts = 5\n")
+    assert load().lineage.max_attempts == 5
+
+
+@pytest.mark.parametrize(
+    ("section", "former", "name"),
+    [
+        (section, former, name)
+        for section, field in Settings.model_fields.items()
+        if isinstance(field.default, Section)
+        for former, name in field.default.renamed.items()
+    ],
+)
+def test_every_former_name_has_a_current_key(section: str, former: str, name: str) -> None:
+    keys = type(Settings.model_fields[section].default).model_fields
+    assert name in keys
+    assert former not in keys

@@ -1,4 +1,4 @@
-"""What settings make of a session's configuration."""
+"""The configuration of a Spark session from the settings."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from headwater.collector import configuration, listener, session
-from headwater.collector.configuration import LISTENER, lineage_configuration
-from headwater.collector.source_code import commit_of, told_path
+from headwater.collector import listener, session, streaming
+from headwater.collector.metadata import commit_of, relative_path
+from headwater.collector.streaming import LISTENER, lineage_configuration
 from headwater.errors import InputError, SettingError
 from headwater.openlineage import LineageRun
 from headwater.openlineage.events import Event
 from headwater.settings import Settings, load
-from headwater.spark.connectors import LINEAGE_PLUGIN, connectors_for, session_configuration
-from headwater.spark.session import _placement
+from headwater.spark.session import (
+    LINEAGE_PLUGIN,
+    _placement,
+    connectors_for,
+    session_configuration,
+)
 from headwater.spark.writers.merge_into import MergeRule
 
 
@@ -27,7 +31,7 @@ def catalog_of(tmp_path: Path, **iceberg: object) -> dict[str, str]:
     return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
 
 
-def test_an_iceberg_catalog_is_in_a_folder_unless_the_settings_say_otherwise(
+def test_an_iceberg_catalog_is_in_a_folder_by_default(
     tmp_path: Path,
 ) -> None:
     assert catalog_of(tmp_path) == {
@@ -48,11 +52,11 @@ def test_an_iceberg_catalog_is_in_a_folder_unless_the_settings_say_otherwise(
         tmp_path, type="jdbc", uri="jdbc:postgresql://db/lake", warehouse="s3a://lake/tables"
     )
     assert (jdbc["uri"], jdbc["warehouse"]) == ("jdbc:postgresql://db/lake", "s3a://lake/tables")
-    with pytest.raises(SettingError, match=r"needs its address: set `iceberg\.uri`"):
+    with pytest.raises(SettingError, match=r"requires `iceberg\.uri`"):
         load(home=tmp_path, iceberg={"type": "rest"})
 
 
-def test_executors_of_a_cluster_get_the_jars_and_nothing_that_is_for_one_machine() -> None:
+def test_executors_of_a_cluster_get_the_jars_but_no_local_options() -> None:
     local = _placement("local[4]", ["a.jar"])
     assert local["spark.hadoop.fs.file.impl"] == "headwater.spark.LocalFiles"
     assert "spark.jars" not in local
@@ -61,12 +65,12 @@ def test_executors_of_a_cluster_get_the_jars_and_nothing_that_is_for_one_machine
         assert _placement(master, ["a.jar", "b.jar"]) == placed
 
 
-def test_what_spark_submit_says_of_lineage_holds_for_a_session_that_is_only_tracked(
+def test_options_of_spark_submit_apply_to_a_tracked_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_HOME", str(tmp_path))
     given = {"spark.openlineage.namespace": "lake", "spark.openlineage.parentJobName": "nightly"}
-    monkeypatch.setattr(configuration, "submitted", lambda: given)
+    monkeypatch.setattr(streaming, "submitted", lambda: given)
     monkeypatch.setattr(listener, "_trackers", [])
     manager = SimpleNamespace(listListeners=list)
     streams = SimpleNamespace(_jsqm=manager, addListener=lambda tracker: None)
@@ -75,14 +79,14 @@ def test_what_spark_submit_says_of_lineage_holds_for_a_session_that_is_only_trac
     assert tracker is not None
     found = tracker._settings.lineage
     assert (found.namespace, found.parent_job) == ("lake", "nightly")
-    # Who gives settings has the last word.
+    # Explicit settings win.
     monkeypatch.setattr(listener, "_trackers", [])
     own = listener.track_streaming(spark, load(home=tmp_path))
     assert own is not None
     assert own._settings.lineage.namespace == "neuronews"
 
 
-def test_the_driver_of_a_catalogs_database_comes_along(tmp_path: Path) -> None:
+def test_the_driver_of_the_catalog_database_is_added(tmp_path: Path) -> None:
     given = {"type": "jdbc", "uri": "jdbc:postgresql://db/lake"}
     settings = load(home=tmp_path, iceberg=given)
     assert connectors_for(("iceberg",), settings) == ("iceberg", "postgresql")
@@ -115,33 +119,33 @@ def test_the_listener_is_configured_as_documented_and_the_user_wins(tmp_path: Pa
     parent = event[0]["run"]["facets"]["parent"]
     assert parent["job"] == {"namespace": "airflow", "name": "dag.task"}
     assert parent["run"]["runId"].startswith("0190c0de")
-    # Another transport says nothing of where Headwater's own events go.
+    # Another transport does not change the address for Headwater's own events.
     kafka = {"spark.openlineage.transport.type": "kafka"}
     found = lineage_configuration("MyJob", settings, kafka)
     assert (found.through_spool, found.settings.catalog_url) == (False, "http://marquez:5000")
     alone = lineage_configuration("MyJob", settings, {}).settings
-    assert alone.lineage.parent_job is None, "the listener's own word for no parent"
+    assert alone.lineage.parent_job is None, "the listener's default parent is not used"
 
 
 def test_lineage_is_switched_off_by_name(tmp_path: Path) -> None:
     settings: Settings = load(home=tmp_path, lineage={"disabled_jobs": ["nightly_*", "Exact"]})
-    told = [
+    enabled = [
         name
         for name in ("nightly_x", "Exact", "exact", "daily")
         if settings.lineage_enabled_for(name)
     ]
-    assert told == ["exact", "daily"]
+    assert enabled == ["exact", "daily"]
     assert not load(home=tmp_path, lineage={"enabled": False}).lineage_enabled_for("daily")
 
 
-def test_code_is_told_by_its_place_and_its_commit(
+def test_source_code_has_a_relative_path_and_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "jobs" / "spark" / "job.py"
     script.parent.mkdir(parents=True)
     script.touch()
     monkeypatch.chdir(tmp_path)
-    assert told_path(script) == "jobs/spark/job.py"
+    assert relative_path(script) == "jobs/spark/job.py"
     assert commit_of(script) is None
     git = tmp_path / ".git"
     (git / "refs" / "heads").mkdir(parents=True)
@@ -155,16 +159,16 @@ def test_code_is_told_by_its_place_and_its_commit(
     assert commit_of(script) == "c" * 40
 
 
-def test_rows_are_merged_by_the_name_of_a_column_only() -> None:
-    with pytest.raises(InputError, match="not the name of a column to merge by: 'id; drop'"):
+def test_the_merge_key_must_be_a_column_name() -> None:
+    with pytest.raises(InputError, match="not a column name to merge by: 'id; drop'"):
         MergeRule(key="id; drop", newest=("offset",))
 
 
-def test_an_address_that_can_not_be_used_costs_the_lineage_and_not_the_job(
+def test_an_invalid_address_disables_lineage_and_does_not_fail_the_job(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = load(home=tmp_path, catalog={"url": "http://a..b:5000"})
-    # Nothing is asked of the session, which has started long ago.
+    # The session is not used.
     spark: Any = SimpleNamespace(sparkContext=object())
     session._begin(spark, "MyJob", settings)
     assert session.current_application(spark) is None

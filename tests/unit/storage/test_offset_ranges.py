@@ -1,4 +1,4 @@
-"""Sets of offsets as ranges, against Python's own sets."""
+"""Sets of offsets as ranges, compared with Python's sets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ ranges = st.lists(
 )
 
 
-def offsets_of(given_ranges: list[tuple[int, int]]) -> set[int]:
-    return {offset for first, last in given_ranges for offset in range(first, last + 1)}
+def offsets_of(pairs: list[tuple[int, int]]) -> set[int]:
+    return {offset for first, last in pairs for offset in range(first, last + 1)}
 
 
-def is_normal(intervals: OffsetRanges) -> bool:
-    """Sorted, and with a gap between each two."""
-    gaps = intervals.first[1:] - intervals.last[:-1]
-    return bool((intervals.first <= intervals.last).all() and (gaps > 1).all())
+def is_normal(ranges: OffsetRanges) -> bool:
+    """Sorted, and with a gap between any two ranges."""
+    gaps = ranges.first[1:] - ranges.last[:-1]
+    return bool((ranges.first <= ranges.last).all() and (gaps > 1).all())
 
 
 @settings(deadline=None)
 @given(ranges)
-def test_a_set_holds_the_offsets_of_its_ranges_in_as_few_as_can_be(
+def test_a_set_has_the_offsets_of_its_ranges_in_as_few_ranges_as_possible(
     one: list[tuple[int, int]],
 ) -> None:
     made = OffsetRanges.of(*one)
@@ -39,7 +39,7 @@ def test_a_set_holds_the_offsets_of_its_ranges_in_as_few_as_can_be(
 
 @settings(deadline=None)
 @given(ranges, ranges)
-def test_union_and_difference_are_those_of_sets(
+def test_union_and_difference_are_like_those_of_sets(
     one: list[tuple[int, int]], other: list[tuple[int, int]]
 ) -> None:
     left, right = OffsetRanges.of(*one), OffsetRanges.of(*other)
@@ -51,28 +51,28 @@ def test_union_and_difference_are_those_of_sets(
 
 @settings(deadline=None)
 @given(ranges, ranges)
-def test_clipping_keeps_of_each_range_what_lies_within_the_set(
+def test_clipping_keeps_the_parts_within_the_set(
     one: list[tuple[int, int]], within: list[tuple[int, int]]
 ) -> None:
     pairs = np.array(one, dtype=np.int64).reshape(-1, 2)
     which, first, last = clip(pairs[:, 0], pairs[:, 1], OffsetRanges.of(*within))
-    found: dict[int, set[int]] = {}
+    clipped: dict[int, set[int]] = {}
     for number, begin, end in zip(which.tolist(), first.tolist(), last.tolist(), strict=True):
         part = set(range(begin, end + 1))
         assert part
-        assert not found.setdefault(number, set()) & part
-        found[number] |= part
+        assert not clipped.setdefault(number, set()) & part
+        clipped[number] |= part
     expected = {n: offsets_of([r]) & offsets_of(within) for n, r in enumerate(one)}
-    assert found == {number: kept for number, kept in expected.items() if kept}
+    assert clipped == {number: kept for number, kept in expected.items() if kept}
 
 
 @settings(deadline=None)
 @given(ranges, st.integers(0, 70), st.integers(0, 9))
-def test_a_range_meets_a_set_that_has_one_of_its_offsets(
+def test_a_range_meets_a_set_with_one_of_its_offsets(
     one: list[tuple[int, int]], first: int, length: int
 ) -> None:
-    asked = offsets_of([(first, first + length)])
-    assert OffsetRanges.of(*one).meets(first, first + length) == bool(offsets_of(one) & asked)
+    offsets = offsets_of([(first, first + length)])
+    assert OffsetRanges.of(*one).meets(first, first + length) == bool(offsets_of(one) & offsets)
 
 
 def test_the_greatest_offsets_do_not_overflow() -> None:

@@ -1,4 +1,4 @@
-"""Stating what a record was made from, and reading what is different."""
+"""Assertions about the lineage of a record, and the listed differences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 import pytest
 
 from headwater.model import Address, Header, Lineage, Record
-from headwater.model.header_codec import encode
-from headwater.model.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.testing import assert_lineage
 
 PARENTS = ("visits/0@1", "ads/1@7")
@@ -23,7 +22,7 @@ def record(*parents: str, unlisted: int = 0) -> Record:
 SOURCE = Record(Address("visits", 0, 1), None, b"")
 
 
-def test_what_holds_passes() -> None:
+def test_matching_lineage_passes() -> None:
     assert_lineage(record(*PARENTS), parents=PARENTS, job_name="joiner", job_version="v2")
     assert_lineage(record(*PARENTS), parents=[Address("ads", 1, 7), "visits/0@1"])
     assert_lineage(record(*PARENTS), parents=PARENTS, ordered=True)
@@ -33,14 +32,18 @@ def test_what_holds_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "stated", "differences"),
+    ("made", "expected", "differences"),
     [
         (
             record(*PARENTS),
             {"parents": ["visits/0@1", "ads/1@8"]},
-            ["missing parent: ads/1@8", "parent that was not stated: ads/1@7"],
+            ["missing parent: ads/1@8", "unexpected parent: ads/1@7"],
         ),
-        (record(*PARENTS), {"parents": []}, ["not stated: visits/0@1", "not stated: ads/1@7"]),
+        (
+            record(*PARENTS),
+            {"parents": []},
+            ["unexpected parent: visits/0@1", "unexpected parent: ads/1@7"],
+        ),
         (record("visits/0@1"), {"parents": ["visits/0@1"] * 2}, ["missing parent: visits/0@1"]),
         (
             record(*PARENTS),
@@ -60,12 +63,12 @@ def test_what_holds_passes() -> None:
     ],
 )
 def test_each_difference_is_listed(
-    made: Record, stated: dict[str, object], differences: list[str]
+    made: Record, expected: dict[str, object], differences: list[str]
 ) -> None:
     with pytest.raises(AssertionError) as failure:
-        assert_lineage(made, **stated)  # type: ignore[arg-type]
+        assert_lineage(made, **expected)  # type: ignore[arg-type]
     lines = str(failure.value).splitlines()
-    assert lines[0] == f"the lineage of {made.address} is not as stated:"
+    assert lines[0] == f"the lineage of {made.address} is not as expected:"
     assert len(lines) == 1 + len(differences)
     for line, difference in zip(lines[1:], differences, strict=True):
         assert re.search(re.escape(difference), line)

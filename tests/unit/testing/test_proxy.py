@@ -1,4 +1,4 @@
-"""The TCP proxy: transparent until told otherwise, and every fault can be proved."""
+"""The TCP proxy: transparent without faults, and every fault is counted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from headwater.testing import TcpProxy
 pytestmark = pytest.mark.timeout(30)
 
 HOST = "127.0.0.1"
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 class EchoServer:
-    """Echoes every byte; on FIN it answers with its own. Tells what it saw of the peer."""
+    """Echoes every byte and the FIN; records how connections ended."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))
@@ -66,7 +66,7 @@ class EchoServer:
                 pass
             sock.close()
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
 
 
@@ -83,7 +83,7 @@ def proxy(echo: EchoServer) -> Iterator[TcpProxy]:
 
 
 def connect(proxy: TcpProxy) -> socket.socket:
-    return socket.create_connection((HOST, proxy.port), timeout=PATIENCE)
+    return socket.create_connection((HOST, proxy.port), timeout=TIMEOUT)
 
 
 def connect_and_read(proxy: TcpProxy) -> bytes:
@@ -126,25 +126,25 @@ def test_bytes_pass_unchanged_and_are_counted(proxy: TcpProxy) -> None:
 
 def test_megabytes_pass_unchanged_through_several_connections_at_once(proxy: TcpProxy) -> None:
     payload = b"".join(number.to_bytes(4, "big") for number in range(1_000_000))
-    answers: list[str] = []
+    digests: list[str] = []
 
     def exchange() -> None:
         with connect(proxy) as client:
             sender = threading.Thread(target=client.sendall, args=(payload,), daemon=True)
             sender.start()
-            answers.append(hashlib.sha256(receive(client, len(payload))).hexdigest())
-            sender.join(PATIENCE)
+            digests.append(hashlib.sha256(receive(client, len(payload))).hexdigest())
+            sender.join(TIMEOUT)
 
     threads = [threading.Thread(target=exchange, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert answers == [hashlib.sha256(payload).hexdigest()] * 4
+    assert digests == [hashlib.sha256(payload).hexdigest()] * 4
     assert proxy.bytes_forwarded == 2 * 4 * len(payload)
 
 
-def test_a_reader_that_stops_makes_the_sender_wait_and_not_the_proxy_grow(proxy: TcpProxy) -> None:
+def test_a_stopped_reader_blocks_the_sender(proxy: TcpProxy) -> None:
     with connect(proxy) as client:
         client.settimeout(0.5)
         sent, waited = 0, False
@@ -153,10 +153,10 @@ def test_a_reader_that_stops_makes_the_sender_wait_and_not_the_proxy_grow(proxy:
                 sent += client.send(bytes(1_000_000))
             except TimeoutError:
                 waited = True
-        assert waited, "the proxy took 200 MB that nobody read"
+        assert waited, "the proxy buffered 200 MB"
 
 
-def test_a_reader_that_goes_on_gets_the_rest() -> None:
+def test_a_reader_that_resumes_receives_the_rest() -> None:
     with socket.create_server((HOST, 0)) as server:
         with TcpProxy(HOST, server.getsockname()[1]) as proxy, connect(proxy) as client:
             peer, _ = server.accept()
@@ -164,10 +164,10 @@ def test_a_reader_that_goes_on_gets_the_rest() -> None:
                 size = 30_000_000
                 sender = threading.Thread(target=peer.sendall, args=(bytes(size),), daemon=True)
                 sender.start()
-                time.sleep(0.3)  # until every buffer on the way is full
+                time.sleep(0.3)  # until all buffers are full
                 while size and (part := client.recv(1_000_000)):
                     size -= len(part)
-                sender.join(PATIENCE)
+                sender.join(TIMEOUT)
             assert size == 0
 
 
@@ -178,7 +178,7 @@ def test_a_fin_of_one_side_leaves_the_other_direction_open(proxy: TcpProxy) -> N
         assert receive(client, 100) == b"last words"
 
 
-def test_a_target_that_is_down_resets_the_client_and_not_the_proxy() -> None:
+def test_a_target_that_is_down_resets_the_client() -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         with TcpProxy(HOST, free.getsockname()[1]) as proxy:
@@ -217,7 +217,7 @@ def test_cut_resets_both_sides_and_refuses_new_connections(
     assert (proxy.faults, proxy.connections_cut) == ({"cut": 1}, 2)
 
 
-def test_cut_counts_a_connection_that_was_made_a_moment_before(proxy: TcpProxy) -> None:
+def test_cut_counts_a_connection_that_was_just_made(proxy: TcpProxy) -> None:
     for round_ in range(1, 51):
         with connect(proxy) as client:
             proxy.cut()
@@ -240,15 +240,13 @@ def test_restore_after_a_cut_serves_the_same_port_again(proxy: TcpProxy) -> None
     assert (proxy.port, proxy.faults["cut"], proxy.connections_cut) == (port, 6, 3)
 
 
-def test_a_port_is_not_given_away_while_it_is_cut(proxy: TcpProxy) -> None:
+def test_the_port_stays_reserved_while_it_is_cut(proxy: TcpProxy) -> None:
     proxy.cut()
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind((HOST, proxy.port))
 
 
-def test_half_open_swallows_both_directions_without_an_ending(
-    proxy: TcpProxy, echo: EchoServer
-) -> None:
+def test_half_open_drops_both_directions_without_closing(proxy: TcpProxy, echo: EchoServer) -> None:
     with connect(proxy) as client:
         assert echoed(client, b"before") == b"before"
         proxy.half_open()
@@ -262,7 +260,7 @@ def test_half_open_swallows_both_directions_without_an_ending(
     assert (proxy.faults, proxy.connections_cut) == ({"half_open": 1}, 0)
 
 
-def test_half_open_swallows_what_the_server_says_and_its_fin() -> None:
+def test_half_open_drops_bytes_and_fin_of_the_server() -> None:
     with socket.create_server((HOST, 0)) as server:
         with TcpProxy(HOST, server.getsockname()[1]) as proxy, connect(proxy) as client:
             peer, _ = server.accept()
@@ -275,7 +273,7 @@ def test_half_open_swallows_what_the_server_says_and_its_fin() -> None:
                 client.recv(1)
 
 
-def test_half_open_swallows_a_reset_until_it_is_restored(proxy: TcpProxy, echo: EchoServer) -> None:
+def test_half_open_drops_a_reset_until_it_is_restored(proxy: TcpProxy, echo: EchoServer) -> None:
     with connect(proxy) as client:
         echoed(client, b"x")
         proxy.half_open()
@@ -286,7 +284,7 @@ def test_half_open_swallows_a_reset_until_it_is_restored(proxy: TcpProxy, echo: 
     wait_until(lambda: echo.endings == ["reset"])
 
 
-def test_half_open_takes_new_connections_and_never_answers(proxy: TcpProxy) -> None:
+def test_half_open_accepts_new_connections_and_never_responds(proxy: TcpProxy) -> None:
     proxy.half_open()
     with connect(proxy) as client:
         client.sendall(b"hello?")
@@ -296,7 +294,7 @@ def test_half_open_takes_new_connections_and_never_answers(proxy: TcpProxy) -> N
     assert (proxy.bytes_swallowed, proxy.bytes_forwarded) == (6, 0)
 
 
-def test_half_open_swallows_bytes_that_were_on_their_way(proxy: TcpProxy) -> None:
+def test_half_open_drops_bytes_in_flight(proxy: TcpProxy) -> None:
     proxy.latency(60)
     with connect(proxy) as client:
         client.sendall(b"in flight")
@@ -306,17 +304,17 @@ def test_half_open_swallows_bytes_that_were_on_their_way(proxy: TcpProxy) -> Non
         assert proxy.bytes_forwarded == 0
 
 
-def test_restore_resets_a_connection_with_a_hole_and_keeps_a_whole_one(proxy: TcpProxy) -> None:
-    with connect(proxy) as holed, connect(proxy) as whole:
-        echoed(holed, b"x")
-        echoed(whole, b"y")
+def test_restore_resets_a_damaged_connection_and_keeps_an_intact_one(proxy: TcpProxy) -> None:
+    with connect(proxy) as damaged, connect(proxy) as intact:
+        echoed(damaged, b"x")
+        echoed(intact, b"y")
         proxy.half_open()
-        holed.sendall(b"lost")
+        damaged.sendall(b"lost")
         wait_until(lambda: proxy.bytes_swallowed == 4)
         proxy.restore()
         with pytest.raises(ConnectionResetError):
-            holed.recv(1)
-        assert echoed(whole, b"still here") == b"still here"
+            damaged.recv(1)
+        assert echoed(intact, b"still here") == b"still here"
     assert proxy.connections_cut == 1
 
 
@@ -326,7 +324,7 @@ def test_latency_delays_each_direction(proxy: TcpProxy) -> None:
         proxy.latency(0.15)
         start = time.monotonic()
         assert echoed(client, b"slow") == b"slow"
-        assert 0.3 <= time.monotonic() - start < PATIENCE
+        assert 0.3 <= time.monotonic() - start < TIMEOUT
     assert (proxy.faults, proxy.bytes_delayed) == ({"latency": 1}, 8)
 
 
@@ -342,7 +340,7 @@ def test_latency_delays_but_does_not_serialise(proxy: TcpProxy) -> None:
         assert 0.4 <= time.monotonic() - start < 2
 
 
-def test_the_end_of_latency_releases_what_waited(proxy: TcpProxy) -> None:
+def test_ending_latency_releases_delayed_bytes(proxy: TcpProxy) -> None:
     with connect(proxy) as client:
         proxy.latency(1e12)
         client.sendall(b"waiting")
@@ -350,23 +348,23 @@ def test_the_end_of_latency_releases_what_waited(proxy: TcpProxy) -> None:
         with pytest.raises(TimeoutError):
             client.recv(1)
         proxy.latency(0)
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT)
         assert receive(client, 7) == b"waiting"
     assert proxy.faults == {"latency": 1}
 
 
-def test_throttle_holds_a_connection_to_its_rate(proxy: TcpProxy) -> None:
+def test_throttle_limits_the_rate_of_a_connection(proxy: TcpProxy) -> None:
     with connect(proxy) as client:
         echoed(client, b"warm")
         proxy.throttle(20_000)
         start = time.monotonic()
         assert echoed(client, b"x" * 10_000) == b"x" * 10_000
-        # The last tick of 0.02 s is not waited for; the two directions overlap.
-        assert 0.45 <= time.monotonic() - start < PATIENCE
+        # The last tick of 0.02 s needs no wait; the two directions overlap.
+        assert 0.45 <= time.monotonic() - start < TIMEOUT
     assert (proxy.faults, proxy.bytes_throttled) == ({"throttle": 1}, 20_000)
 
 
-def test_the_end_of_throttle_releases_what_waited(proxy: TcpProxy) -> None:
+def test_ending_throttle_releases_delayed_bytes(proxy: TcpProxy) -> None:
     with connect(proxy) as client:
         proxy.throttle(10)
         client.sendall(b"x" * 10_000)
@@ -387,7 +385,7 @@ def test_restore_ends_every_fault(proxy: TcpProxy) -> None:
 
 
 @pytest.mark.parametrize("fault", ["none", "cut", "half_open", "latency", "throttle"])
-def test_close_leaves_no_thread_and_no_socket(echo: EchoServer, fault: str) -> None:
+def test_close_ends_the_thread_and_all_sockets(echo: EchoServer, fault: str) -> None:
     threads, sockets = set(threading.enumerate()), open_sockets()
     proxy = TcpProxy(HOST, echo.port)
     with proxy:
@@ -407,11 +405,11 @@ def test_close_leaves_no_thread_and_no_socket(echo: EchoServer, fault: str) -> N
         client.close()
     proxy.close()
     assert not [each for each in threading.enumerate() if each.name == "tcp-proxy"]
-    # The server's own threads and sockets end on their own, a moment later.
+    # The server's threads and sockets end a moment later.
     wait_until(lambda: set(threading.enumerate()) <= threads and open_sockets() <= sockets)
 
 
-def test_a_connection_that_ended_leaves_no_socket_while_the_proxy_runs(proxy: TcpProxy) -> None:
+def test_closed_connections_leave_no_socket(proxy: TcpProxy) -> None:
     sockets = open_sockets()
     for _ in range(50):
         with connect(proxy) as client:
@@ -419,7 +417,7 @@ def test_a_connection_that_ended_leaves_no_socket_while_the_proxy_runs(proxy: Tc
     wait_until(lambda: open_sockets() <= sockets)
 
 
-def test_an_idle_proxy_does_not_spin(proxy: TcpProxy) -> None:
+def test_an_idle_proxy_uses_no_cpu(proxy: TcpProxy) -> None:
     with connect(proxy) as ended, connect(proxy) as client:
         echoed(client, b"warm")
         proxy.half_open()
@@ -430,12 +428,12 @@ def test_an_idle_proxy_does_not_spin(proxy: TcpProxy) -> None:
         assert time.process_time() - start < 0.2
 
 
-def test_a_taken_port_is_named(proxy: TcpProxy) -> None:
+def test_the_error_names_a_port_that_is_taken(proxy: TcpProxy) -> None:
     with pytest.raises(PortTakenError, match=str(proxy.port)), TcpProxy(HOST, 1, proxy.port):
         pass
 
 
-def test_a_port_can_be_chosen_and_used_again_at_once(echo: EchoServer) -> None:
+def test_a_port_can_be_chosen_and_reused_immediately(echo: EchoServer) -> None:
     with TcpProxy(HOST, echo.port) as first, connect(first) as client:
         echoed(client, b"x")
     with TcpProxy("localhost", echo.port, listen_port=first.port) as second:
@@ -456,7 +454,7 @@ def test_a_fault_needs_a_running_proxy(echo: EchoServer) -> None:
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-def test_nonsense_is_refused_and_not_counted(proxy: TcpProxy, value: float) -> None:
+def test_invalid_values_are_refused_and_not_counted(proxy: TcpProxy, value: float) -> None:
     with pytest.raises(InputError, match="seconds"):
         proxy.latency(value)
     with pytest.raises(InputError, match="bytes per second"):

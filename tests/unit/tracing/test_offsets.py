@@ -1,4 +1,4 @@
-"""Offsets as bits and keys as hashes mean the same as Python's own sets and dicts."""
+"""Sets of offsets and the hash table, compared with Python's sets and dicts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def made(numbers: set[int]) -> OffsetSet:
 
 
 @given(st.sets(offsets), st.sets(offsets))
-def test_sets_of_offsets_behave_as_sets(left: set[int], right: set[int]) -> None:
+def test_sets_of_offsets_behave_like_sets(left: set[int], right: set[int]) -> None:
     a, b = made(left), made(right)
     for offset in left | right:
         assert (offset in a) == (offset in left)
-    for found, expected in ((a & b, left & right), (a | b, left | right), (a - b, left - right)):
-        assert len(found) == len(expected)
-        assert all(offset in found for offset in expected)
+    for actual, expected in ((a & b, left & right), (a | b, left | right), (a - b, left - right)):
+        assert len(actual) == len(expected)
+        assert all(offset in actual for offset in expected)
 
 
 @given(st.sets(offsets))
-def test_ranges_hold_each_offset_once_and_do_not_touch(numbers: set[int]) -> None:
+def test_ranges_contain_each_offset_once_and_do_not_touch(numbers: set[int]) -> None:
     ranges = list(made(numbers).ranges())
     assert len(ranges) == made(numbers).range_count()
     assert {o for first, last in ranges for o in range(first, last + 1)} == numbers
@@ -44,12 +44,12 @@ def test_a_range_over_many_blocks_is_one() -> None:
     assert made(set(range(60_000, 200_000))).range_count() == 1
 
 
-# Small ones share their slots; 0 and those of more than 64 bits are special.
+# Small keys collide; 0 and keys of more than 64 bits are special.
 keys = st.integers(0, 5) | st.integers(0, 3).map(lambda n: n * 1024) | st.integers()
 
 
 @given(st.lists(st.tuples(keys, st.integers(0, 2**63 - 1))))
-def test_the_table_keeps_the_greatest_of_each_key(pairs: list[tuple[int, int]]) -> None:
+def test_the_table_keeps_the_greatest_value_of_each_key(pairs: list[tuple[int, int]]) -> None:
     table, expected = HashTable(), dict[int, int]()
     for key, value in pairs:
         known = key % 2**64 or 1
@@ -57,7 +57,7 @@ def test_the_table_keeps_the_greatest_of_each_key(pairs: list[tuple[int, int]]) 
         expected[known] = max(value, expected.get(known, 0))
 
 
-def test_the_table_grows_and_forgets_nothing() -> None:
+def test_the_table_keeps_all_keys_when_it_grows() -> None:
     table = HashTable()
     for number in range(20_000):
         assert table.raise_to(hash(str(number)), number) is None
@@ -66,9 +66,9 @@ def test_the_table_grows_and_forgets_nothing() -> None:
 
 
 @given(st.sets(offsets), offsets, offsets)
-def test_a_part_of_a_set_is_what_lies_between_two_offsets(
+def test_between_returns_the_offsets_between_two_offsets(
     numbers: set[int], first: int, end: int
 ) -> None:
     part = made(numbers).between(first, end)
-    found = {o for low, high in part.ranges() for o in range(low, high + 1)}
-    assert found == {number for number in numbers if first <= number < end}
+    actual = {o for low, high in part.ranges() for o in range(low, high + 1)}
+    assert actual == {number for number in numbers if first <= number < end}

@@ -1,4 +1,4 @@
-"""Judging outputs as they come by."""
+"""Checks of the records of a topic."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable
 import pytest
 
 from headwater.model import Address, Lineage, Record
-from headwater.model.header_codec import encode
-from headwater.model.headers import STAMP_HEADERS, JobStamp
+from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.tracing.report import VerifyReport
-from headwater.tracing.tally import EXAMPLES_KEPT, TopicTally, Window
+from headwater.tracing.tally import MAX_EXAMPLES, TopicTally, Window
 
 WINDOWS = {0: Window(10, 100, 110), 1: Window(0, 100, 100)}
 
 
 class Topic:
-    """A topic of one partition that is judged while it is written."""
+    """A topic with one partition that is checked while it is written."""
 
     def __init__(self) -> None:
         self.report = VerifyReport("out", "in")
@@ -35,14 +34,14 @@ class Topic:
         header = encode(Lineage(None, claimed, unlisted, ordinal))
         headers = (*JobStamp(job, "v1", 1).headers(STAMP_HEADERS), ("lineage", header))
         address = Address("out", 0, self.report.scanned)
-        self.tally.take(Record(address, key, b"", headers))
+        self.tally.add(Record(address, key, b"", headers))
 
     def write_all(self, offsets: Iterable[int], key: bytes | None = b"k") -> None:
         for offset in offsets:
             self.write([f"in/0@{offset}"], key=key)
 
 
-def test_outputs_in_order_are_fine() -> None:
+def test_outputs_in_order_have_no_violations() -> None:
     topic = Topic()
     topic.write_all([10, 11, 15])
     report = topic.report
@@ -78,7 +77,7 @@ def test_records_without_a_key_are_counted_and_not_judged() -> None:
     assert (topic.report.out_of_order, topic.report.without_key) == (0, 2)
 
 
-def test_a_batch_that_was_written_twice_is_copies_not_disorder() -> None:
+def test_a_batch_that_was_written_twice_is_duplicates_not_disorder() -> None:
     topic = Topic()
     topic.write_all([10, 11, 12, 10, 11, 12])
     assert (topic.report.duplicates, topic.report.out_of_order) == (3, 0)
@@ -89,7 +88,7 @@ def test_a_batch_that_was_written_twice_is_copies_not_disorder() -> None:
     ]
 
 
-def test_several_outputs_of_one_record_are_no_copies_but_each_can_have_some() -> None:
+def test_several_outputs_of_one_record_are_not_duplicates_of_each_other() -> None:
     topic = Topic()
     for ordinal in (0, 1, 2, 1):
         topic.write(["in/0@10"], ordinal=ordinal)
@@ -98,7 +97,7 @@ def test_several_outputs_of_one_record_are_no_copies_but_each_can_have_some() ->
     assert topic.report.duplicates == 2
 
 
-def test_outputs_of_several_records_can_be_copies_and_have_no_order() -> None:
+def test_outputs_with_several_parents_can_be_duplicates_and_have_no_order() -> None:
     topic = Topic()
     topic.write(["in/0@20", "in/0@21"])
     topic.write(["in/0@11", "in/0@12"])
@@ -110,7 +109,7 @@ def test_outputs_of_several_records_can_be_copies_and_have_no_order() -> None:
 
 
 @pytest.mark.parametrize("parent", ["in/0@110", "in/1@100", "in/2@0", f"in/0@{2**63 - 1}"])
-def test_a_parent_that_never_was_is_told(parent: str) -> None:
+def test_a_parent_that_never_existed_is_counted(parent: str) -> None:
     topic = Topic()
     topic.write([parent])
     topic.write(["in/0@10", parent])
@@ -125,21 +124,21 @@ def test_a_parent_that_arrived_after_the_call_is_not_judged() -> None:
     assert len(topic.tally.parents.offsets[0]) == 0
 
 
-def test_a_parent_that_expired_is_counted() -> None:
+def test_an_expired_parent_is_counted() -> None:
     topic = Topic()
     topic.write_all([9])
     assert (topic.tally.parents.expired, topic.report.unknown_parents) == (1, 0)
 
 
-def test_a_header_that_cannot_be_read_is_no_lineage_and_corrupt() -> None:
+def test_an_unreadable_header_counts_as_missing_lineage() -> None:
     topic = Topic()
-    topic.tally.take(Record(Address("out", 0, 0), b"k", b"", (("lineage", b"\xff"),)))
-    topic.tally.take(Record(Address("out", 0, 1), b"k", b""))
+    topic.tally.add(Record(Address("out", 0, 0), b"k", b"", (("lineage", b"\xff"),)))
+    topic.tally.add(Record(Address("out", 0, 1), b"k", b""))
     report = topic.report
     assert (report.without_lineage, report.unreadable, report.scanned) == (2, 1, 2)
 
 
-def test_copies_are_seen_whatever_the_number_of_jobs() -> None:
+def test_duplicates_are_detected_for_many_jobs() -> None:
     topic = Topic()
     for _ in range(2):
         for number in range(40):
@@ -147,14 +146,14 @@ def test_copies_are_seen_whatever_the_number_of_jobs() -> None:
     assert topic.report.duplicates == 40
 
 
-def test_examples_are_bounded() -> None:
+def test_the_number_of_examples_is_limited() -> None:
     topic = Topic()
     topic.write_all([10] * 100)
     assert topic.report.duplicates == 99
-    assert len(topic.report.examples["duplicates"]) == EXAMPLES_KEPT
+    assert len(topic.report.examples["duplicates"]) == MAX_EXAMPLES
 
 
-def test_topics_that_headers_name_are_bounded() -> None:
+def test_the_number_of_topics_from_headers_is_limited() -> None:
     topic = Topic()
     for number in range(1000):
         topic.write([f"other{number}/0@1"])

@@ -1,10 +1,10 @@
-/** One way to ask the service. The page reads; it never writes. */
+/** Requests to the service. The page only reads. */
 
 const BASE = "/api/v1";
 const KEY = "headwater.key";
-const SECONDS = 30;
+const TIMEOUT_SECONDS = 30;
 
-/** An answer other than success, or none. `status` 0: nobody answered. */
+/** A failed request. `status` is 0 if there was no response. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -15,53 +15,52 @@ export class Problem extends Error {
   }
 }
 
-export interface Answer<T> {
+export interface ApiResponse<T> {
   data: T;
-  /** The same tag is the same content. */
-  tag: string | null;
+  /** Equal ETags mean equal content. */
+  etag: string | null;
 }
 
-let remembered: string | null = null;
+let keyInMemory: string | null = null;
 
 export function apiKey(): string | null {
   try {
-    return sessionStorage.getItem(KEY) ?? remembered;
+    return sessionStorage.getItem(KEY) ?? keyInMemory;
   } catch {
-    return remembered;
+    return keyInMemory;
   }
 }
 
 /** Kept for this tab only; the key is sent to the service and nowhere else. */
 export function keepApiKey(key: string | null): void {
-  remembered = key;
+  keyInMemory = key;
   try {
     if (key === null) sessionStorage.removeItem(KEY);
     else sessionStorage.setItem(KEY, key);
   } catch {
-    // Without storage it holds until the page is left.
+    // Without storage it is kept until the page is closed.
   }
 }
 
-export async function ask<T>(path: string): Promise<Answer<T>> {
+export async function request<T>(path: string): Promise<ApiResponse<T>> {
   const key = apiKey();
-  const bounded = AbortSignal.timeout(SECONDS * 1000);
+  const timeout = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   let response: Response;
   try {
     response = await fetch(BASE + path, {
-      // Asks each time, and is answered 304 from the browser's cache when nothing has changed.
+      // Revalidates each time; the browser's cache handles a 304.
       cache: "no-cache",
       headers: key ? { Authorization: `Bearer ${key}` } : {},
-      signal: bounded,
+      signal: timeout,
     });
   } catch {
-    const late = bounded.aborted;
-    throw new Problem(0, late ? `No answer within ${SECONDS} seconds.` : "The service does not answer.");
+    throw new Problem(0, timeout.aborted ? `No response within ${TIMEOUT_SECONDS} seconds.` : "The service does not respond.");
   }
   if (!response.ok) throw await problemOf(response);
   try {
-    return { data: (await response.json()) as T, tag: response.headers.get("etag") };
+    return { data: (await response.json()) as T, etag: response.headers.get("etag") };
   } catch {
-    throw new Problem(response.status, "The answer can't be read.");
+    throw new Problem(response.status, "The response is not valid JSON.");
   }
 }
 
@@ -71,11 +70,11 @@ async function problemOf(response: Response): Promise<Problem> {
   try {
     const body = (await response.json()) as { message?: unknown; errors?: unknown[] };
     if (typeof body.message === "string") message = body.message;
-    // Fields, or what can be done about it.
-    const told = body.errors?.[0];
-    if (typeof told === "string" && told !== message) hint = told;
+    // An invalid field, or a hint.
+    const first = body.errors?.[0];
+    if (typeof first === "string" && first !== message) hint = first;
   } catch {
-    // Not from the service itself: a proxy, for example.
+    // Not JSON, for example from a proxy.
   }
   return new Problem(response.status, message, hint);
 }

@@ -13,8 +13,8 @@ export interface paths {
         };
         /**
          * List Alerts
-         * @description Each alert of the rules file, and each job or dataset for which one is not ok; the worst
-         *     first, and how many stand how.
+         * @description Every alert of the rules file, and every job or dataset for which one is not ok, the most
+         *     severe first; with counts by state.
          */
         get: operations["list_alerts_api_v1_alerts_get"];
         put?: never;
@@ -54,7 +54,7 @@ export interface paths {
         };
         /**
          * Get Column Lineage
-         * @description What columns are made from, with the kinds of transformation.
+         * @description The columns that a column is derived from, with the types of transformation.
          */
         get: operations["get_column_lineage_api_v1_column_lineage_get"];
         put?: never;
@@ -74,7 +74,7 @@ export interface paths {
         };
         /**
          * List Events
-         * @description The events as they were sent, by their time.
+         * @description Stored events by event time.
          */
         get: operations["list_events_api_v1_events_lineage_get"];
         put?: never;
@@ -93,13 +93,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get Whole Graph
-         * @description All jobs and datasets; where there are too many, those that changed last, and `truncated`.
+         * Get Graph
+         * @description All jobs and datasets. If there are too many, the last changed ones, with `truncated` set.
          *
-         *     The job by which `headwater doctor` sees events arrive is left out, unless its namespace is
-         *     asked for.
+         *     The job that `headwater doctor` sends its test events for is included only if its namespace is
+         *     requested.
          */
-        get: operations["get_whole_graph_api_v1_graph_get"];
+        get: operations["get_graph_api_v1_graph_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get Health
-         * @description Whether the service and its database answer; open to everybody.
+         * @description Health of the service and its database; needs no key.
          */
         get: operations["get_health_api_v1_health_get"];
         put?: never;
@@ -200,7 +200,7 @@ export interface paths {
         /**
          * Mark Run Abort
          * @deprecated
-         * @description Note that a run had the event ABORT.
+         * @description Record the event ABORT of a run.
          */
         post: operations["mark_run_abort_api_v1_jobs_runs__id__abort_post"];
         delete?: never;
@@ -218,7 +218,7 @@ export interface paths {
         };
         /**
          * Get Run Batches
-         * @description The micro-batches that a run has told of, newest first, with the offsets of each.
+         * @description The micro-batches that a run reported, newest first, with their offsets.
          */
         get: operations["get_run_batches_api_v1_jobs_runs__id__batches_get"];
         put?: never;
@@ -241,7 +241,7 @@ export interface paths {
         /**
          * Mark Run Complete
          * @deprecated
-         * @description Note that a run had the event COMPLETE.
+         * @description Record the event COMPLETE of a run.
          */
         post: operations["mark_run_complete_api_v1_jobs_runs__id__complete_post"];
         delete?: never;
@@ -259,7 +259,7 @@ export interface paths {
         };
         /**
          * Get Run Facets
-         * @description What events of a run said about the run, or about its job.
+         * @description Facets of a run or of its job, from the events of the run.
          */
         get: operations["get_run_facets_api_v1_jobs_runs__id__facets_get"];
         put?: never;
@@ -282,7 +282,7 @@ export interface paths {
         /**
          * Mark Run Fail
          * @deprecated
-         * @description Note that a run had the event FAIL.
+         * @description Record the event FAIL of a run.
          */
         post: operations["mark_run_fail_api_v1_jobs_runs__id__fail_post"];
         delete?: never;
@@ -303,7 +303,7 @@ export interface paths {
         /**
          * Mark Run Start
          * @deprecated
-         * @description Note that a run had the event START.
+         * @description Record the event START of a run.
          */
         post: operations["mark_run_start_api_v1_jobs_runs__id__start_post"];
         delete?: never;
@@ -323,16 +323,16 @@ export interface paths {
          * Get Lineage
          * @description Jobs and datasets around a node: the union of what all runs read and wrote.
          *
-         *     A walk that would grow beyond the limits is cut, and says `truncated`.
+         *     A graph that exceeds the limits is cut, and has `truncated` set.
          */
         get: operations["get_lineage_api_v1_lineage_get"];
         put?: never;
         /**
          * Post Event
-         * @description Take one OpenLineage event: a RunEvent, JobEvent or DatasetEvent.
+         * @description Store one OpenLineage event: a RunEvent, JobEvent or DatasetEvent.
          *
-         *     It is on disk, with all that follows from it, when the answer comes. The same event again
-         *     changes nothing.
+         *     The event and everything derived from it are committed before the response. Sending the same
+         *     event again changes nothing.
          */
         post: operations["post_event_api_v1_lineage_post"];
         delete?: never;
@@ -352,10 +352,10 @@ export interface paths {
         put?: never;
         /**
          * Post Events
-         * @description Take many events: a JSON array, or one event a line (`application/x-ndjson`).
+         * @description Store many events: a JSON array, or one event per line (`application/x-ndjson`).
          *
-         *     Good events are stored; the answer names the others by their position. 201 if all were good,
-         *     207 if some were, 422 if none was.
+         *     Valid events are stored; the response lists the invalid ones by position. 201 if all are valid,
+         *     207 if some are, 422 if none is.
          */
         post: operations["post_events_api_v1_lineage_batch_post"];
         delete?: never;
@@ -373,7 +373,7 @@ export interface paths {
         };
         /**
          * Metrics History
-         * @description A point a minute, oldest first; over more than a day fewer.
+         * @description One point per minute, oldest first; fewer if the period is longer than a day.
          */
         get: operations["metrics_history_api_v1_metrics_history_get"];
         put?: never;
@@ -393,7 +393,7 @@ export interface paths {
         };
         /**
          * Metrics Now
-         * @description The figures of this moment.
+         * @description Current metrics.
          */
         get: operations["metrics_now_api_v1_metrics_now_get"];
         put?: never;
@@ -438,13 +438,13 @@ export interface paths {
         get: operations["get_namespace_api_v1_namespaces__namespace__get"];
         /**
          * Put Namespace
-         * @description Make or change a namespace.
+         * @description Create or update a namespace.
          */
         put: operations["put_namespace_api_v1_namespaces__namespace__put"];
         post?: never;
         /**
          * Delete Namespace
-         * @description Delete a namespace with its jobs and datasets; new events bring it back.
+         * @description Delete a namespace with its jobs and datasets; new events restore it.
          */
         delete: operations["delete_namespace_api_v1_namespaces__namespace__delete"];
         options?: never;
@@ -481,19 +481,19 @@ export interface paths {
         };
         /**
          * Get Dataset
-         * @description A dataset by its name, by another name of it, or by the namespace of a job that uses it.
+         * @description A dataset by its name, by a symlink, or by the namespace of a job that uses it.
          */
         get: operations["get_dataset_api_v1_namespaces__namespace__datasets__dataset__get"];
         /**
          * Put Dataset
          * @deprecated
-         * @description Make or change a dataset.
+         * @description Create or update a dataset.
          */
         put: operations["put_dataset_api_v1_namespaces__namespace__datasets__dataset__put"];
         post?: never;
         /**
          * Delete Dataset
-         * @description Delete a dataset; new events about it bring it back.
+         * @description Delete a dataset; a new event about it restores it.
          */
         delete: operations["delete_dataset_api_v1_namespaces__namespace__datasets__dataset__delete"];
         options?: never;
@@ -512,12 +512,12 @@ export interface paths {
         put?: never;
         /**
          * Tag Field
-         * @description Put a tag on a column; a new tag is made. Marquez writes tags of columns in capitals.
+         * @description Tag a column; an unknown tag is created. As in Marquez, tags of columns are upper case.
          */
         post: operations["tag_field_api_v1_namespaces__namespace__datasets__dataset__fields__field__tags__tag__post"];
         /**
          * Untag Field
-         * @description Take a tag from a column.
+         * @description Remove a tag from a column.
          */
         delete: operations["untag_field_api_v1_namespaces__namespace__datasets__dataset__fields__field__tags__tag__delete"];
         options?: never;
@@ -536,12 +536,12 @@ export interface paths {
         put?: never;
         /**
          * Tag Dataset
-         * @description Put a tag on a dataset; a new tag is made.
+         * @description Tag a dataset; an unknown tag is created.
          */
         post: operations["tag_dataset_api_v1_namespaces__namespace__datasets__dataset__tags__tag__post"];
         /**
          * Untag Dataset
-         * @description Take a tag from a dataset.
+         * @description Remove a tag from a dataset.
          */
         delete: operations["untag_dataset_api_v1_namespaces__namespace__datasets__dataset__tags__tag__delete"];
         options?: never;
@@ -598,7 +598,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Jobs of a namespace, the last changed first; none, if there is no such namespace.
+         * @description Jobs of a namespace, the last changed first; an empty list for an unknown namespace.
          */
         get: operations["list_jobs_api_v1_namespaces__namespace__jobs_get"];
         put?: never;
@@ -624,13 +624,13 @@ export interface paths {
         /**
          * Put Job
          * @deprecated
-         * @description Make or change a job.
+         * @description Create or update a job.
          */
         put: operations["put_job_api_v1_namespaces__namespace__jobs__job__put"];
         post?: never;
         /**
          * Delete Job
-         * @description Delete a job; new events about it bring it back.
+         * @description Delete a job; a new event about it restores it.
          */
         delete: operations["delete_job_api_v1_namespaces__namespace__jobs__job__delete"];
         options?: never;
@@ -654,7 +654,7 @@ export interface paths {
         /**
          * Create Run
          * @deprecated
-         * @description Make a run that has not begun.
+         * @description Create a run in state NEW.
          */
         post: operations["create_run_api_v1_namespaces__namespace__jobs__job__runs_post"];
         delete?: never;
@@ -674,12 +674,12 @@ export interface paths {
         put?: never;
         /**
          * Tag Job
-         * @description Put a tag on a job; a new tag is made.
+         * @description Tag a job; an unknown tag is created.
          */
         post: operations["tag_job_api_v1_namespaces__namespace__jobs__job__tags__tag__post"];
         /**
          * Untag Job
-         * @description Take a tag from a job.
+         * @description Remove a tag from a job.
          */
         delete: operations["untag_job_api_v1_namespaces__namespace__jobs__job__tags__tag__delete"];
         options?: never;
@@ -736,7 +736,7 @@ export interface paths {
         };
         /**
          * Get Record
-         * @description Which run, job version and batch wrote a record, and the trace of what that batch read.
+         * @description The run, job version and batch that wrote a record, and a trace of that batch's inputs.
          */
         get: operations["get_record_api_v1_records__topic___partition___offset__get"];
         put?: never;
@@ -756,7 +756,7 @@ export interface paths {
         };
         /**
          * Get Ancestry
-         * @description The record and all it was made from, read from Kafka and the archives, with values.
+         * @description The record and its ancestors, with values, from Kafka and the archives.
          */
         get: operations["get_ancestry_api_v1_records__topic___partition___offset__ancestry_get"];
         put?: never;
@@ -776,7 +776,7 @@ export interface paths {
         };
         /**
          * Get Impact
-         * @description All that was made from the record, counted by topic and table, by the index of edges.
+         * @description All records derived from the record, with counts by topic and table, from the index.
          */
         get: operations["get_impact_api_v1_records__topic___partition___offset__impact_get"];
         put?: never;
@@ -796,7 +796,7 @@ export interface paths {
         };
         /**
          * Get Replay
-         * @description The command that makes the record again, and what its dry run says. Nothing is written.
+         * @description The command that produces the record again, and its dry run. Nothing is written.
          */
         get: operations["get_replay_api_v1_records__topic___partition___offset__replay_get"];
         put?: never;
@@ -816,7 +816,7 @@ export interface paths {
         };
         /**
          * Get Upstream Runs
-         * @description The run, and the runs that wrote what it has read.
+         * @description The run, and the runs that wrote its inputs.
          */
         get: operations["get_upstream_runs_api_v1_runlineage_upstream_get"];
         put?: never;
@@ -836,7 +836,7 @@ export interface paths {
         };
         /**
          * Search
-         * @description Datasets and jobs whose name holds the text.
+         * @description Datasets and jobs whose name contains the text.
          */
         get: operations["search_api_v1_search_get"];
         put?: never;
@@ -882,7 +882,7 @@ export interface paths {
         /**
          * Put Source
          * @deprecated
-         * @description Make or change a source.
+         * @description Create or update a source.
          */
         put: operations["put_source_api_v1_sources__source__put"];
         post?: never;
@@ -901,7 +901,7 @@ export interface paths {
         };
         /**
          * Count Datasets
-         * @description How many datasets there were.
+         * @description Number of datasets over time.
          */
         get: operations["count_datasets_api_v1_stats_datasets_get"];
         put?: never;
@@ -921,7 +921,7 @@ export interface paths {
         };
         /**
          * Count Jobs
-         * @description How many jobs there were.
+         * @description Number of jobs over time.
          */
         get: operations["count_jobs_api_v1_stats_jobs_get"];
         put?: never;
@@ -941,7 +941,7 @@ export interface paths {
         };
         /**
          * Count Events
-         * @description Events by type, hour by hour or day by day.
+         * @description Events by type, per hour or day.
          */
         get: operations["count_events_api_v1_stats_lineage_events_get"];
         put?: never;
@@ -961,7 +961,7 @@ export interface paths {
         };
         /**
          * Count Sources
-         * @description How many sources there were.
+         * @description Number of sources over time.
          */
         get: operations["count_sources_api_v1_stats_sources_get"];
         put?: never;
@@ -1002,7 +1002,7 @@ export interface paths {
         get?: never;
         /**
          * Put Tag
-         * @description Make or change a tag; a description that is not given stays.
+         * @description Create or update a tag; without a description the old one is kept.
          */
         put: operations["put_tag_api_v1_tags__name__put"];
         post?: never;
@@ -1021,7 +1021,7 @@ export interface paths {
         };
         /**
          * Search Datasets
-         * @description Datasets whose name holds the text; Marquez needs OpenSearch for it.
+         * @description Datasets whose name contains the text; Marquez needs OpenSearch for it.
          */
         get: operations["search_datasets_api_v2beta_search_datasets_get"];
         put?: never;
@@ -1041,7 +1041,7 @@ export interface paths {
         };
         /**
          * Search Jobs
-         * @description Jobs whose name holds the text; Marquez needs OpenSearch for it.
+         * @description Jobs whose name contains the text; Marquez needs OpenSearch for it.
          */
         get: operations["search_jobs_api_v2beta_search_jobs_get"];
         put?: never;
@@ -1675,7 +1675,7 @@ export interface components {
         };
         /**
          * Period
-         * @description Over which time to count.
+         * @description The time that statistics cover.
          * @enum {string}
          */
         Period: "DAY" | "WEEK";
@@ -1722,33 +1722,6 @@ export interface components {
             last: number;
             /** Partition */
             partition: number;
-        };
-        /** Record */
-        Record: {
-            /** Batch */
-            batch: number;
-            /** First */
-            first: number;
-            job: components["schemas"]["NamespacedName"] | null;
-            /** Jobversion */
-            jobVersion: string | null;
-            /** Last */
-            last: number;
-            /** Namespace */
-            namespace: string;
-            /** Offset */
-            offset: number;
-            /** Partition */
-            partition: number;
-            run: components["schemas"]["RunOfRecord"];
-            /** Topic */
-            topic: string;
-            /** Trace */
-            trace: components["schemas"]["RangeOfRecords"][];
-            /** Truncated */
-            truncated?: boolean | null;
-            /** Writtenat */
-            writtenAt: string;
         };
         /** RecordBelow */
         RecordBelow: {
@@ -1850,6 +1823,33 @@ export interface components {
             /** Value */
             value?: unknown;
         };
+        /** RecordOrigin */
+        RecordOrigin: {
+            /** Batch */
+            batch: number;
+            /** First */
+            first: number;
+            job: components["schemas"]["NamespacedName"] | null;
+            /** Jobversion */
+            jobVersion: string | null;
+            /** Last */
+            last: number;
+            /** Namespace */
+            namespace: string;
+            /** Offset */
+            offset: number;
+            /** Partition */
+            partition: number;
+            run: components["schemas"]["RunOfRecord"];
+            /** Topic */
+            topic: string;
+            /** Trace */
+            trace: components["schemas"]["RangeOfRecords"][];
+            /** Truncated */
+            truncated?: boolean | null;
+            /** Writtenat */
+            writtenAt: string;
+        };
         /** Refusal */
         Refusal: {
             /** Hint */
@@ -1933,7 +1933,7 @@ export interface components {
         };
         /**
          * RunState
-         * @description How a run stands.
+         * @description State of a run.
          * @enum {string}
          */
         RunState: "NEW" | "RUNNING" | "COMPLETED" | "ABORTED" | "FAILED" | "OTHER";
@@ -1959,7 +1959,7 @@ export interface components {
         };
         /**
          * SearchFilter
-         * @description What to look for.
+         * @description Type of results.
          * @enum {string}
          */
         SearchFilter: "DATASET" | "JOB";
@@ -1987,7 +1987,7 @@ export interface components {
         };
         /**
          * SearchSort
-         * @description How to order results.
+         * @description Order of results.
          * @enum {string}
          */
         SearchSort: "NAME" | "UPDATE_AT";
@@ -2082,7 +2082,7 @@ export interface operations {
     list_alerts_api_v1_alerts_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -2177,7 +2177,7 @@ export interface operations {
     list_incidents_api_v1_alerts_incidents_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -2274,9 +2274,9 @@ export interface operations {
             query: {
                 /** @description `job:NAMESPACE:NAME` or `dataset:…`. */
                 nodeId: string;
-                /** @description How many jobs away from the node. */
+                /** @description Maximum distance from the node, in jobs. */
                 depth?: number;
-                /** @description Also what is made from it. */
+                /** @description Also columns derived from it. */
                 withDownstream?: boolean;
             };
             header?: never;
@@ -2374,7 +2374,7 @@ export interface operations {
                 before?: string;
                 after?: string;
                 sortDirection?: components["schemas"]["Direction"];
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -2468,10 +2468,10 @@ export interface operations {
             };
         };
     };
-    get_whole_graph_api_v1_graph_get: {
+    get_graph_api_v1_graph_get: {
         parameters: {
             query?: {
-                /** @description Only its jobs, and those that use its datasets. */
+                /** @description Only its jobs, and jobs that use its datasets. */
                 namespace?: string | null;
                 /** @description The graph as it was known at this time. */
                 at?: string | null;
@@ -2662,7 +2662,7 @@ export interface operations {
             query?: {
                 /** @description Only jobs whose last run is in one of these states. */
                 lastRunStates?: components["schemas"]["RunState"][];
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -2761,7 +2761,7 @@ export interface operations {
             query?: {
                 /** @description Only runs in one of these states. */
                 state?: components["schemas"]["RunState"][];
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -2952,7 +2952,7 @@ export interface operations {
     mark_run_abort_api_v1_jobs_runs__id__abort_post: {
         parameters: {
             query?: {
-                /** @description When; now, if it is left out. */
+                /** @description Time of the event; default: now. */
                 at?: string | null;
             };
             header?: never;
@@ -3049,7 +3049,7 @@ export interface operations {
     get_run_batches_api_v1_jobs_runs__id__batches_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -3146,7 +3146,7 @@ export interface operations {
     mark_run_complete_api_v1_jobs_runs__id__complete_post: {
         parameters: {
             query?: {
-                /** @description When; now, if it is left out. */
+                /** @description Time of the event; default: now. */
                 at?: string | null;
             };
             header?: never;
@@ -3340,7 +3340,7 @@ export interface operations {
     mark_run_fail_api_v1_jobs_runs__id__fail_post: {
         parameters: {
             query?: {
-                /** @description When; now, if it is left out. */
+                /** @description Time of the event; default: now. */
                 at?: string | null;
             };
             header?: never;
@@ -3437,7 +3437,7 @@ export interface operations {
     mark_run_start_api_v1_jobs_runs__id__start_post: {
         parameters: {
             query?: {
-                /** @description When; now, if it is left out. */
+                /** @description Time of the event; default: now. */
                 at?: string | null;
             };
             header?: never;
@@ -3536,7 +3536,7 @@ export interface operations {
             query: {
                 /** @description `job:NAMESPACE:NAME` or `dataset:…`. */
                 nodeId: string;
-                /** @description How many jobs away from the node. */
+                /** @description Maximum distance from the node, in jobs. */
                 depth?: number;
                 /** @description The graph as it was known at this time. */
                 at?: string | null;
@@ -3972,7 +3972,7 @@ export interface operations {
     metrics_history_api_v1_metrics_history_get: {
         parameters: {
             query?: {
-                /** @description How far to look back. */
+                /** @description Length of the period. */
                 hours?: number;
             };
             header?: never;
@@ -4159,7 +4159,7 @@ export interface operations {
     list_namespaces_api_v1_namespaces_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -4547,7 +4547,7 @@ export interface operations {
     list_datasets_api_v1_namespaces__namespace__datasets_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -5341,7 +5341,7 @@ export interface operations {
     list_versions_api_v1_namespaces__namespace__datasets__dataset__versions_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -5539,7 +5539,7 @@ export interface operations {
             query?: {
                 /** @description Only jobs whose last run is in one of these states. */
                 lastRunStates?: components["schemas"]["RunState"][];
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -5948,7 +5948,7 @@ export interface operations {
     list_runs_api_v1_namespaces__namespace__jobs__job__runs_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -6351,7 +6351,7 @@ export interface operations {
     list_versions_api_v1_namespaces__namespace__jobs__job__versions_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -6567,7 +6567,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Record"];
+                    "application/json": components["schemas"]["RecordOrigin"];
                 };
             };
             /** @description Bad Request */
@@ -6936,7 +6936,7 @@ export interface operations {
         parameters: {
             query: {
                 runId: string;
-                /** @description How many jobs away from the node. */
+                /** @description Maximum distance from the node, in jobs. */
                 depth?: number;
             };
             header?: never;
@@ -7031,11 +7031,11 @@ export interface operations {
     search_api_v1_search_get: {
         parameters: {
             query: {
-                /** @description Part of a name, in any case. */
+                /** @description Part of a name, case-insensitive. */
                 q: string;
                 filter?: components["schemas"]["SearchFilter"] | null;
                 sort?: components["schemas"]["SearchSort"];
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 namespace?: string | null;
                 /** @description YYYY-MM-DD */
@@ -7135,7 +7135,7 @@ export interface operations {
     list_sources_api_v1_sources_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -7431,7 +7431,7 @@ export interface operations {
         parameters: {
             query?: {
                 period?: components["schemas"]["Period"] | null;
-                /** @description Needed for WEEK, such as `Europe/Berlin`. */
+                /** @description Required for WEEK, such as `Europe/Berlin`. */
                 timezone?: string | null;
             };
             header?: never;
@@ -7527,7 +7527,7 @@ export interface operations {
         parameters: {
             query?: {
                 period?: components["schemas"]["Period"] | null;
-                /** @description Needed for WEEK, such as `Europe/Berlin`. */
+                /** @description Required for WEEK, such as `Europe/Berlin`. */
                 timezone?: string | null;
             };
             header?: never;
@@ -7623,7 +7623,7 @@ export interface operations {
         parameters: {
             query?: {
                 period?: components["schemas"]["Period"] | null;
-                /** @description Needed for WEEK, such as `Europe/Berlin`. */
+                /** @description Required for WEEK, such as `Europe/Berlin`. */
                 timezone?: string | null;
             };
             header?: never;
@@ -7719,7 +7719,7 @@ export interface operations {
         parameters: {
             query?: {
                 period?: components["schemas"]["Period"] | null;
-                /** @description Needed for WEEK, such as `Europe/Berlin`. */
+                /** @description Required for WEEK, such as `Europe/Berlin`. */
                 timezone?: string | null;
             };
             header?: never;
@@ -7814,7 +7814,7 @@ export interface operations {
     list_tags_api_v1_tags_get: {
         parameters: {
             query?: {
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
@@ -8014,7 +8014,7 @@ export interface operations {
         parameters: {
             query: {
                 q: string;
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -8110,7 +8110,7 @@ export interface operations {
         parameters: {
             query: {
                 q: string;
-                /** @description Most entries to return. */
+                /** @description Maximum number of entries. */
                 limit?: number;
             };
             header?: never;

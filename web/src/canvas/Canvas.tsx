@@ -1,16 +1,16 @@
 /**
  * A drawing that can be moved and zoomed: by pointer, wheel, two fingers and keys.
  *
- * A few nodes are elements of the page: moving changes one transform and nothing else, and they
- * are built anew only when the view leaves the part that is built, which is larger than the
- * screen. Many nodes are painted instead (see `paint`), all but the one that has the focus.
+ * A few nodes are elements of the page: moving changes only one transform, and they are rendered
+ * again only when the view leaves the rendered part, which is larger than the screen. Many nodes
+ * are painted instead (see `paint`), except the one that has the focus.
  */
 import { type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
 import { Icon } from "../ui/Icon.tsx";
 import { useGestures } from "./gestures.ts";
 import { type Look, colours, linesOf, paint } from "./paint.ts";
-import { type Rect, type Size, type View, centre, fit, holds, meets, seen, sources, zoomAt } from "./view.ts";
+import { type Rect, type Size, type View, centre, fit, contains, intersects, startView, visibleRect, zoomAt } from "./view.ts";
 
 export interface CanvasHandle {
   show: (id: string) => void;
@@ -20,13 +20,13 @@ export interface CanvasHandle {
 interface CanvasProps {
   label: string;
   layout: Layout;
-  /** What stays in sight first; a new one is brought into sight. */
+  /** The node that is visible at first; a new one is moved into view. */
   focus?: string | null;
   node: (placed: Placed) => ReactNode;
   edgeState?: (route: Route) => string | undefined;
-  /** How a node is painted where there are many; without it they never are. */
+  /** How a node is painted if there are many; without it nodes are always elements. */
   look?: (id: string) => Look | null;
-  /** The one that keys start from: it is always an element. */
+  /** The node from which the arrow keys start: it is always an element. */
   anchor?: string | null;
   pick?: (id: string) => void;
   handle?: Ref<CanvasHandle>;
@@ -47,14 +47,14 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
   const screen = useRef<Size>({ width: 0, height: 0 });
   const touched = useRef(false);
   const surface = useRef<HTMLCanvasElement>(null);
-  const built = useRef<Built>(NOTHING);
-  const [drawn, setDrawn] = useState<Built>(NOTHING);
+  const rendered = useRef<Rendered>(NOT_RENDERED);
+  const [drawn, setDrawn] = useState<Rendered>(NOT_RENDERED);
   const lines = useMemo(() => (look ? linesOf(layout, edgeState ?? (() => undefined)) : []), [layout, edgeState, look]);
 
   const repaint = useCallback(() => {
     if (!surface.current || !look) return;
     const scene = { nodes: layout.nodes, lines, look, colour: colours(document.documentElement) };
-    paint(surface.current, view.current, screen.current, seen(view.current, screen.current, 0), scene);
+    paint(surface.current, view.current, screen.current, visibleRect(view.current, screen.current, 0), scene);
   }, [layout, lines, look]);
 
   const apply = useCallback(
@@ -62,16 +62,16 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
       view.current = next;
       const element = layer.current;
       if (element) element.style.transform = `translate(${next.x}px, ${next.y}px) scale(${next.scale})`;
-      const shown = seen(next, screen.current, 0);
-      const painted = look !== undefined && howMany(layout.nodes, shown) > MANY;
-      const { rect, ...before } = built.current;
-      const enough = rect !== null && holds(rect, shown) && rect.width < shown.width * 4;
+      const shown = visibleRect(next, screen.current, 0);
+      const painted = look !== undefined && countVisible(layout.nodes, shown) > MANY;
+      const { rect, ...before } = rendered.current;
+      const enough = rect !== null && contains(rect, shown) && rect.width < shown.width * 4;
       const far = next.scale < FAR;
-      // React hears of it only when something else has to be built.
+      // React renders only if other elements are needed.
       if (!(painted ? before.painted : enough && !before.painted) || before.far !== far) {
-        built.current = { rect: painted || enough ? rect : seen(next, screen.current, MARGIN), far, painted };
-        if (!painted && before.painted) built.current.rect = seen(next, screen.current, MARGIN);
-        setDrawn(built.current);
+        rendered.current = { rect: painted || enough ? rect : visibleRect(next, screen.current, MARGIN), far, painted };
+        if (!painted && before.painted) rendered.current.rect = visibleRect(next, screen.current, MARGIN);
+        setDrawn(rendered.current);
       } else if (painted) repaint();
     },
     [layout, look, repaint],
@@ -81,16 +81,16 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
     const all = fit(layout, screen.current);
     const start = layout.nodes.find((each) => each.id === focus);
     if (all.scale >= FAR) return all;
-    // A large drawing begins at what was asked for, at a size that can be read.
+    // A large drawing starts at the requested node, at a readable scale.
     if (start) return centre({ ...all, scale: 0.8 }, start, screen.current);
-    // A few nodes on a small screen begin at their sources; many are a picture of their own.
-    return layout.nodes.length <= MANY ? sources(layout, screen.current) : all;
+    // A few nodes on a small screen start at their sources; many are shown as an overview.
+    return layout.nodes.length <= MANY ? startView(layout, screen.current) : all;
   }, [layout, focus]);
 
   const show = useCallback(
     (id: string) => {
       const found = layout.nodes.find((each) => each.id === id);
-      if (found && !holds(seen(view.current, screen.current, -0.02), found)) apply(centre(view.current, found, screen.current));
+      if (found && !contains(visibleRect(view.current, screen.current, -0.02), found)) apply(centre(view.current, found, screen.current));
     },
     [layout, apply],
   );
@@ -108,25 +108,25 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       screen.current = { width: element.clientWidth, height: element.clientHeight };
       apply(touched.current ? view.current : home());
     });
-    watch.observe(element);
-    return () => watch.disconnect();
+    observer.observe(element);
+    return () => observer.disconnect();
   }, [apply, home]);
 
-  // After building: whatever changed is painted, too. Themes change without a word to React.
+  // Paint after each render, and when the theme changes, which React does not notice.
   useLayoutEffect(() => {
     if (drawn.painted) repaint();
   });
   useEffect(() => {
     const dark = matchMedia("(prefers-color-scheme: dark)");
-    const watch = new MutationObserver(repaint);
-    watch.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    const observer = new MutationObserver(repaint);
+    observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     dark.addEventListener("change", repaint);
     return () => {
-      watch.disconnect();
+      observer.disconnect();
       dark.removeEventListener("change", repaint);
     };
   }, [repaint]);
@@ -154,13 +154,13 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
     event.preventDefault();
   };
 
-  // What is painted is no element that could be clicked, or tell its whole name.
+  // Painted nodes are not elements: clicks and tooltips are resolved by position.
   const nodeAt = (event: React.MouseEvent<HTMLDivElement>): string | null => {
     if (!drawn.painted || (event.target as Element).closest("button")) return null;
     const box = event.currentTarget.getBoundingClientRect();
     const { x, y, scale } = view.current;
     const point = { x: (event.clientX - box.left - x) / scale, y: (event.clientY - box.top - y) / scale, width: 0, height: 0 };
-    return layout.nodes.find((each) => holds(each, point))?.id ?? null;
+    return layout.nodes.find((each) => contains(each, point))?.id ?? null;
   };
   const click = (event: React.MouseEvent<HTMLDivElement>): void => {
     const hit = nodeAt(event);
@@ -174,13 +174,13 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
 
   return (
     <div className="canvas">
-      {/* The drawing takes keys itself, and its nodes are buttons. */}
+      {/* The drawing handles keys itself, and its nodes are buttons. */}
       <div className="frame" ref={frame} tabIndex={0} role="group" aria-label={label} onKeyDown={keys} onClick={click} onMouseMove={hover} data-far={drawn.far ? "" : undefined}>
         {drawn.painted && <canvas className="surface" ref={surface} aria-hidden="true" />}
         <div className="layer" ref={layer}>
           {under}
           {drawn.painted
-            ? layout.nodes.filter((each) => each.id === anchor).map((placed) => <Place key={placed.id} placed={placed} node={node} />)
+            ? layout.nodes.filter((each) => each.id === anchor).map((placed) => <PlacedNode key={placed.id} placed={placed} node={node} />)
             : drawn.rect && <Drawing layout={layout} drawn={drawn.rect} node={node} {...(edgeState ? { edgeState } : {})} />}
         </div>
       </div>
@@ -200,21 +200,21 @@ export function Canvas({ label, layout, focus = null, node, edgeState, look, anc
   );
 }
 
-interface Built {
+interface Rendered {
   rect: Rect | null;
   far: boolean;
   painted: boolean;
 }
 
-const NOTHING: Built = { rect: null, far: false, painted: false };
+const NOT_RENDERED: Rendered = { rect: null, far: false, painted: false };
 
-function howMany(nodes: readonly Placed[], shown: Rect): number {
+function countVisible(nodes: readonly Placed[], shown: Rect): number {
   let count = 0;
-  for (const node of nodes) if (meets(node, shown)) count++;
+  for (const node of nodes) if (intersects(node, shown)) count++;
   return count;
 }
 
-function Place({ placed, node }: { placed: Placed; node: (placed: Placed) => ReactNode }): ReactNode {
+function PlacedNode({ placed, node }: { placed: Placed; node: (placed: Placed) => ReactNode }): ReactNode {
   return (
     <div className="place" style={{ left: placed.x, top: placed.y, width: placed.width, height: placed.height }}>
       {node(placed)}
@@ -231,8 +231,8 @@ interface DrawingProps {
 
 function Drawing({ layout, drawn, node, edgeState }: DrawingProps): ReactNode {
   const routes = useMemo(() => layout.routes.map((route) => ({ route, d: pathOf(route.points), box: boxOf(route.points) })), [layout]);
-  const lines = routes.filter((each) => meets(each.box, drawn));
-  const nodes = layout.nodes.filter((each) => meets(each, drawn));
+  const lines = routes.filter((each) => intersects(each.box, drawn));
+  const nodes = layout.nodes.filter((each) => intersects(each, drawn));
   return (
     <>
       <svg className="lines" width={1} height={1} aria-hidden="true">
@@ -246,7 +246,7 @@ function Drawing({ layout, drawn, node, edgeState }: DrawingProps): ReactNode {
         ))}
       </svg>
       {nodes.map((placed) => (
-        <Place key={placed.id} placed={placed} node={node} />
+        <PlacedNode key={placed.id} placed={placed} node={node} />
       ))}
     </>
   );

@@ -1,4 +1,4 @@
-/** Jobs and datasets as they stand in the graph: name, state and freshness in colour and words. */
+/** Jobs and datasets in the graph: name, state and freshness in colour and in words. */
 import type { KeyboardEvent, ReactNode } from "react";
 import type { GraphNode } from "../model/graph.ts";
 import { onCard } from "../model/cards.ts";
@@ -9,21 +9,21 @@ import { Name } from "../ui/Name.tsx";
 import { measure } from "./measure.ts";
 import { StateBadge } from "../ui/StateBadge.tsx";
 
-// A name may have 2,000 characters: what tells it apart stands in the first line or two.
-const MAX_WHOLE = 400;
+// A name may have 2,000 characters; the first lines are enough to identify it.
+const MAX_TOOLTIP = 400;
 
-/** Where there are several namespaces, each card names its own. */
+/** If there are several namespaces, each card shows its own. */
 export const cardSize = (width: number, withNamespace: boolean): { width: number; height: number } => ({ width, height: withNamespace ? 74 : 56 });
 
 interface CardProps {
   node: GraphNode;
-  /** The time that is shown, which may be past. */
+  /** The time for which the graph is shown, which may be in the past. */
   now: number;
   past: boolean;
   width: number;
   chosen: boolean;
   start: boolean;
-  /** Another one is chosen, and this one is not on its way. */
+  /** Another node is chosen, and this one is not on its path. */
   faded: boolean;
   withNamespace: boolean;
   reachable: boolean;
@@ -34,7 +34,7 @@ interface CardProps {
 export function NodeCard({ node, now, past, width, chosen, start, faded, withNamespace, reachable, choose, keys }: CardProps): ReactNode {
   const fresh = node.kind === "dataset" ? (node.live ? "fresh" : freshness(node.writtenAt, now)) : undefined;
   const since = past ? before : ago;
-  const whole = visible(node.name);
+  const fullName = visible(node.name);
   const name = onCard(node.name, width, measure);
   return (
     <>
@@ -55,11 +55,11 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
       >
         <span className="title">
           <Icon name={node.kind} />
-          {name === whole ? (
+          {name === fullName ? (
             <Name text={name} cut />
           ) : (
             <>
-              <span className="hidden">{whole}</span>
+              <span className="hidden">{fullName}</span>
               <bdi className="name cut" aria-hidden="true">
                 {name}
               </bdi>
@@ -70,7 +70,7 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
           {node.kind === "job" ? (
             <>
               <StateBadge state={node.state} streaming={node.streaming} />
-              <span className="quiet">{node.lag ? `${count(node.lag)} behind` : node.activeAt ? since(node.activeAt, now) : ""}</span>
+              <span className="quiet">{node.lag ? `lag ${count(node.lag)}` : node.activeAt ? since(node.activeAt, now) : ""}</span>
             </>
           ) : (
             <span className="fresh">
@@ -81,10 +81,10 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
         </span>
         {withNamespace && <Name text={node.namespace} cut className="space" />}
       </button>
-      {/* For the eye: readers of the screen have the whole name already. */}
-      {name !== whole && (
-        <span className="whole" aria-hidden="true">
-          {whole.length > MAX_WHOLE ? `${whole.slice(0, MAX_WHOLE)}…` : whole}
+      {/* Visual tooltip: screen readers already have the full name. */}
+      {name !== fullName && (
+        <span className="fullname" aria-hidden="true">
+          {fullName.length > MAX_TOOLTIP ? `${fullName.slice(0, MAX_TOOLTIP)}…` : fullName}
         </span>
       )}
     </>

@@ -1,8 +1,8 @@
-/** Pointers and the wheel; two pointers zoom. */
+/** Dragging, and zooming with the wheel or two pointers. */
 import { useEffect } from "react";
 import { type View, zoomAt } from "./view.ts";
 
-/** Listeners of the DOM, because the wheel must not scroll the page. */
+/** Uses DOM listeners, because the wheel must not scroll the page. */
 export function useGestures(
   frame: React.RefObject<HTMLDivElement | null>,
   view: React.RefObject<View>,
@@ -12,7 +12,7 @@ export function useGestures(
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
-    const fingers = new Map<number, { x: number; y: number }>();
+    const pointers = new Map<number, { x: number; y: number }>();
     let moved = false;
     const at = (event: PointerEvent | WheelEvent): { x: number; y: number } => {
       const box = element.getBoundingClientRect();
@@ -21,10 +21,10 @@ export function useGestures(
     const down = (event: PointerEvent): void => {
       if (event.button !== 0) return;
       moved = false;
-      fingers.set(event.pointerId, at(event));
+      pointers.set(event.pointerId, at(event));
     };
     const move = (event: PointerEvent): void => {
-      const before = fingers.get(event.pointerId);
+      const before = pointers.get(event.pointerId);
       if (!before) return;
       const now = at(event);
       if (!moved && Math.hypot(now.x - before.x, now.y - before.y) < 4) return;
@@ -32,8 +32,8 @@ export function useGestures(
       moved = true;
       touched.current = true;
       element.dataset["moving"] = "";
-      const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-      fingers.set(event.pointerId, now);
+      const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
+      pointers.set(event.pointerId, now);
       const { x, y, scale } = view.current;
       if (other) {
         const [was, is] = [Math.hypot(before.x - other.x, before.y - other.y), Math.hypot(now.x - other.x, now.y - other.y)];
@@ -41,10 +41,10 @@ export function useGestures(
       } else apply({ scale, x: x + now.x - before.x, y: y + now.y - before.y });
     };
     const up = (event: PointerEvent): void => {
-      fingers.delete(event.pointerId);
-      if (!fingers.size) delete element.dataset["moving"];
+      pointers.delete(event.pointerId);
+      if (!pointers.size) delete element.dataset["moving"];
     };
-    // The click that ends a drag is none.
+    // The end of a drag is not a click.
     const click = (event: MouseEvent): void => {
       if (moved) event.stopPropagation();
       moved = false;

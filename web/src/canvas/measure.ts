@@ -1,7 +1,7 @@
-/** How wide names are set on cards: fonts differ from machine to machine. */
+/** The width of names on cards: fonts differ between machines. */
 import type { Measure } from "../model/cards.ts";
 
-// As `.card .title` sets it.
+// Must match `.card .title`.
 const FONT = "560 14px";
 
 let context: CanvasRenderingContext2D | null = null;

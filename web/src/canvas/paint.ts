@@ -1,12 +1,12 @@
 /**
- * Many nodes at once, painted instead of built from elements: a browser moves a thousand painted
- * cards as easily as one. Colours are those of the theme.
+ * Paints many nodes on a canvas instead of creating elements: a browser moves a thousand painted
+ * cards as fast as one. Colours are those of the theme.
  */
 import { type Layout, type Placed, type Route, pathOf } from "../model/layout.ts";
 import { shortened } from "../model/names.ts";
-import { type Rect, type Size, type View, meets } from "./view.ts";
+import { type Rect, type Size, type View, intersects } from "./view.ts";
 
-/** How a node looks from afar. */
+/** The appearance of a painted node. */
 export interface Look {
   name: string;
   /** A colour of the theme, such as `ok`. */
@@ -16,16 +16,16 @@ export interface Look {
   chosen: boolean;
 }
 
-/** Lines by how they are drawn, each a single path. */
+/** All lines of one state, as a single path. */
 export interface Lines {
   state: string;
   path: Path2D;
 }
 
-// Smaller words than this would be dust.
-const WORDS_FROM = 0.36;
-const SMALLEST_ON_SCREEN = 11;
-const LARGEST = 22;
+// Below this scale text would be unreadable.
+const MIN_TEXT_SCALE = 0.36;
+const MIN_FONT_ON_SCREEN = 11;
+const MAX_FONT = 22;
 
 export function linesOf(layout: Layout, edgeState: (route: Route) => string | undefined): Lines[] {
   const found = new Map<string, Path2D>();
@@ -60,7 +60,7 @@ interface Scene {
 export function paint(canvas: HTMLCanvasElement, view: View, screen: Size, shown: Rect, scene: Scene): void {
   const context = canvas.getContext("2d");
   if (!context) return;
-  // More than the screen has is not seen, and costs most where there is no graphics card.
+  // A higher density is not visible, and expensive without a graphics card.
   const density = Math.min(window.devicePixelRatio || 1, 2);
   const [width, height] = [Math.round(screen.width * density), Math.round(screen.height * density)];
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -75,29 +75,29 @@ export function paint(canvas: HTMLCanvasElement, view: View, screen: Size, shown
     context.stroke(path);
   }
   for (const node of scene.nodes) {
-    if (meets(node, shown)) card(context, node, scene, view.scale);
+    if (intersects(node, shown)) card(context, node, scene, view.scale);
   }
   context.globalAlpha = 1;
 }
 
 function card(context: CanvasRenderingContext2D, node: Placed, { look, colour }: Scene, scale: number): void {
-  const seen = look(node.id);
-  if (!seen) return;
-  const words = scale >= WORDS_FROM;
-  context.globalAlpha = seen.faded ? 0.35 : 1;
-  context.fillStyle = colour(seen.chosen ? "accent-soft" : words ? "surface-1" : `${seen.tone}-soft`) || colour("surface-2");
+  const appearance = look(node.id);
+  if (!appearance) return;
+  const withText = scale >= MIN_TEXT_SCALE;
+  context.globalAlpha = appearance.faded ? 0.35 : 1;
+  context.fillStyle = colour(appearance.chosen ? "accent-soft" : withText ? "surface-1" : `${appearance.tone}-soft`) || colour("surface-2");
   context.fillRect(node.x, node.y, node.width, node.height);
-  context.fillStyle = colour(seen.tone);
-  context.fillRect(node.x, node.y, words ? 5 : Math.max(5, 3 / scale), node.height);
+  context.fillStyle = colour(appearance.tone);
+  context.fillRect(node.x, node.y, withText ? 5 : Math.max(5, 3 / scale), node.height);
   context.lineWidth = Math.max(1, 0.6 / scale);
-  context.strokeStyle = colour(seen.chosen ? "accent" : "line-strong");
+  context.strokeStyle = colour(appearance.chosen ? "accent" : "line-strong");
   context.strokeRect(node.x, node.y, node.width, node.height);
-  if (!words) return;
+  if (!withText) return;
   context.fillStyle = colour("ink");
-  const size = Math.min(LARGEST, Math.max(SMALLEST_ON_SCREEN / scale, 14));
+  const size = Math.min(MAX_FONT, Math.max(MIN_FONT_ON_SCREEN / scale, 14));
   context.font = `560 ${size}px ${colour("font")}`;
   context.textBaseline = "middle";
-  // Not measured: that would cost more than the rest.
-  const most = Math.floor((node.width - 20) / (size * 0.55));
-  context.fillText(shortened(seen.name, most), node.x + 14, node.y + node.height / 2, node.width - 20);
+  // Estimated: measuring would cost more than the rest.
+  const maxLength = Math.floor((node.width - 20) / (size * 0.55));
+  context.fillText(shortened(appearance.name, maxLength), node.x + 14, node.y + node.height / 2, node.width - 20);
 }

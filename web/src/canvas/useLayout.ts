@@ -19,7 +19,7 @@ function place(boxes: readonly Box[], links: readonly Link[], done: (layout: Lay
   return () => waiting.delete(number);
 }
 
-/** The places of boxes; the last ones stay until new ones are found. Only shapes move them. */
+/** The layout of boxes; the previous one stays until the next is computed. It depends only on sizes and links. */
 export function useLayout(boxes: readonly Box[], links: readonly Link[]): Layout | null {
   const shape = useMemo(
     () => JSON.stringify([boxes.map((box) => [box.id, box.width, box.height]), links.map((link) => [link.from, link.to])]),

@@ -1,4 +1,4 @@
-/** Where a person looks: pure arithmetic of panning and zooming. */
+/** Panning and zooming, as pure functions. */
 
 export interface View {
   x: number;
@@ -16,10 +16,10 @@ export interface Rect extends Size {
   y: number;
 }
 
-export const SMALLEST = 0.04;
-export const LARGEST = 2;
+export const MIN_SCALE = 0.04;
+export const MAX_SCALE = 2;
 
-/** All of it, and not larger than life. */
+/** Shows everything, at a scale of at most 1. */
 export function fit(content: Size, screen: Size, margin = 24): View {
   const wide = (screen.width - 2 * margin) / Math.max(content.width, 1);
   const high = (screen.height - 2 * margin) / Math.max(content.height, 1);
@@ -38,7 +38,7 @@ export function zoomAt(view: View, factor: number, px: number, py: number): View
   return { scale, x: px - (px - view.x) * change, y: py - (py - view.y) * change };
 }
 
-/** Brings a box into the middle; the scale stays readable. */
+/** Moves a box to the centre, at a readable scale. */
 export function centre(view: View, box: Rect, screen: Size, smallest = 0.7): View {
   const scale = clamp(Math.max(view.scale, smallest));
   return {
@@ -48,14 +48,14 @@ export function centre(view: View, box: Rect, screen: Size, smallest = 0.7): Vie
   };
 }
 
-/** The left end at a size that can be read: where what is drawn comes from. */
-export function sources(content: Size, screen: Size, scale = 0.7, margin = 16): View {
+/** The left end, where the sources are, at a readable scale. */
+export function startView(content: Size, screen: Size, scale = 0.7, margin = 16): View {
   const high = (screen.height - content.height * scale) / 2;
   return { scale, x: margin, y: Math.max(high, margin) };
 }
 
 /** The part of the drawing that is on the screen, with a margin in screens around it. */
-export function seen(view: View, screen: Size, margin: number): Rect {
+export function visibleRect(view: View, screen: Size, margin: number): Rect {
   const width = screen.width / view.scale;
   const height = screen.height / view.scale;
   return {
@@ -66,11 +66,11 @@ export function seen(view: View, screen: Size, margin: number): Rect {
   };
 }
 
-export function meets(a: Rect, b: Rect): boolean {
+export function intersects(a: Rect, b: Rect): boolean {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-export function holds(outer: Rect, inner: Rect): boolean {
+export function contains(outer: Rect, inner: Rect): boolean {
   return (
     outer.x <= inner.x &&
     outer.y <= inner.y &&
@@ -79,4 +79,4 @@ export function holds(outer: Rect, inner: Rect): boolean {
   );
 }
 
-const clamp = (scale: number): number => Math.min(Math.max(scale, SMALLEST), LARGEST);
+const clamp = (scale: number): number => Math.min(Math.max(scale, MIN_SCALE), MAX_SCALE);

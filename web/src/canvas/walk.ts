@@ -1,4 +1,4 @@
-/** Which node the arrow keys lead to. */
+/** The node that an arrow key moves to. */
 import type { Layout, Placed } from "../model/layout.ts";
 
 const AHEAD: Record<string, (from: Placed, to: Placed) => boolean> = {
@@ -8,7 +8,7 @@ const AHEAD: Record<string, (from: Placed, to: Placed) => boolean> = {
   ArrowDown: (from, to) => to.y >= from.y + from.height,
 };
 
-/** The neighbour in a direction: one with a line to it first, then the nearest. */
+/** The neighbour in a direction: linked nodes first, then the nearest. */
 export function neighbour(layout: Layout, id: string, key: string): string | null {
   const from = layout.nodes.find((node) => node.id === id);
   const ahead = AHEAD[key];

@@ -5,13 +5,13 @@ export interface Address {
   offset: string;
 }
 
-// Kafka's own rule for topic names, as in the service.
-const FORM = /^([a-zA-Z0-9._-]{1,249})\/([0-9]{1,10})@([0-9]{1,19})$/;
+// Kafka's rule for topic names, as in the service.
+const FORMAT = /^([a-zA-Z0-9._-]{1,249})\/([0-9]{1,10})@([0-9]{1,19})$/;
 const MAX_PARTITION = 2n ** 31n - 1n;
 const MAX_OFFSET = 2n ** 63n - 1n;
 
 export function parseAddress(text: string): Address | null {
-  const match = FORM.exec(text.trim());
+  const match = FORMAT.exec(text.trim());
   if (!match) return null;
   const [, topic = "", partition = "", offset = ""] = match;
   if (topic === "." || topic === "..") return null;

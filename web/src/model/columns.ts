@@ -1,5 +1,5 @@
-/** Columns of datasets, and what they are made from. */
-import type { LineageGraph } from "../api/shapes.ts";
+/** Columns of datasets, and their lineage. */
+import type { LineageGraph } from "../api/types.ts";
 
 export interface Column {
   id: string;
@@ -44,7 +44,7 @@ interface FieldData {
 const columnId = (at: { namespace: string; dataset: string; field: string }): string =>
   JSON.stringify([at.namespace, at.dataset, at.field]);
 
-/** The answer of `GET /column-lineage`. */
+/** From the response of `GET /column-lineage`. */
 export function fromColumnLineage(answer: LineageGraph): ColumnGraph {
   const datasets = new Map<string, ColumnDataset>();
   const edges: ColumnEdge[] = [];
@@ -62,7 +62,7 @@ export function fromColumnLineage(answer: LineageGraph): ColumnGraph {
   return { datasets: [...datasets.values()], edges, truncated: answer.truncated === true };
 }
 
-/** All that a column is made from and all that is made from it: its path, with the edges on it. */
+/** All columns upstream and downstream of a column, with the edges between them. */
 export function pathThrough(graph: ColumnGraph, column: string): { columns: Set<string>; edges: Set<ColumnEdge> } {
   const columns = new Set([column]);
   const edges = new Set<ColumnEdge>();

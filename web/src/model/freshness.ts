@@ -1,9 +1,9 @@
-/** The dataset that has waited longest for something new. */
-import type { MetricsNow } from "../api/shapes.ts";
+/** The dataset with the oldest last write. */
+import type { MetricsNow } from "../api/types.ts";
 
 type Age = MetricsNow["datasetFreshnessSeconds"][number];
 
-/** `of` is null where it is one of those that the service does not tell by name. */
+/** `of` is null if the service does not list it by name. */
 export function stalestOf(now: Pick<MetricsNow, "datasetFreshnessSeconds" | "stalestOtherSeconds">): { seconds: number; of: Age | null } | null {
   const named = now.datasetFreshnessSeconds.reduce<Age | null>((worst, each) => (!worst || each.seconds > worst.seconds ? each : worst), null);
   const other = now.stalestOtherSeconds;

@@ -1,5 +1,5 @@
-/** The graph of jobs and datasets, from the answers of the service. */
-import type { LineageGraph, Run } from "../api/shapes.ts";
+/** The graph of jobs and datasets, from the responses of the service. */
+import type { LineageGraph, Run } from "../api/types.ts";
 
 export type RunState = "NEW" | "RUNNING" | "COMPLETED" | "FAILED" | "ABORTED" | "OTHER";
 export type Direction = "both" | "upstream" | "downstream";
@@ -17,7 +17,7 @@ export interface JobNode extends Common {
   state: RunState | null;
   streaming: boolean;
   runId: string | null;
-  /** When its last run ended or, while it runs, last told something. */
+  /** When its last run ended or, while it runs, emitted its last event. */
   activeAt: string | null;
   startedAt: string | null;
   endedAt: string | null;
@@ -27,9 +27,9 @@ export interface JobNode extends Common {
 
 export interface DatasetNode extends Common {
   kind: "dataset";
-  /** When something was written to it last: the service knows it, whatever has become of the writer. */
+  /** The time of the last write, independent of the state of its writer. */
   writtenAt: string | null;
-  /** Columns of its schema, if the answer had them. */
+  /** Columns of its schema, if the response has them. */
   fields: string[];
   /** A running stream writes to it. */
   live: boolean;
@@ -59,10 +59,10 @@ export function facet(facets: Loose | undefined, name: string): Loose {
   return typeof found === "object" && found !== null ? (found as Loose) : {};
 }
 
-/** Rows that a run has written: as it told itself, or by the statistics of its outputs. */
+/** Rows that a run has written: from its progress facet, or from the statistics of its outputs. */
 export function rowsWritten(run: Run): number | null {
-  const told = number(facet(run.facets, "headwater_progress")["rowsOut"]);
-  if (told !== null) return told;
+  const reported = number(facet(run.facets, "headwater_progress")["rowsOut"]);
+  if (reported !== null) return reported;
   const counts = (run.outputDatasetVersions ?? []).map((out) =>
     number(facet(out.facets, "outputStatistics")["rowCount"]),
   );
@@ -89,7 +89,7 @@ function jobNode(data: Loose, id: string): JobNode {
   };
 }
 
-/** The answer of `GET /lineage` and of `GET /graph`. */
+/** From the response of `GET /lineage` or `GET /graph`. */
 export function fromLineage(answer: LineageGraph): Graph {
   const nodes: GraphNode[] = [];
   const edges: Edge[] = [];
@@ -114,7 +114,7 @@ export function fromLineage(answer: LineageGraph): Graph {
   return withStreams({ nodes, edges, truncated: answer.truncated === true });
 }
 
-/** What a running stream writes to is written now. */
+/** Marks datasets that a running stream writes to as live. */
 function withStreams(graph: Graph): Graph {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
   for (const edge of graph.edges) {
@@ -124,7 +124,7 @@ function withStreams(graph: Graph): Graph {
   return graph;
 }
 
-/** What lies up to `depth` jobs before and behind a node. */
+/** The nodes up to `depth` jobs upstream and downstream of a node. */
 export function around(graph: Graph, start: string, direction: Direction, depth = Infinity): Graph {
   const kinds = new Map(graph.nodes.map((node) => [node.id, node.kind]));
   const kept = new Set<string>(kinds.has(start) ? [start] : []);
@@ -162,16 +162,16 @@ export function namespacesOf(graph: Graph): string[] {
   return [...new Set(graph.nodes.map((node) => node.namespace))].toSorted();
 }
 
-/** Whole milliseconds, not before the time itself: a stop must show what it is there for. */
+/** Milliseconds, rounded up: at a stop of the slider its node must be visible. */
 function momentOf(at: string): number {
   return Date.parse(at) + (/\.\d{3}\d*[1-9]/.test(at) ? 1 : 0);
 }
 
-/** The moments at which something of the graph appeared, began or ended: the stops of the time slider. */
+/** The times at which something in the graph appeared, started or ended: the stops of the time slider. */
 export function momentsOf(graph: Graph): number[] {
   const times = graph.nodes.flatMap((node) => {
-    const told = node.kind === "job" ? [node.createdAt, node.startedAt, node.endedAt] : [node.createdAt, node.live ? null : node.writtenAt];
-    return told.map((at) => (at ? momentOf(at) : Number.NaN));
+    const events = node.kind === "job" ? [node.createdAt, node.startedAt, node.endedAt] : [node.createdAt, node.live ? null : node.writtenAt];
+    return events.map((at) => (at ? momentOf(at) : Number.NaN));
   });
   return [...new Set(times.filter((at) => !Number.isNaN(at)))].toSorted((a, b) => a - b);
 }

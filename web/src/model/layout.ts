@@ -1,10 +1,10 @@
 /**
- * A layered drawing, left to right: sources on the left, what is made from them on the right.
+ * A layered layout, left to right: sources on the left, derived nodes on the right.
  *
- * The usual four steps: turn the edges of circles, give each node a layer, order the layers so
- * that few edges cross, and place the nodes of a layer near their neighbours. Pure and quick: a
- * thousand nodes take some tens of milliseconds. Parts that are not connected are drawn one below
- * the other.
+ * The usual four steps: reverse the edges that close cycles, assign each node to a layer, order the
+ * layers so that few edges cross, and place the nodes of a layer near their neighbours. A pure
+ * function; a thousand nodes take some tens of milliseconds. Components that are not connected are
+ * placed one below the other.
  */
 
 export interface Box {
@@ -26,7 +26,7 @@ export interface Placed extends Box {
 export interface Route extends Link {
   /** Corners of the line, from the right side of one node to the left side of the other. */
   points: [number, number][];
-  /** A link of a circle, drawn against the stream. */
+  /** A link that closes a cycle, drawn from right to left. */
   back: boolean;
 }
 
@@ -44,8 +44,8 @@ export interface Gaps {
 }
 
 const GAPS: Gaps = { layer: 60, node: 16, part: 36 };
-// A long link takes a place in every layer it passes, so that lines do not run through nodes.
-// Beyond this many places it is drawn straight: the drawing would be unreadable anyway.
+// A long link has a cell in every layer it passes, so that lines do not run through nodes.
+// With more cells links are drawn straight: the drawing would be unreadable anyway.
 const MAX_BENDS = 6_000;
 const ORDER_SWEEPS = 8;
 const PLACE_SWEEPS = 8;
@@ -90,7 +90,7 @@ interface Part {
   pairs: [number, number, Link][];
 }
 
-/** What is connected, the largest first; single nodes come last. */
+/** Connected components, the largest first; single nodes come last. */
 function parts(count: number, pairs: [number, number, Link][]): Part[] {
   const root = Array.from({ length: count }, (_, at) => at);
   const find = (at: number): number => {
@@ -116,7 +116,7 @@ function drawPart(boxes: readonly Box[], members: number[], pairs: Part["pairs"]
   const edges = pairs.map(([from, to, link]) => {
     return { from: local.get(from) ?? 0, to: local.get(to) ?? 0, link, back: false };
   });
-  turnCircles(members.length, edges);
+  reverseCycles(members.length, edges);
   const layers = layersOf(members.length, edges);
   const cells: Cell[] = members.map((at, id) => {
     const box = boxes[at];
@@ -137,15 +137,15 @@ interface Directed {
   back: boolean;
 }
 
-/** Turns the edges that close a circle, found by a walk in depth. */
-function turnCircles(count: number, edges: Directed[]): void {
+/** Reverses the edges that close a cycle, found by a depth-first search. */
+function reverseCycles(count: number, edges: Directed[]): void {
   const out: Directed[][] = Array.from({ length: count }, () => []);
   const incoming = new Array<number>(count).fill(0);
   for (const edge of edges) {
     out[edge.from]?.push(edge);
     incoming[edge.to] = (incoming[edge.to] ?? 0) + 1;
   }
-  const state = new Uint8Array(count); // 0 new, 1 on the way, 2 done
+  const state = new Uint8Array(count); // 0 new, 1 on the stack, 2 done
   const starts = Array.from({ length: count }, (_, at) => at);
   starts.sort((a, b) => (incoming[a] ?? 0) - (incoming[b] ?? 0));
   for (const start of starts) {
@@ -172,7 +172,7 @@ function turnCircles(count: number, edges: Directed[]): void {
   }
 }
 
-/** The longest way from a source; a source stands right before the first that reads it. */
+/** The longest path from a source; a source is placed right before its first reader. */
 function layersOf(count: number, edges: readonly Directed[]): number[] {
   const out: number[][] = Array.from({ length: count }, () => []);
   const missing = new Array<number>(count).fill(0);
@@ -197,33 +197,33 @@ function layersOf(count: number, edges: readonly Directed[]): number[] {
   return layers;
 }
 
-/** Gives long edges a cell in each layer they pass; tells the way of every edge over cells. */
-function chain(cells: Cell[], edges: readonly Directed[]): { edge: Directed; way: number[] }[] {
+/** Adds a cell in each layer that a long edge passes; returns the cells of every edge. */
+function chain(cells: Cell[], edges: readonly Directed[]): { edge: Directed; cellIds: number[] }[] {
   const span = (edge: Directed): number => (cells[edge.to]?.layer ?? 0) - (cells[edge.from]?.layer ?? 0) - 1;
   const bends = edges.reduce((sum, edge) => sum + Math.max(span(edge), 0), 0);
   return edges.map((edge) => {
-    const way = [edge.from];
+    const cellIds = [edge.from];
     if (bends <= MAX_BENDS) {
       for (let step = 1; step <= span(edge); step++) {
         const id = cells.length;
         const layer = (cells[edge.from]?.layer ?? 0) + step;
         cells.push({ id, layer, width: 0, height: 4, left: [], right: [], y: 0 });
-        way.push(id);
+        cellIds.push(id);
       }
     }
-    way.push(edge.to);
-    for (let at = 1; at < way.length; at++) {
-      const [from, to] = [way[at - 1] ?? 0, way[at] ?? 0];
+    cellIds.push(edge.to);
+    for (let at = 1; at < cellIds.length; at++) {
+      const [from, to] = [cellIds[at - 1] ?? 0, cellIds[at] ?? 0];
       cells[from]?.right.push(to);
       cells[to]?.left.push(from);
     }
-    return { edge, way };
+    return { edge, cellIds };
   });
 }
 
 function columnsOf(cells: Cell[]): Cell[][] {
   const columns: Cell[][] = [];
-  // In the order of a walk in breadth from the left: neighbours begin near each other.
+  // In breadth-first order from the left: neighbours start near each other.
   const seen = new Set<number>();
   const starts = cells.toSorted((a, b) => a.layer - b.layer || b.right.length - a.right.length);
   for (const start of starts) {
@@ -239,24 +239,24 @@ function columnsOf(cells: Cell[]): Cell[][] {
   return Array.from(columns, (column) => column ?? []);
 }
 
-/** Sorts each layer by the middle of its neighbours, back and forth; keeps the best order. */
+/** Sorts each layer by the barycentre of its neighbours, in both directions; keeps the best order. */
 function order(columns: Cell[][], cells: Cell[]): void {
   const rank = new Float64Array(cells.length);
-  const note = (column: Cell[]): void => column.forEach((cell, at) => (rank[cell.id] = at));
-  columns.forEach(note);
+  const updateRank = (column: Cell[]): void => column.forEach((cell, at) => (rank[cell.id] = at));
+  columns.forEach(updateRank);
   let best = columns.map((column) => [...column]);
   let fewest = crossings(columns, rank);
   for (let sweep = 0; sweep < ORDER_SWEEPS && fewest > 0; sweep++) {
     const forward = sweep % 2 === 0;
-    const way = forward ? columns : columns.toReversed();
-    for (const column of way) {
+    const inOrder = forward ? columns : columns.toReversed();
+    for (const column of inOrder) {
       const middle = new Map<Cell, number>();
       for (const cell of column) {
         const near = (forward ? cell.left : cell.right).map((at) => rank[at] ?? 0);
         middle.set(cell, near.length ? near.reduce((a, b) => a + b, 0) / near.length : (rank[cell.id] ?? 0));
       }
       column.sort((a, b) => (middle.get(a) ?? 0) - (middle.get(b) ?? 0));
-      note(column);
+      updateRank(column);
     }
     const now = crossings(columns, rank);
     if (now < fewest) {
@@ -267,7 +267,7 @@ function order(columns: Cell[][], cells: Cell[]): void {
   best.forEach((column, at) => (columns[at] = column));
 }
 
-/** How many pairs of edges cross between neighbouring layers, by counting inversions. */
+/** The number of crossings between adjacent layers, by counting inversions. */
 function crossings(columns: Cell[][], rank: Float64Array): number {
   let total = 0;
   for (const column of columns) {
@@ -307,7 +307,7 @@ function place(columns: Cell[][], cells: Cell[], gaps: Gaps): void {
   }
   for (let sweep = 0; sweep < PLACE_SWEEPS; sweep++) {
     const forward = sweep % 2 === 0;
-    // The last sweeps look both ways, which straightens chains.
+    // The last sweeps use both sides, which straightens chains.
     const both = sweep >= PLACE_SWEEPS - 2;
     for (const column of forward ? columns : columns.toReversed()) {
       const wishes = column.map((cell) => {
@@ -323,8 +323,8 @@ function place(columns: Cell[][], cells: Cell[], gaps: Gaps): void {
 const gap = (cell: Cell, gaps: Gaps): number => (cell.width ? gaps.node : gaps.node / 2);
 
 /**
- * The places nearest to the wishes, by least squares, that keep order and distance: cells that
- * want the same place are joined to a block, and a block moves as one.
+ * The positions nearest to the desired ones, by least squares, that keep order and distance: cells
+ * with the same desired position are merged into a block, which moves as one.
  */
 function settle(column: Cell[], wishes: number[], gaps: Gaps): void {
   const offsets: number[] = [];
@@ -357,7 +357,7 @@ function finish(
   members: number[],
   cells: Cell[],
   columns: Cell[][],
-  chains: { edge: Directed; way: number[] }[],
+  chains: { edge: Directed; cellIds: number[] }[],
   gaps: Gaps,
 ): Layout {
   const starts: number[] = [];
@@ -373,14 +373,14 @@ function finish(
     const [box, cell] = [boxes[at], cells[id]];
     return box && cell ? [{ ...box, x: starts[cell.layer] ?? 0, y: cell.y - cell.height / 2 - top }] : [];
   });
-  const routes = chains.map(({ edge, way }) => {
-    const points = way.flatMap((at, step): [number, number][] => {
+  const routes = chains.map(({ edge, cellIds }) => {
+    const points = cellIds.flatMap((at, step): [number, number][] => {
       const cell = cells[at];
       if (!cell) return [];
       const left = starts[cell.layer] ?? 0;
       const y = cell.y - top;
       if (step === 0) return [[left + cell.width, y]];
-      if (step === way.length - 1) return [[left, y]];
+      if (step === cellIds.length - 1) return [[left, y]];
       return [
         [left, y],
         [left + (widths[cell.layer] ?? 0), y],
@@ -391,7 +391,7 @@ function finish(
   return { nodes, routes, width: x - gaps.layer, height: bottom - top };
 }
 
-/** A route as the `d` of a path: flat at both ends, soft in between. */
+/** The `d` attribute of a path: horizontal at both ends, curved in between. */
 export function pathOf(points: readonly [number, number][]): string {
   const [first, ...rest] = points;
   if (!first) return "";

@@ -1,10 +1,10 @@
-/** Names are whatever their producer sent; they are shown as text, with nothing hidden in it. */
+/** Names come from producers; they are shown as text, with hidden characters made visible. */
 
-// Controls, and the marks that change the direction of what follows.
+// Control characters, and marks that change the direction of text.
 // oxlint-disable-next-line no-control-regex
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** The text with every hidden character written out, such as `\u202e`. */
+/** The text with every hidden character escaped, such as `\u202e`. */
 export function visible(text: string, lines = false): string {
   return text.replace(HIDDEN, (mark) =>
     lines && (mark === "\n" || mark === "\t")
@@ -13,14 +13,14 @@ export function visible(text: string, lines = false): string {
   );
 }
 
-/** The middle left out: both ends of a name tell things apart. */
-export function shortened(text: string, most: number): string {
-  if (text.length <= most) return text;
-  const head = Math.ceil((most - 1) * 0.6);
-  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+/** Shortens in the middle: names often differ at either end. */
+export function shortened(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const head = Math.ceil((maxLength - 1) * 0.6);
+  return `${text.slice(0, head)}…${text.slice(text.length - (maxLength - 1 - head))}`;
 }
 
-/** The name of a node such as `job:NAMESPACE:NAME`; both may hold colons, so what is known decides. */
+/** The name of a node such as `job:NAMESPACE:NAME`; both may contain colons, so known namespaces decide. */
 export function nameOfNode(id: string, namespaces: readonly string[]): string {
   const rest = id.slice(id.indexOf(":") + 1);
   const known = namespaces.filter((each) => rest.startsWith(`${each}:`) && rest.length > each.length + 1);
@@ -28,7 +28,7 @@ export function nameOfNode(id: string, namespaces: readonly string[]): string {
   return longest ? rest.slice(longest.length + 1) : rest.slice(rest.lastIndexOf(":") + 1);
 }
 
-/** Whether a name is set smaller, so that what is below it stays in sight. */
+/** Whether a name is shown in a smaller font, so that the content below it stays visible. */
 export function isLong(text: string): boolean {
   return text.length > 120;
 }
@@ -38,7 +38,7 @@ export function nodeId(kind: "job" | "dataset", namespace: string, name: string)
   return `${kind}:${namespace}:${name}`;
 }
 
-/** JSON or text for people: objects are indented, what is no JSON stays as it is. */
+/** Indents JSON objects; other text is returned unchanged. */
 export function pretty(text: string): string {
   try {
     const value: unknown = JSON.parse(text);

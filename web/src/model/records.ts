@@ -1,4 +1,4 @@
-/** Ancestry and impact of a record, from nested answers to a graph without repetition. */
+/** Ancestry and impact of a record: nested responses as a graph in which each record occurs once. */
 import { addressText } from "./address.ts";
 
 export interface RecordJson {
@@ -32,7 +32,7 @@ export interface RecordGraph {
   cut: number;
 }
 
-/** Edges point from parent to child, whichever way the question went. */
+/** Edges point from parent to child for both ancestry and impact. */
 export function recordGraph(root: RecordJson, below: "parents" | "children"): RecordGraph {
   const nodes = new Map<string, RecordNode>();
   const edges = new Map<string, { from: string; to: string }>();
@@ -44,7 +44,7 @@ export function recordGraph(root: RecordJson, below: "parents" | "children"): Re
     const id = addressText(record);
     const known = nodes.get(id);
     const lower = record[below] ?? [];
-    // A circle is told by a second, bare object for the same record: the full one stays.
+    // A cycle contains a second object without children for the same record: the full one is kept.
     if (!known || (lower.length && !known.record[below]?.length)) nodes.set(id, { id, record });
     if (!known && (record.truncated || record.unlisted > 0)) cut++;
     for (const other of lower) {
@@ -57,7 +57,7 @@ export function recordGraph(root: RecordJson, below: "parents" | "children"): Re
   return { nodes: [...nodes.values()], edges: [...edges.values()], cut };
 }
 
-/** Bytes that are no text are told as such, with their beginning in hexadecimal. */
+/** Values that are not text are shown as bytes, in base64. */
 export function valueText(value: RecordJson["value"]): string {
   if (value === undefined) return "";
   if (value === null) return "null";
@@ -71,7 +71,7 @@ export function plainText(value: string | { base64: string } | null): string {
 
 const byteCount = (base64: string): number => Math.floor((base64.replace(/=+$/, "").length * 3) / 4);
 
-/** How a record's state is told to people. */
+/** The states of a record, in words. */
 export const RECORD_STATES: Record<string, string> = {
   found: "in Kafka",
   archived: "from the archive",

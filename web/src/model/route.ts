@@ -1,4 +1,4 @@
-/** Every view has an address; this is where addresses are read and made. */
+/** Every view has a URL; this module parses and creates URLs. */
 import { type Address, addressText, parseAddress } from "./address.ts";
 
 export type Route =
@@ -44,8 +44,8 @@ export function readPath(path: string): Route {
 type Query = Record<string, string | number | null | undefined>;
 
 const withQuery = (path: string, query: Query = {}): string => {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+  const present = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const text = new URLSearchParams(present.map(([key, value]) => [key, String(value)])).toString();
   return text ? `${path}?${text}` : path;
 };
 

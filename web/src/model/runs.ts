@@ -1,5 +1,5 @@
-/** What runs tell: errors, batches, quality over time. */
-import type { DatasetVersion, JobVersion, Run } from "../api/shapes.ts";
+/** Facets of runs: errors, spans of time, quality, versions. */
+import type { DatasetVersion, JobVersion, Run } from "../api/types.ts";
 import { facet } from "./graph.ts";
 
 export interface RunError {
@@ -10,10 +10,10 @@ export interface RunError {
 
 /** The facet `errorMessage`, if a run has one. */
 export function errorOf(run: Run): RunError | null {
-  const told = facet(run.facets, "errorMessage");
-  if (typeof told["message"] !== "string") return null;
-  const words = (name: string): string | null => (typeof told[name] === "string" ? (told[name] as string) : null);
-  return { message: told["message"], language: words("programmingLanguage"), stack: words("stackTrace") };
+  const error = facet(run.facets, "errorMessage");
+  if (typeof error["message"] !== "string") return null;
+  const textOf = (name: string): string | null => (typeof error[name] === "string" ? (error[name] as string) : null);
+  return { message: error["message"], language: textOf("programmingLanguage"), stack: textOf("stackTrace") };
 }
 
 export interface Span {
@@ -22,7 +22,7 @@ export interface Span {
   to: number;
 }
 
-/** Runs as spans of time, oldest first; one that runs reaches to now. */
+/** Runs as spans of time, oldest first; a running one ends now. */
 export function spansOf(runs: readonly Run[], now: number): Span[] {
   const spans = runs.flatMap((run) => {
     const from = Date.parse(run.startedAt ?? run.createdAt);
@@ -32,7 +32,7 @@ export function spansOf(runs: readonly Run[], now: number): Span[] {
   return spans.toSorted((a, b) => a.from - b.from);
 }
 
-/** The lowest lane in which a span meets no other: parallel runs stand side by side. */
+/** The first lane in which a span overlaps no other: parallel runs get different lanes. */
 export function lanesOf(spans: readonly Span[]): number[] {
   const ends: number[] = [];
   return spans.map((span) => {
@@ -48,18 +48,18 @@ export interface QualityPoint {
   version: string;
   rowCount: number | null;
   bytes: number | null;
-  /** By column: how many values were null. */
+  /** Number of nulls by column. */
   nulls: Record<string, number>;
   passed: number;
   failed: { assertion: string; column: string | null }[];
 }
 
-/** Versions of a dataset that tell of their quality, oldest first. */
+/** The quality of dataset versions that have quality facets, oldest first. */
 export function qualityOf(versions: readonly DatasetVersion[]): QualityPoint[] {
   const points = versions.flatMap((version): QualityPoint[] => {
     const metrics = facet(version.facets, "dataQualityMetrics");
-    const told = facet(version.facets, "dataQualityAssertions")["assertions"];
-    const assertions = (Array.isArray(told) ? told : []) as { assertion?: string; success?: boolean; column?: string }[];
+    const checks = facet(version.facets, "dataQualityAssertions")["assertions"];
+    const assertions = (Array.isArray(checks) ? checks : []) as { assertion?: string; success?: boolean; column?: string }[];
     const written = facet(version.facets, "outputStatistics");
     const rows = metrics["rowCount"] ?? written["rowCount"];
     const bytes = metrics["bytes"] ?? written["size"];
@@ -94,17 +94,17 @@ export interface Difference {
   same: boolean;
 }
 
-/** Two versions of a job, line by line. */
+/** Compares two versions of a job, property by property. */
 export function compareVersions(left: JobVersion, right: JobVersion): Difference[] {
   const names = (of: { namespace: string; name: string }[]): string =>
     of.map((each) => `${each.namespace} / ${each.name}`).toSorted().join("\n") || "none";
   const rows: [string, (version: JobVersion) => string][] = [
     ["first run", (version) => version.createdAt],
-    ["location", (version) => version.location ?? "not told"],
+    ["location", (version) => version.location ?? "unknown"],
     ["reads", (version) => names(version.inputs)],
     ["writes", (version) => names(version.outputs)],
     ["last run", (version) => version.latestRun?.id ?? "none"],
-    ["its state", (version) => version.latestRun?.state ?? "none"],
+    ["state of last run", (version) => version.latestRun?.state ?? "none"],
   ];
   const facets = [...new Set([left, right].flatMap((version) => Object.keys(version.latestRun?.facets ?? {})))];
   for (const name of facets.toSorted()) {
@@ -112,8 +112,8 @@ export function compareVersions(left: JobVersion, right: JobVersion): Difference
       name,
       (version) => {
         const found = facet(version.latestRun?.facets, name);
-        const told = Object.fromEntries(Object.entries(found).filter(([key]) => !key.startsWith("_")));
-        return Object.keys(told).length ? JSON.stringify(told, null, 2) : "not told";
+        const properties = Object.fromEntries(Object.entries(found).filter(([key]) => !key.startsWith("_")));
+        return Object.keys(properties).length ? JSON.stringify(properties, null, 2) : "none";
       },
     ]);
   }
@@ -123,7 +123,7 @@ export function compareVersions(left: JobVersion, right: JobVersion): Difference
   });
 }
 
-/** The columns that came and went between two schemas. */
+/** The columns that were added and removed between two schemas. */
 export function schemaChange(older: readonly { name: string }[], newer: readonly { name: string }[]): { added: string[]; removed: string[] } {
   const before = new Set(older.map((field) => field.name));
   const after = new Set(newer.map((field) => field.name));

@@ -1,4 +1,4 @@
-/** Numbers to places: what charts are made of. */
+/** Scales and ticks of charts. */
 
 export interface Scale {
   (value: number): number;
@@ -12,7 +12,7 @@ export function linear(low: number, high: number, from: number, to: number, tick
   return Object.assign(scale, { ticks: niceTicks(low, high, ticks) });
 }
 
-/** Round numbers between two values, about so many. */
+/** About `wanted` round numbers between two values. */
 export function niceTicks(low: number, high: number, wanted: number): number[] {
   const span = high - low;
   if (!(span > 0)) return [low];

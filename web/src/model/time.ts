@@ -1,4 +1,4 @@
-/** Times and spans in words. */
+/** Times and durations as text. */
 
 const UNITS: [string, number][] = [
   ["d", 86_400],
@@ -45,7 +45,7 @@ export function ago(at: string | null | undefined, now: number): string {
   return "just now";
 }
 
-/** The same as seen from a time that is not now: `4 min before`. */
+/** The same relative to a time in the past: `4 min before`. */
 export function before(at: string | null | undefined, then: number): string {
   const words = ago(at, then);
   return words === "just now" ? "just then" : words.replace(/ ago$/, " before");
@@ -71,7 +71,7 @@ export function shortClock(at: number, spanMs: number): string {
 
 export type Freshness = "fresh" | "ageing" | "stale" | "unknown";
 
-/** How old the newest data of a dataset is, as three shades. */
+/** How old the newest data of a dataset is, in three levels. */
 export function freshness(at: string | null | undefined, now: number): Freshness {
   const then = at ? Date.parse(at) : Number.NaN;
   if (Number.isNaN(then)) return "unknown";

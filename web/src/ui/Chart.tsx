@@ -1,4 +1,4 @@
-/** Small charts in SVG: they take their colours from the theme, and their numbers can be read out. */
+/** Small charts in SVG, with the colours of the theme and a text summary for screen readers. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { compact, linear } from "../model/scale.ts";
 import { clock, shortClock } from "../model/time.ts";
@@ -6,7 +6,7 @@ import { clock, shortClock } from "../model/time.ts";
 export interface Point {
   at: number;
   value: number | null;
-  /** Where a click leads, and how it is marked. */
+  /** The run state, which determines the colour. */
   state?: string;
 }
 
@@ -30,17 +30,17 @@ const TICK_CHARACTER = 6.6;
 const BOTTOM = 20;
 const TOP = 8;
 
-/** The width an element has, as it changes. */
+/** The current width of an element. */
 export function useWidth<T extends HTMLElement>(): [React.RefObject<T | null>, number] {
   const ref = useRef<T>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
     const element = ref.current;
     if (!element) return;
-    // Without padding. It is told at once, and whenever it changes.
-    const watch = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0));
-    watch.observe(element);
-    return () => watch.disconnect();
+    // Without padding. Called immediately, and on every change.
+    const observer = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0));
+    observer.observe(element);
+    return () => observer.disconnect();
   }, []);
   return [ref, width];
 }
@@ -52,7 +52,7 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
   if (!points.length) {
     return (
       <div className="chart empty" ref={ref}>
-        <p className="quiet">Nothing was told yet.</p>
+        <p className="quiet">No data yet.</p>
       </div>
     );
   }
@@ -92,7 +92,7 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
         <text className="tick" x={width} y={height - 5} textAnchor="end">
           {shortClock(to, span)}
         </text>
-        {/* The tallest first: what is stacked lower is drawn over it. */}
+        {/* The tallest first: lower parts of a stack are drawn over it. */}
         {(kind === "bars" ? stacked(series).toReversed() : series).map((each) => (
           <Marks key={each.name} series={each} kind={kind} x={x} y={y} base={y(Math.max(bottom, 0))} size={Math.max(Math.min(((width - left) / slots) * 0.7, 24), 1.5)} />
         ))}
@@ -113,7 +113,7 @@ export function Chart({ label, series, format = compact, height = 132, kind = "l
   );
 }
 
-/** Each on top of those before it. */
+/** Each series on top of the previous ones. */
 function stacked(series: readonly Series[]): Series[] {
   const sums = new Map<number, number>();
   return series.map((each) => ({
@@ -155,7 +155,7 @@ function Marks({ series, kind, x, y, base, size }: MarksProps): ReactNode {
   );
 }
 
-/** A line with breaks where nothing is known. */
+/** A line with breaks where values are missing. */
 function lines(points: readonly Point[], x: (value: number) => number, y: (value: number) => number): string {
   let open = false;
   return points
@@ -164,9 +164,9 @@ function lines(points: readonly Point[], x: (value: number) => number, y: (value
         open = false;
         return "";
       }
-      const place = `${open ? "L" : "M"}${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`;
+      const step = `${open ? "L" : "M"}${x(point.at).toFixed(1)} ${y(point.value).toFixed(1)}`;
       open = true;
-      return place;
+      return step;
     })
     .join("");
 }
@@ -176,23 +176,23 @@ function nearestTime(times: readonly number[], pixel: number, x: (value: number)
 }
 
 function readout(series: readonly Series[], at: number, format: (value: number) => string): string {
-  const told = series.flatMap((each) => {
+  const values = series.flatMap((each) => {
     const point = each.points.find((one) => one.at === at && one.value !== null);
     return point ? [series.length > 1 ? `${each.name} ${format(point.value ?? 0)}` : format(point.value ?? 0)] : [];
   });
-  return `${clock(at)} · ${told.join(" · ")}`;
+  return `${clock(at)} · ${values.join(" · ")}`;
 }
 
 function summary(series: readonly Series[], format: (value: number) => string): string {
   return series
     .map((each) => {
       const last = each.points.findLast((point) => point.value !== null);
-      return last ? `${each.name} ${format(last.value ?? 0)} at ${clock(last.at)}, ${each.points.length} points` : `${each.name} not told`;
+      return last ? `${each.name} ${format(last.value ?? 0)} at ${clock(last.at)}, ${each.points.length} points` : `${each.name} no data`;
     })
     .join("; ");
 }
 
-/** A line without axes, beside a number. */
+/** A line without axes, next to a number. */
 export function Spark({ points, tone, label }: { points: readonly Point[]; tone: Series["tone"]; label: string }): ReactNode {
   const known = points.filter((point) => point.value !== null);
   if (known.length < 2) return <svg className="spark" viewBox="0 0 120 28" aria-hidden="true" />;

@@ -23,7 +23,7 @@ const SHAPES = {
 
 export type IconName = keyof typeof SHAPES;
 
-/** Beside words, never instead of them: hidden from readers of the screen. */
+/** Always used with text, so it is hidden from screen readers. */
 export function Icon({ name }: { name: IconName }): ReactNode {
   return (
     <svg className="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">

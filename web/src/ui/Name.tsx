@@ -3,14 +3,14 @@ import { visible } from "../model/names.ts";
 
 interface NameProps {
   text: string;
-  /** One line, cut with an ellipsis; the whole name is in the title. */
+  /** One line, cut with an ellipsis; the full name is in the title. */
   cut?: boolean;
   className?: string;
-  /** Text of several lines keeps them. */
+  /** Keeps line breaks. */
   lines?: boolean;
 }
 
-/** A name as its producer sent it: text, isolated from the direction of what stands around it. */
+/** A name from a producer: shown as text, isolated from the text direction around it. */
 export function Name({ text, cut = false, className = "", lines = false }: NameProps): ReactNode {
   const shown = visible(text, lines);
   return (

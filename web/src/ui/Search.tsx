@@ -1,15 +1,15 @@
-/** One box for everything: part of a name, or the address of a record. `/` leads to it. */
+/** Search by part of a name, or by the address of a record. `/` focuses it. */
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
-import type { SearchResult, SearchResults } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
+import type { SearchResult, SearchResults } from "../api/types.ts";
+import { useResource } from "../api/useResource.ts";
 import { addressText, parseAddress } from "../model/address.ts";
 import { to } from "../model/route.ts";
 import { Icon } from "./Icon.tsx";
 import { Name } from "./Name.tsx";
-import { Words } from "./Words.tsx";
+import { MessageText } from "./MessageText.tsx";
 import { go } from "./router.tsx";
 
-const PAUSE = 150;
+const DEBOUNCE = 150;
 
 interface Choice {
   key: string;
@@ -49,7 +49,7 @@ export function Search(): ReactNode {
   const list = useId();
 
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(text.trim()), PAUSE);
+    const timer = setTimeout(() => setSettled(text.trim()), DEBOUNCE);
     return () => clearTimeout(timer);
   }, [text]);
 
@@ -64,8 +64,8 @@ export function Search(): ReactNode {
     return () => document.removeEventListener("keydown", slash);
   }, []);
 
-  const asked = useAnswer<SearchResults>(settled && open ? `/search?q=${encodeURIComponent(settled)}&limit=12` : null, 0);
-  const choices = choicesOf(settled, asked.state === "ready" ? asked.data.results : []);
+  const resource = useResource<SearchResults>(settled && open ? `/search?q=${encodeURIComponent(settled)}&limit=12` : null, 0);
+  const choices = choicesOf(settled, resource.state === "ready" ? resource.data.results : []);
   const shown = open && settled !== "";
   const chosen = choices[Math.min(at, choices.length - 1)];
 
@@ -86,7 +86,7 @@ export function Search(): ReactNode {
     else if (event.key === "Escape") leave();
     else if (event.key === "Enter") {
       const record = parseAddress(text);
-      // An address is known at once; a name only when the list has settled.
+      // An address needs no search; a name needs the current results.
       if (record) choose(choicesOf(text, [])[0]);
       else if (settled === text.trim()) choose(chosen);
     } else return;
@@ -120,10 +120,10 @@ export function Search(): ReactNode {
       />
       <kbd aria-hidden="true">/</kbd>
       <div className="results" hidden={!shown}>
-        <ul id={list} role="listbox" aria-label="Found">
+        <ul id={list} role="listbox" aria-label="Results">
           {shown &&
             choices.map((choice, number) => (
-              // The input keeps the focus and takes the keys, as comboboxes do.
+              // The input keeps the focus and handles the keys, as in any combobox.
               <li
                 key={choice.key}
                 id={`${list}-${number}`}
@@ -140,7 +140,7 @@ export function Search(): ReactNode {
             ))}
         </ul>
         {shown && !choices.length && (
-          <p className="quiet">{asked.state === "problem" ? <Words text={asked.problem.message} /> : asked.state === "ready" ? "Nothing has such a name." : "Searching…"}</p>
+          <p className="quiet">{resource.state === "problem" ? <MessageText text={resource.problem.message} /> : resource.state === "ready" ? "No results." : "Searching…"}</p>
         )}
       </div>
     </search>

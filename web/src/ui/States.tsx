@@ -1,9 +1,9 @@
-/** What is shown while there is nothing to show: loading, empty, refused, not reachable. */
+/** States without data: loading, empty, refused, unreachable. */
 import { type FormEvent, type ReactNode, useState } from "react";
 import { Problem, keepApiKey } from "../api/client.ts";
-import { type Asked, forgetAnswers } from "../api/useAnswer.ts";
+import { type Resource, clearCache } from "../api/useResource.ts";
 import { Icon, type IconName } from "./Icon.tsx";
-import { Words } from "./Words.tsx";
+import { MessageText } from "./MessageText.tsx";
 
 interface NoticeProps {
   icon: IconName;
@@ -34,26 +34,26 @@ export function Loading({ what, rows = 4 }: { what: string; rows?: number }): Re
   );
 }
 
-export function ProblemNotice({ problem, again, what }: { problem: Problem; again?: () => void; what: string }): ReactNode {
+export function ProblemNotice({ problem, retry, what }: { problem: Problem; retry?: () => void; what: string }): ReactNode {
   if (problem.status === 401) return <KeyForm />;
   const title =
     problem.status === 0
-      ? "The service does not answer"
+      ? "The service does not respond"
       : problem.status === 403
-        ? "This key may not see that"
+        ? "This key has no access"
         : problem.status === 404
           ? `There is no such ${what}`
           : problem.status === 429 || problem.status === 503
-            ? "This can't be answered now"
-            : `The ${what} can't be shown`;
+            ? "Not available at the moment"
+            : `The ${what} cannot be shown`;
   return (
     <Notice icon={problem.status === 404 ? "search" : problem.status === 403 ? "key" : "alert"} title={title} tone="bad">
       <p>
-        <Words text={problem.message} />
+        <MessageText text={problem.message} />
       </p>
       {problem.hint && (
         <p className="hint">
-          <Words text={problem.hint} />
+          <MessageText text={problem.hint} />
         </p>
       )}
       {problem.status === 403 ? (
@@ -61,8 +61,8 @@ export function ProblemNotice({ problem, again, what }: { problem: Problem; agai
           Use another key
         </button>
       ) : (
-        again && (
-          <button type="button" className="button" onClick={again}>
+        retry && (
+          <button type="button" className="button" onClick={retry}>
             Try again
           </button>
         )
@@ -73,29 +73,29 @@ export function ProblemNotice({ problem, again, what }: { problem: Problem; agai
 
 function leave(): void {
   keepApiKey(null);
-  forgetAnswers();
+  clearCache();
   location.reload();
 }
 
-/** Where the service asks for keys: kept in this tab, sent with every question. */
+/** If the service requires a key: it is kept in this tab and sent with every request. */
 function KeyForm(): ReactNode {
   const [key, setKey] = useState("");
   const enter = (event: FormEvent): void => {
     event.preventDefault();
     keepApiKey(key.trim() || null);
-    forgetAnswers();
+    clearCache();
     location.reload();
   };
   return (
-    <Notice icon="key" title="This service asks for a key">
+    <Notice icon="key" title="This service requires a key">
       <form className="keyform" onSubmit={enter}>
         <label htmlFor="key">API key or token with the role <code>read</code></label>
         <div className="row">
           <input id="key" type="password" autoComplete="off" spellCheck={false} value={key} onChange={(event) => setKey(event.target.value)} />
-          <button type="submit" className="button primary">Use it</button>
+          <button type="submit" className="button primary">Use key</button>
         </div>
         <p className="hint">
-          <code>headwater keys create me --role read</code> makes one. It is kept in this tab and forgotten when the tab is closed.
+          <code>headwater keys create me --role read</code> creates one. It is kept in this tab and forgotten when the tab is closed.
         </p>
       </form>
     </Notice>
@@ -103,7 +103,7 @@ function KeyForm(): ReactNode {
 }
 
 interface WhenProps<T> {
-  asked: Asked<T>;
+  resource: Resource<T>;
   what: string;
   rows?: number;
   children: (data: T) => ReactNode;
@@ -111,26 +111,26 @@ interface WhenProps<T> {
   missing?: ReactNode;
 }
 
-/** Inside a panel: what stands around it goes on, so a problem is told in a line. */
-export function WhenInPanel<T>({ asked, what, rows, children }: Omit<WhenProps<T>, "missing">): ReactNode {
-  if (asked.state !== "problem") {
+/** Inside a panel: a problem is shown in one line, and the rest of the view stays. */
+export function WhenInPanel<T>({ resource, what, rows, children }: Omit<WhenProps<T>, "missing">): ReactNode {
+  if (resource.state !== "problem") {
     return (
-      <When asked={asked} what={what} rows={rows ?? 2}>
+      <When resource={resource} what={what} rows={rows ?? 2}>
         {children}
       </When>
     );
   }
-  const { problem, again } = asked;
+  const { problem, retry } = resource;
   const refused = problem.status === 401 || problem.status === 403;
   return (
     <p className="problem" role="status">
       <Icon name={refused ? "key" : "alert"} />
       <span>
-        {refused ? `This key may not see the ${what}.` : `The ${what} can't be shown now: `}
-        {!refused && <Words text={problem.message} />}
+        {refused ? `This key has no access to the ${what}.` : `The ${what} cannot be shown: `}
+        {!refused && <MessageText text={problem.message} />}
       </span>
       {!refused && (
-        <button type="button" className="button" onClick={again}>
+        <button type="button" className="button" onClick={retry}>
           Try again
         </button>
       )}
@@ -138,22 +138,22 @@ export function WhenInPanel<T>({ asked, what, rows, children }: Omit<WhenProps<T
   );
 }
 
-/** What was asked for, or whatever stands in its place. */
-export function When<T>({ asked, what, rows, children, missing }: WhenProps<T>): ReactNode {
-  if (asked.state === "idle") return null;
-  if (asked.state === "loading") return <Loading what={what} rows={rows ?? 4} />;
-  if (asked.state === "problem") {
-    if (asked.problem.status === 404 && missing) return missing;
-    return <ProblemNotice problem={asked.problem} again={asked.again} what={what} />;
+/** The content of a resource, or its state. */
+export function When<T>({ resource, what, rows, children, missing }: WhenProps<T>): ReactNode {
+  if (resource.state === "idle") return null;
+  if (resource.state === "loading") return <Loading what={what} rows={rows ?? 4} />;
+  if (resource.state === "problem") {
+    if (resource.problem.status === 404 && missing) return missing;
+    return <ProblemNotice problem={resource.problem} retry={resource.retry} what={what} />;
   }
   return (
     <>
-      {asked.late && (
-        <p className="late" role="status">
-          <Icon name="alert" /> Not up to date: <Words text={asked.late.message} /> It is tried again.
+      {resource.stale && (
+        <p className="stale" role="status">
+          <Icon name="alert" /> Not up to date: <MessageText text={resource.stale.message} /> Retrying.
         </p>
       )}
-      {children(asked.data)}
+      {children(resource.data)}
     </>
   );
 }

@@ -14,11 +14,11 @@ function apply(theme: Theme): void {
     if (theme === "system") localStorage.removeItem(STORED);
     else localStorage.setItem(STORED, theme);
   } catch {
-    // It holds until the page is left.
+    // It is kept until the page is closed.
   }
 }
 
-/** As the system, light, or dark. */
+/** Switches between the theme of the system, light and dark. */
 export function ThemeSwitch(): ReactNode {
   const [theme, setTheme] = useState<Theme>(() => (document.documentElement.dataset["theme"] as Theme | undefined) ?? "system");
   const change = (): void => {

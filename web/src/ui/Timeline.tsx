@@ -1,6 +1,6 @@
-/** Runs as bars over time; parallel ones below each other. Each bar leads to its run. */
+/** Runs as bars over time; parallel ones below each other. Each bar links to its run. */
 import type { ReactNode } from "react";
-import type { Run } from "../api/shapes.ts";
+import type { Run } from "../api/types.ts";
 import { to } from "../model/route.ts";
 import { lanesOf, spansOf } from "../model/runs.ts";
 import { linear } from "../model/scale.ts";
@@ -29,7 +29,7 @@ export function Timeline({ runs, now, streaming }: { runs: readonly Run[]; now: 
             const lane = lanes[at] ?? 0;
             if (lane >= MAX_LANES) return null;
             const left = x(span.from);
-            const words = `${stateWord(span.run.state, streaming)}, began ${clock(span.from)}, ${duration(span.to - span.from)}`;
+            const words = `${stateWord(span.run.state, streaming)}, started ${clock(span.from)}, ${duration(span.to - span.from)}`;
             return (
               <li key={span.run.id} style={{ left, top: lane * LANE, width: Math.max(x(span.to) - left, 5) }}>
                 <Link to={to.run(span.run.id)} data-state={span.run.state} title={words} aria-label={`Run ${span.run.id.slice(0, 8)}, ${words}`}>

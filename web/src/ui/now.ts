@@ -1,4 +1,4 @@
-/** The time, for words such as "4 min ago": it moves on its own, and not too often. */
+/** The current time, for text such as "4 min ago"; updated every few seconds. */
 import { useEffect, useState } from "react";
 
 export function useNow(every = 5_000): number {

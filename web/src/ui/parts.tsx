@@ -1,19 +1,19 @@
-/** Small parts that several views share. */
+/** Small components that several views share. */
 import { type ReactNode, useState } from "react";
 import { clock, ago } from "../model/time.ts";
 import { pretty, visible } from "../model/names.ts";
 import { Icon } from "./Icon.tsx";
 import { useNow } from "./now.ts";
 
-export function Panel({ title, aside, children, id, className = "" }: { title: string; aside?: ReactNode; children: ReactNode; id?: string; className?: string }): ReactNode {
+export function Panel({ title, note, children, id, className = "" }: { title: string; note?: ReactNode; children: ReactNode; id?: string; className?: string }): ReactNode {
   return (
-    // A title may be the name of a namespace, and names are whatever their producer sent.
+    // A title may be the name of a namespace, and names come from producers.
     <section className={`panel ${className}`} aria-label={visible(title)} id={id}>
       <header>
         <h2>
           <bdi>{visible(title)}</bdi>
         </h2>
-        {aside && <div className="aside">{aside}</div>}
+        {note && <div className="note">{note}</div>}
       </header>
       {children}
     </section>
@@ -31,7 +31,7 @@ export function Time({ at, relative = true }: { at: string | number | null | und
   );
 }
 
-/** Text for a terminal, with a button that copies it. */
+/** A command line with a button to copy it. */
 export function Command({ line, label }: { line: string; label: string }): ReactNode {
   const [copied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
@@ -56,7 +56,7 @@ export function Command({ line, label }: { line: string; label: string }): React
 export function Json({ value, label }: { value: unknown; label: string }): ReactNode {
   const text = typeof value === "string" ? pretty(value) : JSON.stringify(value, null, 2);
   return (
-    // A region that scrolls has to be reachable by the keyboard.
+    // A scrollable region has to be reachable with the keyboard.
     <pre className="json" tabIndex={0} role="region" aria-label={visible(label)}>
       {visible(text ?? "null", true)}
     </pre>
@@ -80,7 +80,7 @@ export function Facets({ facets }: { facets: Record<string, unknown> }): ReactNo
   );
 }
 
-/** Words that somebody has put on a thing. */
+/** Tags of a job, dataset or column. */
 export function Tags({ tags }: { tags: readonly string[] }): ReactNode {
   return tags.map((tag) => (
     <span key={tag} className="tag">
@@ -92,16 +92,16 @@ export function Tags({ tags }: { tags: readonly string[] }): ReactNode {
 export function Tabs<T extends string>({ label, tabs, chosen, choose }: { label: string; tabs: readonly (readonly [T, string])[]; chosen: T; choose: (tab: T) => void }): ReactNode {
   return (
     <div className="segmented" role="group" aria-label={label}>
-      {tabs.map(([value, words]) => (
+      {tabs.map(([value, text]) => (
         <button key={value} type="button" aria-pressed={value === chosen} onClick={() => choose(value)}>
-          {words}
+          {text}
         </button>
       ))}
     </div>
   );
 }
 
-/** A table that scrolls by itself on narrow screens. */
+/** A table that scrolls horizontally on narrow screens. */
 export function Table({ label, head, children }: { label: string; head: readonly string[]; children: ReactNode }): ReactNode {
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={visible(`Table: ${label}`)}>

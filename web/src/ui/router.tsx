@@ -1,4 +1,4 @@
-/** The address bar as state: links without reload, and parameters that can be set. */
+/** The address bar as state: links without reload, and query parameters. */
 import { type AnchorHTMLAttributes, type MouseEvent, type ReactNode, useCallback, useMemo, useSyncExternalStore } from "react";
 import { type Route, readPath } from "../model/route.ts";
 
@@ -30,7 +30,7 @@ export function useAddress(): { route: Route; path: string; query: URLSearchPara
   }, [address]);
 }
 
-/** Parameters of the view's address; setting one to null takes it out. */
+/** Query parameters of the URL; setting one to null removes it. */
 export function useQuery(): [URLSearchParams, (changes: Record<string, string | number | null>, push?: boolean) => void] {
   const { query } = useAddress();
   const change = useCallback((changes: Record<string, string | number | null>, push = false) => {

@@ -1,7 +1,7 @@
-/** Alerts as they stand, and what happened. */
+/** Current alerts and past incidents. */
 import type { ReactNode } from "react";
-import type { Alert, Alerts, Incidents, Namespaces } from "../api/shapes.ts";
-import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Alert, Alerts, Incidents, Namespaces } from "../api/types.ts";
+import { SLOW, useResource } from "../api/useResource.ts";
 import { STATES, shownOf, stateWords } from "../model/alerts.ts";
 import { nameOfNode, shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -12,21 +12,21 @@ import { Panel, Table, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 
 export default function AlertsView(): ReactNode {
-  const alerts = useAnswer<Alerts>("/alerts");
-  const incidents = useAnswer<Incidents>("/alerts/incidents?limit=100");
+  const alerts = useResource<Alerts>("/alerts");
+  const incidents = useResource<Incidents>("/alerts/incidents?limit=100");
   return (
     <>
       <div className="bar">
         <h1>Alerts</h1>
       </div>
-      <When asked={alerts} what="list">
+      <When resource={alerts} what="list">
         {(data) =>
           data.alerts.length ? (
-            <Panel title="Now" aside={aside(data)}>
+            <Panel title="Now" note={countText(data)}>
               <AlertList alerts={data.alerts} />
             </Panel>
           ) : (
-            <Notice icon="alert" title="No alert is defined">
+            <Notice icon="alert" title="No alerts are defined">
               <p>
                 Write rules such as <code>condition: job_run.state == 'FAILED'</code> into a file, and check it with{" "}
                 <code>headwater alerts check FILE</code>.
@@ -35,8 +35,8 @@ export default function AlertsView(): ReactNode {
           )
         }
       </When>
-      <Panel title="Incidents" aside="newest first">
-        <WhenInPanel asked={incidents} what="list of incidents" rows={4}>
+      <Panel title="Incidents" note="newest first">
+        <WhenInPanel resource={incidents} what="list of incidents" rows={4}>
           {(data) => <IncidentTable incidents={data.incidents} />}
         </WhenInPanel>
       </Panel>
@@ -44,15 +44,15 @@ export default function AlertsView(): ReactNode {
   );
 }
 
-function aside(answer: Alerts): string {
+function countText(answer: Alerts): string {
   const words = stateWords(answer);
   return `${shownOf(answer.alerts.length, answer.totalCount)} ${answer.totalCount === 1 ? "alert" : "alerts"}${words && `: ${words}`}`;
 }
 
 function IncidentTable({ incidents }: { incidents: Incidents["incidents"] }): ReactNode {
-  if (!incidents.length) return <p className="quiet pad">Nothing has happened.</p>;
+  if (!incidents.length) return <p className="quiet pad">No incidents.</p>;
   return (
-    <Table label="Incidents" head={["Alert", "About", "Began", "Lasted", "State", "Message"]}>
+    <Table label="Incidents" head={["Alert", "Subject", "Started", "Duration", "State", "Message"]}>
       {incidents.map((incident) => (
         <tr key={incident.id}>
           <th scope="row">
@@ -106,7 +106,7 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
             {alert.condition && <code>{visible(alert.condition)}</code>}
             {alert.value && (
               <span className="quiet">
-                found <Name text={alert.value} />
+                value <Name text={alert.value} />
               </span>
             )}
             {alert.channels.length > 0 && (
@@ -134,9 +134,9 @@ export function AlertList({ alerts }: { alerts: readonly Alert[] }): ReactNode {
   );
 }
 
-/** What an alert is about: a node leads to what lies behind it in the graph. */
+/** The subject of an alert: a node links to its downstream graph. */
 function Subject({ of }: { of: string }): ReactNode {
-  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
+  const spaces = useResource<Namespaces>("/namespaces?limit=1000", SLOW);
   const kind = of.slice(0, of.indexOf(":"));
   if (kind !== "job" && kind !== "dataset") return <Name text={of} cut />;
   const names = spaces.state === "ready" ? spaces.data.namespaces.map((each) => each.name) : [];
@@ -147,7 +147,7 @@ function Subject({ of }: { of: string }): ReactNode {
   );
 }
 
-/** A link only where it leads to the web: rules are written by others. */
+/** A link only for http and https: rules may contain any text. */
 function Runbook({ address }: { address: string }): ReactNode {
   if (!/^https?:\/\//i.test(address)) return <Name text={address} className="quiet" />;
   return (

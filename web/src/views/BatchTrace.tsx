@@ -1,6 +1,6 @@
-/** What the catalog was told: the batch that wrote a record, and what it read, back to the sources. */
+/** From the catalog: the batch that wrote a record, and what it read, back to the sources. */
 import type { ReactNode } from "react";
-import type { RecordOfCatalog } from "../api/shapes.ts";
+import type { RecordOfCatalog } from "../api/types.ts";
 import { to } from "../model/route.ts";
 import { Name } from "../ui/Name.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
@@ -20,12 +20,12 @@ function rowsOf(record: RecordOfCatalog): Row[] {
   const rows: Row[] = [{ depth: 0, topic: record.topic, partition: record.partition, first: record.first, last: record.last, by: record }];
   const add = (batch: Pick<RecordOfCatalog, "trace">, depth: number): void => {
     for (const range of batch.trace) {
-      const place = { depth, topic: range.topic, partition: range.partition, first: range.first, last: range.last };
-      const [maker, ...others] = range.writtenBy;
-      rows.push({ ...place, by: maker ?? null });
-      if (maker) add(maker, depth + 1);
+      const position = { depth, topic: range.topic, partition: range.partition, first: range.first, last: range.last };
+      const [writer, ...others] = range.writtenBy;
+      rows.push({ ...position, by: writer ?? null });
+      if (writer) add(writer, depth + 1);
       for (const other of others) {
-        rows.push({ ...place, by: other });
+        rows.push({ ...position, by: other });
         add(other, depth + 1);
       }
     }
@@ -36,7 +36,7 @@ function rowsOf(record: RecordOfCatalog): Row[] {
 
 export function BatchTrace({ record }: { record: RecordOfCatalog }): ReactNode {
   return (
-    <Panel title="As its batches told the catalog" aside={record.truncated ? "cut: there is more" : "ranges of offsets, not single records"}>
+    <Panel title="Batches in the catalog" note={record.truncated ? "truncated" : "ranges of offsets, not single records"}>
       <Table label="Batches" head={["Offsets", "Job", "Version", "Batch", "Run", "Written"]}>
         {rowsOf(record).map((row, at) => (
           <tr key={at}>
@@ -67,7 +67,7 @@ export function BatchTrace({ record }: { record: RecordOfCatalog }): ReactNode {
               </>
             ) : (
               <td colSpan={5} className="quiet">
-                no batch told of it: a source
+                source: no batch reported these offsets
               </td>
             )}
           </tr>

@@ -1,7 +1,7 @@
 /** The offsets that each micro-batch of a run read and wrote. */
 import type { ReactNode } from "react";
-import type { Batch, RunBatches } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
+import type { Batch, RunBatches } from "../api/types.ts";
+import { useResource } from "../api/useResource.ts";
 import { to } from "../model/route.ts";
 import { clock } from "../model/time.ts";
 import { Chart } from "../ui/Chart.tsx";
@@ -13,22 +13,22 @@ import { Link } from "../ui/router.tsx";
 const size = (ranges: Batch["inputs"]): number => ranges.reduce((sum, range) => sum + range.last - range.first + 1, 0);
 
 export function Batches({ id }: { id: string }): ReactNode {
-  const asked = useAnswer<RunBatches>(`/jobs/runs/${encodeURIComponent(id)}/batches?limit=100`);
-  // Most runs have none, and say nothing of it.
-  if (asked.state === "problem" && asked.problem.status !== 404) {
+  const resource = useResource<RunBatches>(`/jobs/runs/${encodeURIComponent(id)}/batches?limit=100`);
+  // Most runs have no batches; then nothing is shown.
+  if (resource.state === "problem" && resource.problem.status !== 404) {
     return (
       <Panel title="Batches">
-        <WhenInPanel asked={asked} what="list of batches">
+        <WhenInPanel resource={resource} what="list of batches">
           {() => null}
         </WhenInPanel>
       </Panel>
     );
   }
-  if (asked.state !== "ready" || !asked.data.batches.length) return null;
-  const { batches, truncated } = asked.data;
+  if (resource.state !== "ready" || !resource.data.batches.length) return null;
+  const { batches, truncated } = resource.data;
   const oldest = batches.toReversed();
   return (
-    <Panel title="Batches" aside={batches.length === 1 ? "one, with its offsets" : `the ${truncated ? "newest " : ""}${batches.length}, with their offsets`}>
+    <Panel title="Batches" note={batches.length === 1 ? "one, with its offsets" : `the ${truncated ? "newest " : ""}${batches.length}, with their offsets`}>
       {batches.length > 1 && (
         <Chart
           label="Offsets by batch"
@@ -60,7 +60,7 @@ export function Batches({ id }: { id: string }): ReactNode {
   );
 }
 
-/** The ends of what was written are records, and lead to them. */
+/** The last offset of a written range links to its record. */
 function Ranges({ of, link = false }: { of: Batch["inputs"]; link?: boolean }): ReactNode {
   if (!of.length) return "–";
   return of.map((range) => (

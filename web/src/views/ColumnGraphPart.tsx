@@ -1,7 +1,7 @@
-/** Columns of datasets and what they are made from; one that is picked lights up its path. */
+/** Columns of datasets and their lineage; picking one highlights its path. */
 import { type ReactNode, useMemo } from "react";
-import type { LineageGraph } from "../api/shapes.ts";
-import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { LineageGraph } from "../api/types.ts";
+import { SLOW, useResource } from "../api/useResource.ts";
 import { Canvas } from "../canvas/Canvas.tsx";
 import { useLayout } from "../canvas/useLayout.ts";
 import { type ColumnDataset, type ColumnGraph, fromColumnLineage, pathThrough } from "../model/columns.ts";
@@ -20,16 +20,16 @@ const ROW = 24;
 
 export function ColumnGraphPart({ node, depth, direction }: { node: string; depth: number; direction: Direction }): ReactNode {
   const down = direction !== "upstream";
-  const asked = useAnswer<LineageGraph>(`/column-lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}&withDownstream=${down}`, SLOW);
+  const resource = useResource<LineageGraph>(`/column-lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}&withDownstream=${down}`, SLOW);
   const none = (
-    <Notice icon="dataset" title="No column lineage is known here">
+    <Notice icon="dataset" title="No column lineage">
       <p>
-        Jobs tell it with the facet <code>columnLineage</code> of their outputs. Choose a dataset that one of them writes.
+        Jobs report it in the facet <code>columnLineage</code> of their outputs. Select a dataset that such a job writes.
       </p>
     </Notice>
   );
   return (
-    <When asked={asked} what="column lineage" rows={6} missing={none}>
+    <When resource={resource} what="column lineage" rows={6} missing={none}>
       {(data) => (data.graph.length ? <Columns answer={data} start={node} /> : none)}
     </When>
   );
@@ -43,7 +43,7 @@ function Columns({ answer, start }: { answer: LineageGraph; start: string }): Re
   const boxes = useMemo(() => graph.datasets.map((each) => ({ id: each.id, width: WIDTH, height: HEAD + each.columns.length * ROW + 6 })), [graph]);
   const links = useMemo(() => datasetLinks(graph), [graph]);
   const layout = useLayout(boxes, links);
-  // Lines run between columns, so the routes between datasets are replaced.
+  // Lines connect columns, so the routes between datasets are removed.
   const drawn = useMemo(() => (layout ? { ...layout, routes: [] } : null), [layout]);
   if (!layout || !drawn) return <Loading what="columns" rows={6} />;
   const places = new Map(layout.nodes.map((each) => [each.id, each]));
@@ -58,7 +58,7 @@ function Columns({ answer, start }: { answer: LineageGraph; start: string }): Re
   });
   return (
     <Canvas
-      label={`Columns of ${graph.datasets.length} datasets. Pick one to light up its path.`}
+      label={`Columns of ${graph.datasets.length} datasets. Pick one to highlight its path.`}
       layout={drawn}
       focus={start}
       under={
@@ -109,7 +109,7 @@ function PathNote({ graph, picked, size }: { graph: ColumnGraph; picked: string 
     <div className="legend" role="status">
       {picked && names.has(picked) ? (
         <span>
-          <Name text={names.get(picked) ?? ""} className="strong" />: a path of {size} columns
+          <Name text={names.get(picked) ?? ""} className="strong" />: {size} columns on its path
           {into.map((edge) => (
             <span key={edge.from}>
               ; from <Name text={names.get(edge.from) ?? ""} /> {edge.how && <em>{edge.how}</em>}
@@ -117,9 +117,9 @@ function PathNote({ graph, picked, size }: { graph: ColumnGraph; picked: string 
           ))}
         </span>
       ) : (
-        <span>Pick a column to light up its path.</span>
+        <span>Pick a column to highlight its path.</span>
       )}
-      {graph.truncated && <strong>Not all is shown: the service has cut the answer.</strong>}
+      {graph.truncated && <strong>Not everything is shown: the response was truncated.</strong>}
     </div>
   );
 }

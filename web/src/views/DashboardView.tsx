@@ -1,7 +1,7 @@
-/** The overview: four figures, what is wrong now, and how it went over the last day. */
+/** The overview: metrics, open alerts, and charts of the last day. */
 import type { ReactNode } from "react";
-import type { Alerts, EventCount, Jobs, MetricsHistory, MetricsNow, MetricsPoint, Run, Runs } from "../api/shapes.ts";
-import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Alerts, EventCount, Jobs, MetricsHistory, MetricsNow, MetricsPoint, Run, Runs } from "../api/types.ts";
+import { SLOW, useResource } from "../api/useResource.ts";
 import { openCount, shownOf, stateWords } from "../model/alerts.ts";
 import { stalestOf } from "../model/freshness.ts";
 import { nodeId } from "../model/names.ts";
@@ -18,15 +18,15 @@ import { Panel, Table, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 import { AlertList } from "./AlertsView.tsx";
 
-// Where `doctor` sees events arrive: no run of anybody's pipeline.
+// Used by `headwater doctor` to check that events arrive; not part of a pipeline.
 const CHECKS = "headwater-checks";
 const FAILURES = 8;
 
 export default function DashboardView(): ReactNode {
-  const jobs = useAnswer<Jobs>("/jobs?limit=1", SLOW);
-  const now = useAnswer<MetricsNow>("/metrics/now");
-  const history = useAnswer<MetricsHistory>("/metrics/history?hours=24", SLOW);
-  if (jobs.state === "problem") return <ProblemNotice problem={jobs.problem} again={jobs.again} what="overview" />;
+  const jobs = useResource<Jobs>("/jobs?limit=1", SLOW);
+  const now = useResource<MetricsNow>("/metrics/now");
+  const history = useResource<MetricsHistory>("/metrics/history?hours=24", SLOW);
+  if (jobs.state === "problem") return <ProblemNotice problem={jobs.problem} retry={jobs.retry} what="overview" />;
   const empty = jobs.state === "ready" && jobs.data.totalCount === 0;
   const points = history.state === "ready" ? history.data.points : [];
   return (
@@ -36,27 +36,27 @@ export default function DashboardView(): ReactNode {
         <p className="quiet push">the last 24 hours</p>
       </div>
       {empty && (
-        <Notice icon="graph" title="Nothing has been told yet">
+        <Notice icon="graph" title="No events yet">
           <p>
-            Point jobs at this service with <code>MARQUEZ_URL</code>, or run <code>make demo</code>. Everything appears here as its events arrive; nothing has to be loaded again.
+            Point jobs at this service with <code>MARQUEZ_URL</code>, or run <code>make demo</code>. Jobs and datasets appear here as their events arrive; no reload is needed.
           </p>
         </Notice>
       )}
-      <When asked={now} what="figures">
-        {(data) => <Figures now={data} points={points} />}
+      <When resource={now} what="metrics">
+        {(data) => <MetricTiles now={data} points={points} />}
       </When>
       <OpenAlerts />
       <div className="columns2">
         <EventRate />
-        <Panel title="Behind" aside={now.state === "ready" && now.data.consumerLag !== null ? `${count(now.data.consumerLag)} records now` : ""}>
-          <WhenInPanel asked={history} what="course of the day">
-            {() => <Chart label="Records that wait to be read" series={[{ name: "lag", tone: "warn", points: series(points, (point) => point.lag) }]} />}
+        <Panel title="Consumer lag" note={now.state === "ready" && now.data.consumerLag !== null ? `${count(now.data.consumerLag)} records now` : ""}>
+          <WhenInPanel resource={history} what="chart">
+            {() => <Chart label="Records not read yet" series={[{ name: "lag", tone: "warn", points: series(points, (point) => point.lag) }]} />}
           </WhenInPanel>
         </Panel>
       </div>
       <div className="columns2">
         <Panel title="Success and coverage">
-          <WhenInPanel asked={history} what="course of the day">
+          <WhenInPanel resource={history} what="chart">
             {() => (
               <Chart
                 label="Job success and lineage coverage"
@@ -72,7 +72,7 @@ export default function DashboardView(): ReactNode {
           </WhenInPanel>
         </Panel>
         <Panel title="Open alerts">
-          <WhenInPanel asked={history} what="course of the day">
+          <WhenInPanel resource={history} what="chart">
             {() => <Chart label="Open alerts" series={[{ name: "open", tone: "bad", points: series(points, (point) => point.openAlerts) }]} />}
           </WhenInPanel>
         </Panel>
@@ -103,7 +103,7 @@ function Tile({ title, value, about, points = [], tone = "accent" }: TileProps):
   );
 }
 
-function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoint[] }): ReactNode {
+function MetricTiles({ now, points }: { now: MetricsNow; points: readonly MetricsPoint[] }): ReactNode {
   const stalest = stalestOf(now);
   const runs = Object.values(now.runsByState).reduce((a, b) => a + b, 0);
   const success = now.jobSuccessRatio;
@@ -133,46 +133,46 @@ function Figures({ now, points }: { now: MetricsNow; points: readonly MetricsPoi
               oldest: <Link to={to.dataset(stalest.of.namespace, stalest.of.name)}><Name text={stalest.of.name} cut /></Link>
             </>
           ) : stalest ? (
-            "one of the datasets that are not told by name"
+            "a dataset that is not listed by name"
           ) : (
             "no dataset was written yet"
           )
         }
       />
       <Tile title="Datasets" value={count(now.datasets)} points={series(points, (point) => point.datasets)} about={`and ${count(now.jobs)} jobs`} />
-      <Tile title="Behind" value={now.consumerLag === null ? "–" : compact(now.consumerLag)} tone={now.consumerLag ? "warn" : "ok"} points={series(points, (point) => point.lag)} about="records wait to be read" />
+      <Tile title="Consumer lag" value={now.consumerLag === null ? "–" : compact(now.consumerLag)} tone={now.consumerLag ? "warn" : "ok"} points={series(points, (point) => point.lag)} about="records not read yet" />
       <Tile
         title="Events"
         value={`${compact(now.eventsPerSecond)}/s`}
         points={series(points, (point) => point.events)}
-        about={now.ingestSeconds.p99 === null ? "none were taken yet" : `stored in ${duration((now.ingestSeconds.p50 ?? 0) * 1000)}, slowest ${duration(now.ingestSeconds.p99 * 1000)}`}
+        about={now.ingestSeconds.p99 === null ? "no events yet" : `stored in ${duration((now.ingestSeconds.p50 ?? 0) * 1000)}, slowest ${duration(now.ingestSeconds.p99 * 1000)}`}
       />
-      <Tile title="Set aside" value={count(now.deadLettered + now.lateRecords)} tone={now.deadLettered + now.lateRecords ? "warn" : "ok"} about={`${count(now.deadLettered)} dead letters, ${count(now.lateRecords)} late`} />
-      <Tile title="Order violations" value={count(now.orderViolations)} tone={now.orderViolations ? "bad" : "ok"} about="records out of the order of their key" />
+      <Tile title="Dead letters and late" value={count(now.deadLettered + now.lateRecords)} tone={now.deadLettered + now.lateRecords ? "warn" : "ok"} about={`${count(now.deadLettered)} dead letters, ${count(now.lateRecords)} late`} />
+      <Tile title="Order violations" value={count(now.orderViolations)} tone={now.orderViolations ? "bad" : "ok"} about="records out of order within their key" />
     </div>
   );
 }
 
 function OpenAlerts(): ReactNode {
-  const asked = useAnswer<Alerts>("/alerts");
+  const resource = useResource<Alerts>("/alerts");
   return (
-    <Panel title="Alerts" aside={<Link to={to.alerts()}>{asked.state === "ready" ? `all ${count(asked.data.totalCount)}` : "all"}</Link>}>
-      <WhenInPanel asked={asked} what="list of alerts">
-        {(data) => <OpenOnes answer={data} />}
+    <Panel title="Alerts" note={<Link to={to.alerts()}>{resource.state === "ready" ? `all ${count(resource.data.totalCount)}` : "all"}</Link>}>
+      <WhenInPanel resource={resource} what="list of alerts">
+        {(data) => <OpenAlertList answer={data} />}
       </WhenInPanel>
     </Panel>
   );
 }
 
-function OpenOnes({ answer }: { answer: Alerts }): ReactNode {
+function OpenAlertList({ answer }: { answer: Alerts }): ReactNode {
   const open = answer.alerts.filter((alert) => alert.state !== "ok");
   const all = openCount(answer);
-  if (!open.length) return <p className="quiet pad">{answer.totalCount ? "All is well: none of the alerts fires." : "No alert is defined."}</p>;
+  if (!open.length) return <p className="quiet pad">{answer.totalCount ? "No alert is firing." : "No alerts are defined."}</p>;
   return (
     <>
       {open.length < all && (
         <p className="quiet pad small">
-          {shownOf(open.length, all)} are shown: {stateWords(answer)}.
+          Showing {shownOf(open.length, all)}: {stateWords(answer)}.
         </p>
       )}
       <AlertList alerts={open} />
@@ -181,13 +181,13 @@ function OpenOnes({ answer }: { answer: Alerts }): ReactNode {
 }
 
 function EventRate(): ReactNode {
-  const asked = useAnswer<EventCount[]>("/stats/lineage-events?period=DAY", SLOW);
-  const hours = asked.state === "ready" ? asked.data : [];
+  const resource = useResource<EventCount[]>("/stats/lineage-events?period=DAY", SLOW);
+  const hours = resource.state === "ready" ? resource.data : [];
   const total = hours.reduce((sum, hour) => sum + hour.start + hour.complete + hour.fail + hour.abort, 0);
   const of = (pick: (hour: EventCount) => number): Point[] => hours.map((hour) => ({ at: Date.parse(hour.startInterval), value: pick(hour) }));
   return (
-    <Panel title="Events" aside={total ? `${count(total)} in 24 hours` : ""}>
-      <WhenInPanel asked={asked} what="count of events">
+    <Panel title="Events" note={total ? `${count(total)} in 24 hours` : ""}>
+      <WhenInPanel resource={resource} what="count of events">
         {() => (
           <Chart
             label="Events by hour"
@@ -204,11 +204,11 @@ function EventRate(): ReactNode {
 }
 
 function Failures(): ReactNode {
-  // Some more than are shown: those of the checks are left out.
-  const asked = useAnswer<Runs>(`/jobs/runs?state=FAILED&limit=${2 * FAILURES}`, SLOW);
+  // More than are shown, because runs of the checks are removed.
+  const resource = useResource<Runs>(`/jobs/runs?state=FAILED&limit=${2 * FAILURES}`, SLOW);
   return (
-    <Panel title="Latest failed runs" aside={<Link to={to.jobs({ state: "FAILED" })}>jobs that fail</Link>}>
-      <WhenInPanel asked={asked} what="list of runs" rows={4}>
+    <Panel title="Latest failed runs" note={<Link to={to.jobs({ state: "FAILED" })}>failing jobs</Link>}>
+      <WhenInPanel resource={resource} what="list of runs" rows={4}>
         {(data) => <FailedRuns runs={data.runs.filter((run) => run.jobVersion?.namespace !== CHECKS).slice(0, FAILURES)} />}
       </WhenInPanel>
     </Panel>
@@ -216,7 +216,7 @@ function Failures(): ReactNode {
 }
 
 function FailedRuns({ runs }: { runs: readonly Run[] }): ReactNode {
-  if (!runs.length) return <p className="quiet pad">No run has failed.</p>;
+  if (!runs.length) return <p className="quiet pad">No failed runs.</p>;
   return (
     <Table label="Failed runs" head={["Run", "Job", "State", "Ended", "Error", ""]}>
       {runs.map((run) => (
@@ -240,11 +240,11 @@ function FailedRuns({ runs }: { runs: readonly Run[] }): ReactNode {
             <Time at={run.endedAt} />
           </td>
           <td>
-            <Name text={errorOf(run)?.message ?? "no message was sent"} cut />
+            <Name text={errorOf(run)?.message ?? "no message"} cut />
           </td>
           <td>
             {run.jobVersion && (
-              <Link to={to.graph({ node: nodeId("job", run.jobVersion.namespace, run.jobVersion.name), direction: "downstream" })} aria-label="What lies downstream">
+              <Link to={to.graph({ node: nodeId("job", run.jobVersion.namespace, run.jobVersion.name), direction: "downstream" })} aria-label="Downstream graph">
                 <Icon name="graph" /> downstream
               </Link>
             )}

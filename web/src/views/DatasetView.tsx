@@ -1,7 +1,7 @@
-/** A dataset: its schema, its versions, its quality over time, who writes and reads it. */
+/** A dataset: its schema, versions, quality over time, writers and readers. */
 import { type ReactNode, useMemo } from "react";
-import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/shapes.ts";
-import { type Asked, SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/types.ts";
+import { type Resource, SLOW, useResource } from "../api/useResource.ts";
 import { type JobNode, fromLineage } from "../model/graph.ts";
 import { isLong, nodeId, shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -19,9 +19,9 @@ import { Link } from "../ui/router.tsx";
 
 export default function DatasetView({ namespace, name }: { namespace: string; name: string }): ReactNode {
   const base = `/namespaces/${encodeURIComponent(namespace)}/datasets/${encodeURIComponent(name)}`;
-  const asked = useAnswer<Dataset>(base);
+  const resource = useResource<Dataset>(base);
   return (
-    <When asked={asked} what="dataset" rows={8}>
+    <When resource={resource} what="dataset" rows={8}>
       {(dataset) => (
         <>
           <Users dataset={dataset} />
@@ -39,8 +39,8 @@ export default function DatasetView({ namespace, name }: { namespace: string; na
 function Users({ dataset }: { dataset: Dataset }): ReactNode {
   const now = useNow();
   const id = nodeId("dataset", dataset.namespace, dataset.name);
-  const asked = useAnswer<LineageGraph>(`/lineage?nodeId=${encodeURIComponent(id)}&depth=1`);
-  const data = asked.state === "ready" ? asked.data : null;
+  const resource = useResource<LineageGraph>(`/lineage?nodeId=${encodeURIComponent(id)}&depth=1`);
+  const data = resource.state === "ready" ? resource.data : null;
   const graph = useMemo(() => (data ? fromLineage(data) : null), [data]);
   const node = graph?.nodes.find((each) => each.id === id);
   const jobs = (ids: string[]): JobNode[] => (graph?.nodes ?? []).filter((each): each is JobNode => each.kind === "job" && ids.includes(each.id));
@@ -76,17 +76,17 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
         {dataset.description && <Name text={dataset.description} className="block wrap" lines />}
       </div>
       <div className="columns2">
-        <JobNames title="Written by" asked={asked} jobs={writers} none="No job has told that it writes this: a source." />
-        <JobNames title="Read by" asked={asked} jobs={readers} none="No job has told that it reads this." />
+        <JobNames title="Written by" resource={resource} jobs={writers} none="No job writes it: a source." />
+        <JobNames title="Read by" resource={resource} jobs={readers} none="No job reads it." />
       </div>
     </>
   );
 }
 
-function JobNames({ title, asked, jobs, none }: { title: string; asked: Asked<LineageGraph>; jobs: readonly JobNode[]; none: string }): ReactNode {
+function JobNames({ title, resource, jobs, none }: { title: string; resource: Resource<LineageGraph>; jobs: readonly JobNode[]; none: string }): ReactNode {
   return (
-    <Panel title={title} aside={asked.state === "ready" ? String(jobs.length) : ""}>
-      <WhenInPanel asked={asked} what="list of jobs">
+    <Panel title={title} note={resource.state === "ready" ? String(jobs.length) : ""}>
+      <WhenInPanel resource={resource} what="list of jobs">
         {() =>
           jobs.length ? (
             <ul className="names">
@@ -110,11 +110,11 @@ function JobNames({ title, asked, jobs, none }: { title: string; asked: Asked<Li
 }
 
 function Schema({ dataset }: { dataset: Dataset }): ReactNode {
-  const made = new Map((dataset.columnLineage ?? []).map((column) => [column.name, column.inputFields]));
+  const inputs = new Map((dataset.columnLineage ?? []).map((column) => [column.name, column.inputFields]));
   return (
-    <Panel title="Schema" aside={`${dataset.fields.length} columns`}>
+    <Panel title="Schema" note={`${dataset.fields.length} columns`}>
       {dataset.fields.length ? (
-        <Table label="Schema" head={["Column", "Type", "Made from", "Tags", "Description"]}>
+        <Table label="Schema" head={["Column", "Type", "Derived from", "Tags", "Description"]}>
           {dataset.fields.map((field) => (
             <tr key={field.name}>
               <th scope="row" className="mono">
@@ -126,7 +126,7 @@ function Schema({ dataset }: { dataset: Dataset }): ReactNode {
                 <Name text={field.type ?? "–"} cut />
               </td>
               <td className="mono">
-                {(made.get(field.name) ?? []).map((input) => (
+                {(inputs.get(field.name) ?? []).map((input) => (
                   <span key={`${input.dataset} ${input.field}`} className="block">
                     <Link to={to.dataset(input.namespace, input.dataset)}>
                       <Name text={shortened(input.dataset, 40)} />
@@ -145,28 +145,28 @@ function Schema({ dataset }: { dataset: Dataset }): ReactNode {
           ))}
         </Table>
       ) : (
-        <p className="quiet pad">No job has told its columns.</p>
+        <p className="quiet pad">No schema was reported.</p>
       )}
     </Panel>
   );
 }
 
 function History({ base }: { base: string }): ReactNode {
-  const asked = useAnswer<DatasetVersions>(`${base}/versions?limit=100`, SLOW);
+  const resource = useResource<DatasetVersions>(`${base}/versions?limit=100`, SLOW);
   return (
-    <When asked={asked} what="list of versions">
+    <When resource={resource} what="list of versions">
       {(data) => (
         <>
           <Quality points={qualityOf(data.versions)} />
-          <Panel title="Versions" aside={`${data.versions.length} of ${count(data.totalCount)}`}>
+          <Panel title="Versions" note={`${data.versions.length} of ${count(data.totalCount)}`}>
             {data.versions.length ? (
-              <Table label="Versions" head={["Version", "Since", "Made by run", "Columns", "Change", "Lifecycle"]}>
+              <Table label="Versions" head={["Version", "Since", "Created by run", "Columns", "Change", "Lifecycle"]}>
                 {data.versions.slice(0, 50).map((version, at) => (
                   <VersionRow key={version.version} version={version} before={data.versions[at + 1]} />
                 ))}
               </Table>
             ) : (
-              <p className="quiet pad">No version was told.</p>
+              <p className="quiet pad">No versions.</p>
             )}
           </Panel>
         </>
@@ -210,7 +210,7 @@ function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
   const columns = [...new Set(points.flatMap((point) => Object.keys(point.nulls)))].slice(0, TONES.length);
   const checked = points.filter((point) => point.passed || point.failed.length);
   return (
-    <Panel title="Quality over time" aside={points.length ? `${points.length} versions told of it` : ""}>
+    <Panel title="Quality over time" note={points.length ? `${points.length} versions` : ""}>
       {points.length ? (
         <>
           <div className="columns2 flat">
@@ -228,7 +228,7 @@ function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
             </div>
           </div>
           {checked.length > 0 && (
-            <Table label="Assertions" head={["Checked", "Passed", "Failed", "Which"]}>
+            <Table label="Assertions" head={["Checked", "Passed", "Failed", "Failed assertions"]}>
               {checked.toReversed().slice(0, 20).map((point) => (
                 <tr key={point.version}>
                   <th scope="row">
@@ -250,7 +250,7 @@ function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
         </>
       ) : (
         <p className="quiet pad">
-          No version carries the facets <code>dataQualityMetrics</code> or <code>dataQualityAssertions</code>.
+          No version has the facets <code>dataQualityMetrics</code> or <code>dataQualityAssertions</code>.
         </p>
       )}
     </Panel>

@@ -1,7 +1,7 @@
-/** The graph: of everything, or around a node; of datasets or columns; now or as it was. */
+/** The graph: complete, or around a node; of datasets or columns; now or in the past. */
 import { type ReactNode, useMemo, useState } from "react";
-import type { LineageGraph, Namespaces } from "../api/shapes.ts";
-import { type Asked, LIVE, SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { LineageGraph, Namespaces } from "../api/types.ts";
+import { type Resource, LIVE, SLOW, useResource } from "../api/useResource.ts";
 import { type Direction, DIRECTIONS, type Graph, around, fromLineage, momentsOf, namespacesOf, only } from "../model/graph.ts";
 import { visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -15,12 +15,12 @@ import { JobGraphPart } from "./JobGraphPart.tsx";
 import { TimeSlider } from "./TimeSlider.tsx";
 
 const DEPTHS = [1, 2, 3, 5, 10, 20];
-const DIRECTION_WORDS: Record<Direction, string> = { both: "Both ways", upstream: "Upstream", downstream: "Downstream" };
+const DIRECTION_WORDS: Record<Direction, string> = { both: "Both", upstream: "Upstream", downstream: "Downstream" };
 
 export default function GraphView(): ReactNode {
   const [query] = useQuery();
   const node = query.get("node");
-  return node ? <Around key={node} node={node} /> : <Everything />;
+  return node ? <Around key={node} node={node} /> : <CompleteGraph />;
 }
 
 function useChoices(): { direction: Direction; depth: number; namespace: string; chosen: string | null; at: string | null } {
@@ -37,32 +37,32 @@ function useChoices(): { direction: Direction; depth: number; namespace: string;
 }
 
 interface GraphAt {
-  /** What is shown stays until the next answer is there: moving the slider must not flicker. */
-  shown: Asked<LineageGraph>;
+  /** Stays until the next response arrives: moving the slider must not flicker. */
+  shown: Resource<LineageGraph>;
   graph: Graph | null;
   moments: number[];
 }
 
-/** A graph as it is, or as it was at a time; the stops of the slider are always those of today. */
+/** A graph now or at a moment in the past; the stops of the slider are those of the current graph. */
 function useGraphAt(path: string, at: string | null, every: number): GraphAt {
-  const present = useAnswer<LineageGraph>(path, at ? SLOW : every);
-  const past = useAnswer<LineageGraph>(at ? `${path}${path.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}` : null, 0);
-  const asked = at ? past : present;
+  const present = useResource<LineageGraph>(path, at ? SLOW : every);
+  const past = useResource<LineageGraph>(at ? `${path}${path.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}` : null, 0);
+  const resource = at ? past : present;
   const [kept, keep] = useState<{ path: string; data: LineageGraph } | null>(null);
-  if (asked.state === "ready" && asked.data !== kept?.data) keep({ path, data: asked.data });
-  const shown: Asked<LineageGraph> = asked.state === "loading" && kept?.path === path ? { state: "ready", data: kept.data, late: null, again: () => undefined } : asked;
+  if (resource.state === "ready" && resource.data !== kept?.data) keep({ path, data: resource.data });
+  const shown: Resource<LineageGraph> = resource.state === "loading" && kept?.path === path ? { state: "ready", data: kept.data, stale: null, retry: () => undefined } : resource;
   const [presentData, shownData] = [present, shown].map((each) => (each.state === "ready" ? each.data : null)) as [LineageGraph | null, LineageGraph | null];
   const moments = useMemo(() => (presentData ? momentsOf(fromLineage(presentData)) : []), [presentData]);
   const graph = useMemo(() => (shownData ? fromLineage(shownData) : null), [shownData]);
   return { shown, graph, moments };
 }
 
-/** Without a beginning: all jobs that there are, or those of a namespace. */
-function Everything(): ReactNode {
+/** The complete graph, or that of a namespace. */
+function CompleteGraph(): ReactNode {
   const { namespace, chosen, at } = useChoices();
   const [, change] = useQuery();
   const { shown, graph, moments } = useGraphAt(namespace ? `/graph?namespace=${encodeURIComponent(namespace)}` : "/graph", at, SLOW);
-  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
+  const spaces = useResource<Namespaces>("/namespaces?limit=1000", SLOW);
   const names = spaces.state === "ready" ? spaces.data.namespaces.map((each) => each.name) : [];
   const some = graph !== null && graph.nodes.length > 0;
   return (
@@ -72,39 +72,39 @@ function Everything(): ReactNode {
         <NamespaceChoice names={names} />
         {some && (
           <p className="quiet push">
-            {summary(graph)}. Choose a node, then <b>Around it</b>: depth, direction, columns.
+            {summary(graph)}. Select a node, then <b>Around it</b>: depth, direction, columns.
           </p>
         )}
       </div>
       {moments.length > 1 && <TimeSlider moments={moments} at={at} choose={(value) => change({ at: value })} />}
-      <When asked={shown} what="graph" rows={6}>
-        {() => (some ? <JobGraphPart graph={graph} start={null} chosen={chosen} past={at} /> : <NothingYet namespace={namespace} at={at} />)}
+      <When resource={shown} what="graph" rows={6}>
+        {() => (some ? <JobGraphPart graph={graph} start={null} chosen={chosen} past={at} /> : <EmptyGraph namespace={namespace} at={at} />)}
       </When>
     </div>
   );
 }
 
-function NothingYet({ namespace, at }: { namespace: string; at: string | null }): ReactNode {
+function EmptyGraph({ namespace, at }: { namespace: string; at: string | null }): ReactNode {
   if (at) {
     return (
-      <Notice icon="clock" title="Nothing was known then">
-        <p>Events that came later tell of later times. Move the slider to the right.</p>
+      <Notice icon="clock" title="No data for that time">
+        <p>All events are newer. Move the slider to the right.</p>
       </Notice>
     );
   }
   if (namespace) {
     return (
-      <Notice icon="graph" title="No job belongs to this namespace, or uses what is in it">
+      <Notice icon="graph" title="No job is in this namespace or uses its datasets">
         <p>
-          <Link to={to.graph()}>Show the graph of all namespaces</Link>
+          <Link to={to.graph()}>Show all namespaces</Link>
         </p>
       </Notice>
     );
   }
   return (
-    <Notice icon="graph" title="Nothing is known yet">
+    <Notice icon="graph" title="No events yet">
       <p>
-        The graph grows out of OpenLineage events. Let jobs send theirs here with <code>MARQUEZ_URL</code>, or run <code>make demo</code>.
+        The graph is built from OpenLineage events. Point jobs at this service with <code>MARQUEZ_URL</code>, or run <code>make demo</code>.
       </p>
     </Notice>
   );
@@ -114,22 +114,22 @@ function Around({ node }: { node: string }): ReactNode {
   const { direction, depth, namespace, chosen, at } = useChoices();
   const [query, change] = useQuery();
   const level = query.get("level") === "column" ? "column" : "dataset";
-  const { shown, graph: whole, moments } = useGraphAt(`/lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}`, at, LIVE);
+  const { shown, graph: fullGraph, moments } = useGraphAt(`/lineage?nodeId=${encodeURIComponent(node)}&depth=${depth}`, at, LIVE);
   const graph = useMemo(() => {
-    if (!whole) return null;
-    const near = around(whole, node, direction, depth);
+    if (!fullGraph) return null;
+    const near = around(fullGraph, node, direction, depth);
     return namespace ? only(near, (each) => each.namespace === namespace || each.id === node) : near;
-  }, [whole, node, direction, depth, namespace]);
+  }, [fullGraph, node, direction, depth, namespace]);
   const kind = node.slice(0, node.indexOf(":"));
-  // A name may hold colons: the answer knows where it begins.
-  const start = whole?.nodes.find((each) => each.id === node);
+  // A name may contain colons: the response has the exact name.
+  const start = fullGraph?.nodes.find((each) => each.id === node);
   const name = start?.name ?? node.slice(node.lastIndexOf(":") + 1);
-  // The service shows a node that it knows alone, also before anything was told of it.
+  // The service returns a known node alone, even for a time before its first event.
   const tooEarly = at !== null && start?.createdAt !== undefined && start.createdAt !== null && Date.parse(start.createdAt) > Date.parse(at);
   const unknown = (
-    <Notice icon="search" title={at ? "It was not known then" : `There is no such ${kind}`}>
+    <Notice icon="search" title={at ? "It did not exist then" : `There is no such ${kind}`}>
       <p>
-        <Name text={node} /> {at ? "appeared later." : "has sent no event."}
+        <Name text={node} /> {at ? "appeared later." : "has no events."}
       </p>
     </Notice>
   );
@@ -154,14 +154,14 @@ function Around({ node }: { node: string }): ReactNode {
             ))}
           </select>
         </label>
-        {level === "dataset" && whole && <NamespaceChoice names={namespacesOf(whole)} />}
+        {level === "dataset" && fullGraph && <NamespaceChoice names={namespacesOf(fullGraph)} />}
       </div>
       {level === "column" ? (
         <ColumnGraphPart node={node} depth={depth} direction={direction} />
       ) : (
         <>
           {moments.length > 1 && <TimeSlider moments={moments} at={at} choose={(value) => change({ at: value })} />}
-          <When asked={shown} what={kind} rows={6} missing={unknown}>
+          <When resource={shown} what={kind} rows={6} missing={unknown}>
             {() => (tooEarly ? unknown : graph && <JobGraphPart graph={graph} start={node} chosen={chosen} past={at} />)}
           </When>
         </>
@@ -191,6 +191,6 @@ function NamespaceChoice({ names }: { names: readonly string[] }): ReactNode {
 
 function summary(graph: Graph): string {
   const jobs = graph.nodes.filter((node) => node.kind === "job").length;
-  const cut = graph.truncated ? ", the last changed; choose a namespace to see others" : "";
+  const cut = graph.truncated ? ", most recently changed; select a namespace to see others" : "";
   return `${count(jobs)} jobs, ${count(graph.nodes.length - jobs)} datasets${cut}`;
 }

@@ -1,4 +1,4 @@
-/** The drawing of jobs and datasets, and what is known of the one that is chosen. */
+/** The graph of jobs and datasets, with details of the selected node. */
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
 import { Canvas, type CanvasHandle } from "../canvas/Canvas.tsx";
 import { NodeCard, cardSize } from "../canvas/NodeCard.tsx";
@@ -29,7 +29,7 @@ interface PartProps {
 
 export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): ReactNode {
   const present = useNow();
-  // Colours and words are those of the time that is shown.
+  // States and ages are relative to the time that is shown.
   const now = past ? Date.parse(past) : present;
   const [, change] = useQuery();
   const handle = useRef<CanvasHandle>(null);
@@ -39,7 +39,7 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
   const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(width, spaces) })), [graph, spaces, width]);
   const layout = useLayout(boxes, graph.edges);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
-  const way = useMemo(() => (chosen && byId.has(chosen) ? new Set(around(graph, chosen, "both").nodes.map((node) => node.id)) : null), [graph, chosen, byId]);
+  const path = useMemo(() => (chosen && byId.has(chosen) ? new Set(around(graph, chosen, "both").nodes.map((node) => node.id)) : null), [graph, chosen, byId]);
   const entry = chosen && byId.has(chosen) ? chosen : (start ?? graph.nodes[0]?.id ?? null);
 
   const choose = useCallback((id: string | null) => change({ chosen: id }), [change]);
@@ -57,7 +57,7 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
     choose(next);
   };
   useEffect(() => {
-    // The node may have been drawn only now, because it was out of sight.
+    // The node may have been rendered only now, because it was not visible.
     if (!wanted.current) return;
     const element = document.querySelector<HTMLElement>(`[data-node="${CSS.escape(wanted.current)}"]`);
     if (element) {
@@ -68,18 +68,18 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
 
   const edgeState = useCallback(
     (route: Route): string | undefined => {
-      if (way) return way.has(route.from) && way.has(route.to) ? "lit" : "faded";
+      if (path) return path.has(route.from) && path.has(route.to) ? "lit" : "faded";
       const job = [byId.get(route.from), byId.get(route.to)].find((node) => node?.kind === "job");
       return job?.kind === "job" && job.streaming && job.state === "RUNNING" ? "live" : undefined;
     },
-    [way, byId],
+    [path, byId],
   );
   const look = useCallback(
     (id: string): Look | null => {
       const node = byId.get(id);
-      return node ? { name: visible(node.name), tone: toneOf(node, now), round: node.kind === "job", faded: way !== null && !way.has(id), chosen: id === chosen } : null;
+      return node ? { name: visible(node.name), tone: toneOf(node, now), round: node.kind === "job", faded: path !== null && !path.has(id), chosen: id === chosen } : null;
     },
-    [byId, now, way, chosen],
+    [byId, now, path, chosen],
   );
 
   if (!layout) return <Loading what="graph" rows={6} />;
@@ -94,7 +94,7 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
         width={placed.width}
         chosen={placed.id === chosen}
         start={placed.id === start}
-        faded={way !== null && !way.has(placed.id)}
+        faded={path !== null && !path.has(placed.id)}
         withNamespace={spaces}
         reachable={placed.id === entry}
         choose={() => choose(placed.id === chosen ? null : placed.id)}
@@ -122,7 +122,7 @@ function Legend({ past, truncated }: { past: string | null; truncated: boolean }
   return (
     <div className="legend">
       {past && (
-        <span>As known at {clock(past)}: what there was, and how it stood.</span>
+        <span>State at {clock(past)}.</span>
       )}
       <StateBadge state="RUNNING" streaming />
       <StateBadge state="COMPLETED" />
@@ -139,7 +139,7 @@ function Legend({ past, truncated }: { past: string | null; truncated: boolean }
         <i aria-hidden="true" />
         older
       </span>
-      {truncated && <strong>Not all is shown: the service has cut the answer.</strong>}
+      {truncated && <strong>Not everything is shown: the response was truncated.</strong>}
     </div>
   );
 }
@@ -174,19 +174,19 @@ function Details({ node, graph, start, now, past, close }: DetailsProps): ReactN
             ? [
                 ["namespace", <Name key="n" text={node.namespace} />],
                 ["last run", <StateBadge key="s" state={node.state} streaming={node.streaming} />],
-                ["began", <Time key="b" at={node.startedAt} relative={false} />],
+                ["started", <Time key="b" at={node.startedAt} relative={false} />],
                 [
-                  node.state === "RUNNING" ? "runs for" : "took",
+                  node.state === "RUNNING" ? "running for" : "duration",
                   node.startedAt && node.activeAt ? duration((node.state === "RUNNING" ? now : Date.parse(node.activeAt)) - Date.parse(node.startedAt)) : "–",
                 ],
                 ["rows written", count(node.rows)],
-                ["behind", node.lag === null ? "–" : `${count(node.lag)} records`],
+                ["lag", node.lag === null ? "–" : `${count(node.lag)} records`],
                 ["datasets", `reads ${writers}, writes ${readers}`],
               ]
             : [
                 ["namespace", <Name key="n" text={node.namespace} />],
                 ["written", node.live ? `${past ? "then" : "now"}, by a stream` : past && node.writtenAt ? before(node.writtenAt, now) : <Time key="w" at={node.writtenAt} />],
-                ["columns", node.fields.length ? String(node.fields.length) : "not told"],
+                ["columns", node.fields.length ? String(node.fields.length) : "unknown"],
                 ["written by", `${writers} ${writers === 1 ? "job" : "jobs"}`],
                 ["read by", `${readers} ${readers === 1 ? "job" : "jobs"}`],
               ]

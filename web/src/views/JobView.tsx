@@ -1,7 +1,7 @@
-/** A job: how it stands, its runs over time, what it reads and writes, its versions. */
+/** A job: its state, runs over time, inputs and outputs, and versions. */
 import type { ReactNode } from "react";
-import type { Job, JobVersion, JobVersions, Run, Runs } from "../api/shapes.ts";
-import { SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Job, JobVersion, JobVersions, Run, Runs } from "../api/types.ts";
+import { SLOW, useResource } from "../api/useResource.ts";
 import { rowsWritten } from "../model/graph.ts";
 import { isLong, nodeId, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -23,19 +23,19 @@ const MAX_RUNS = 100;
 
 export default function JobView({ namespace, name }: { namespace: string; name: string }): ReactNode {
   const base = `/namespaces/${encodeURIComponent(namespace)}/jobs/${encodeURIComponent(name)}`;
-  const asked = useAnswer<Job>(base);
-  const runs = useAnswer<Runs>(`${base}/runs?limit=${MAX_RUNS}`);
+  const resource = useResource<Job>(base);
+  const runs = useResource<Runs>(`${base}/runs?limit=${MAX_RUNS}`);
   return (
-    <When asked={asked} what="job" rows={8}>
+    <When resource={resource} what="job" rows={8}>
       {(job) => (
         <>
           <Head job={job} />
-          <When asked={runs} what="list of runs">
+          <When resource={runs} what="list of runs">
             {(data) =>
               data.runs.length ? (
                 <RunsOfJob runs={data.runs} total={data.totalCount} streaming={job.type === "STREAM"} />
               ) : (
-                <Notice icon="run" title="It has not run yet">
+                <Notice icon="run" title="No runs yet">
                   <p>Runs appear with their first event.</p>
                 </Notice>
               )
@@ -87,11 +87,11 @@ function RunsOfJob({ runs, total, streaming }: { runs: readonly Run[]; total: nu
   const at = (run: Run): number => Date.parse(run.startedAt ?? run.createdAt);
   return (
     <>
-      <Panel title="Runs" aside={`${runs.length} of ${count(total)}`}>
+      <Panel title="Runs" note={`${runs.length} of ${count(total)}`}>
         <Timeline runs={runs} now={now} streaming={streaming} />
       </Panel>
       {streaming && runs[0] && <Batches id={runs[0].id} />}
-      {/* A stream is one long run: its batches tell more. */}
+      {/* A stream is one long run: its batches are more useful. */}
       {(!streaming || runs.length > 1) && <div className="columns2">
         <Panel title="Duration">
           <Chart label="Duration of runs" kind="dots" format={shortDuration} series={[{ name: "duration", tone: "run", points: oldest.map((run) => ({ at: at(run), value: run.durationMs, state: run.state })) }]} />
@@ -101,7 +101,7 @@ function RunsOfJob({ runs, total, streaming }: { runs: readonly Run[]; total: nu
         </Panel>
       </div>}
       <Panel title="Latest runs">
-        <Table label="Latest runs" head={["Run", "State", "Began", "Took", "Rows", "Error"]}>
+        <Table label="Latest runs" head={["Run", "State", "Started", "Duration", "Rows", "Error"]}>
           {runs.slice(0, 25).map((run) => (
             <tr key={run.id}>
               <th scope="row" className="mono">
@@ -128,7 +128,7 @@ function RunsOfJob({ runs, total, streaming }: { runs: readonly Run[]; total: nu
 
 export function DatasetNames({ title, names }: { title: string; names: readonly { namespace: string; name: string }[] }): ReactNode {
   return (
-    <Panel title={title} aside={String(names.length)}>
+    <Panel title={title} note={String(names.length)}>
       {names.length ? (
         <ul className="names">
           {names.map((each) => (
@@ -142,18 +142,18 @@ export function DatasetNames({ title, names }: { title: string; names: readonly 
           ))}
         </ul>
       ) : (
-        <p className="quiet pad">Nothing that was told.</p>
+        <p className="quiet pad">None reported.</p>
       )}
     </Panel>
   );
 }
 
 function Versions({ base }: { base: string }): ReactNode {
-  const asked = useAnswer<JobVersions>(`${base}/versions?limit=50`, SLOW);
+  const resource = useResource<JobVersions>(`${base}/versions?limit=50`, SLOW);
   return (
-    <When asked={asked} what="list of versions">
+    <When resource={resource} what="list of versions">
       {(data) => (
-        <Panel title="Versions" aside="what the job read and wrote, and where its code was">
+        <Panel title="Versions" note="inputs, outputs and code location">
           {data.versions.length > 1 ? <Compare versions={data.versions} /> : <VersionLine version={data.versions[0]} />}
         </Panel>
       )}
@@ -162,10 +162,10 @@ function Versions({ base }: { base: string }): ReactNode {
 }
 
 function VersionLine({ version }: { version: JobVersion | undefined }): ReactNode {
-  if (!version) return <p className="quiet pad">A version is told when a run ends.</p>;
+  if (!version) return <p className="quiet pad">A version is created when a run ends.</p>;
   return (
     <p className="pad">
-      One version, <code>{version.version.slice(0, 8)}</code>, since {clock(version.createdAt)}. A second one can be held against it.
+      One version, <code>{version.version.slice(0, 8)}</code>, since {clock(version.createdAt)}. With a second one, both can be compared.
     </p>
   );
 }
@@ -189,14 +189,14 @@ function Compare({ versions }: { versions: readonly JobVersion[] }): ReactNode {
   return (
     <>
       <label className="pad check">
-        <input type="checkbox" checked={onlyDifferent} onChange={(event) => change({ differs: event.target.checked ? "only" : null })} /> Only what differs
+        <input type="checkbox" checked={onlyDifferent} onChange={(event) => change({ differs: event.target.checked ? "only" : null })} /> Only differences
       </label>
       <div className="scroll" tabIndex={0} role="region" aria-label="Two versions side by side">
         <table className="compare">
           <thead>
             <tr>
               <th scope="col">
-                <span className="hidden">What</span>
+                <span className="hidden">Property</span>
               </th>
               <th scope="col">{choice("left", left.version)}</th>
               <th scope="col">{choice("right", right.version)}</th>

@@ -1,7 +1,7 @@
 /** All jobs, or the datasets of a namespace. */
 import { type ReactNode, useCallback, useEffect, useState } from "react";
-import type { Datasets, Jobs, Namespaces } from "../api/shapes.ts";
-import { type Asked, SLOW, useAnswer } from "../api/useAnswer.ts";
+import type { Datasets, Jobs, Namespaces } from "../api/types.ts";
+import { type Resource, SLOW, useResource } from "../api/useResource.ts";
 import { nodeId, visible } from "../model/names.ts";
 import { rowsWritten } from "../model/graph.ts";
 import { to } from "../model/route.ts";
@@ -12,13 +12,13 @@ import { Notice, When, WhenInPanel } from "../ui/States.tsx";
 import { Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
 
-const MOST = 200;
-// Each namespace is a question of its own: beyond this many one has to be chosen.
+const LIMIT = 200;
+// Each namespace is a separate request: with more of them one has to be selected.
 const MAX_LISTS = 20;
 
 export default function ListView({ kind }: { kind: "jobs" | "datasets" }): ReactNode {
   const [query, change] = useQuery();
-  const spaces = useAnswer<Namespaces>("/namespaces?limit=1000", SLOW);
+  const spaces = useResource<Namespaces>("/namespaces?limit=1000", SLOW);
   const names = spaces.state === "ready" ? spaces.data.namespaces.filter((each) => !each.isHidden).map((each) => each.name) : [];
   const wanted = query.get("namespace");
   const state = query.get("state") ?? "";
@@ -51,20 +51,20 @@ export default function ListView({ kind }: { kind: "jobs" | "datasets" }): React
           </label>
         )}
       </div>
-      {kind === "jobs" ? <JobList namespace={wanted} state={state} /> : <DatasetLists asked={spaces} names={names} wanted={wanted} />}
+      {kind === "jobs" ? <JobList namespace={wanted} state={state} /> : <DatasetLists resource={spaces} names={names} wanted={wanted} />}
     </>
   );
 }
 
 function JobList({ namespace, state }: { namespace: string | null; state: string }): ReactNode {
   const base = namespace ? `/namespaces/${encodeURIComponent(namespace)}/jobs` : "/jobs";
-  const asked = useAnswer<Jobs>(`${base}?limit=${MOST}${state ? `&lastRunStates=${state}` : ""}`);
+  const resource = useResource<Jobs>(`${base}?limit=${LIMIT}${state ? `&lastRunStates=${state}` : ""}`);
   return (
-    <When asked={asked} what="list" rows={8}>
+    <When resource={resource} what="list" rows={8}>
       {(data) =>
         data.jobs.length ? (
-          <Panel title="Jobs" aside={`${data.jobs.length} of ${count(data.totalCount)}, the last changed first`}>
-            <Table label="Jobs" head={["Job", "Namespace", "Last run", "Changed", "Took", "Rows", ""]}>
+          <Panel title="Jobs" note={`${data.jobs.length} of ${count(data.totalCount)}, most recently changed first`}>
+            <Table label="Jobs" head={["Job", "Namespace", "Last run", "Changed", "Duration", "Rows", ""]}>
               {data.jobs.map((job) => (
                 <tr key={`${job.namespace} ${job.name}`}>
                   <th scope="row">
@@ -91,9 +91,9 @@ function JobList({ namespace, state }: { namespace: string | null; state: string
             </Table>
           </Panel>
         ) : (
-          <Notice icon="job" title={state || namespace ? "No job is like that" : "No job has told of itself yet"}>
+          <Notice icon="job" title={state || namespace ? "No matching jobs" : "No jobs yet"}>
             <p>
-              Jobs appear when they send OpenLineage events here: set <code>MARQUEZ_URL</code> for them to this service.
+              Jobs appear when they send OpenLineage events: set their <code>MARQUEZ_URL</code> to this service.
             </p>
           </Notice>
         )
@@ -102,19 +102,19 @@ function JobList({ namespace, state }: { namespace: string | null; state: string
   );
 }
 
-function DatasetLists({ asked, names, wanted }: { asked: Asked<Namespaces>; names: readonly string[]; wanted: string | null }): ReactNode {
-  // One that is named in the address can be shown without the list of all.
+function DatasetLists({ resource, names, wanted }: { resource: Resource<Namespaces>; names: readonly string[]; wanted: string | null }): ReactNode {
+  // A namespace in the URL can be shown without the list of all.
   if (wanted) return <DatasetList namespace={wanted} alone />;
   return (
-    <When asked={asked} what="list" rows={8}>
-      {() => (names.length > MAX_LISTS ? <Choose names={names} /> : <EveryList names={names} />)}
+    <When resource={resource} what="list" rows={8}>
+      {() => (names.length > MAX_LISTS ? <Choose names={names} /> : <AllLists names={names} />)}
     </When>
   );
 }
 
 function Choose({ names }: { names: readonly string[] }): ReactNode {
   return (
-    <Panel title="Choose a namespace" aside={`${count(names.length)} namespaces`}>
+    <Panel title="Choose a namespace" note={`${count(names.length)} namespaces`}>
       <ul className="choices">
         {names.map((name) => (
           <li key={name}>
@@ -128,10 +128,10 @@ function Choose({ names }: { names: readonly string[] }): ReactNode {
   );
 }
 
-/** The lists of all namespaces; those without datasets are left out, and if all are, that is told. */
-function EveryList({ names }: { names: readonly string[] }): ReactNode {
+/** The lists of all namespaces that have datasets, or a notice if none has. */
+function AllLists({ names }: { names: readonly string[] }): ReactNode {
   const [empty, setEmpty] = useState<ReadonlySet<string>>(new Set());
-  const found = useCallback(
+  const reportEmpty = useCallback(
     (namespace: string, none: boolean) =>
       setEmpty((before) => {
         if (before.has(namespace) === none) return before;
@@ -142,10 +142,10 @@ function EveryList({ names }: { names: readonly string[] }): ReactNode {
   return (
     <>
       {names.map((namespace) => (
-        <DatasetList key={namespace} namespace={namespace} alone={false} found={found} />
+        <DatasetList key={namespace} namespace={namespace} alone={false} reportEmpty={reportEmpty} />
       ))}
       {names.every((name) => empty.has(name)) && (
-        <Notice icon="dataset" title="No dataset is known yet">
+        <Notice icon="dataset" title="No datasets yet">
           <p>They appear when a job that reads or writes them sends an event.</p>
         </Notice>
       )}
@@ -156,19 +156,19 @@ function EveryList({ names }: { names: readonly string[] }): ReactNode {
 interface ListProps {
   namespace: string;
   alone: boolean;
-  /** Hears whether there is none. */
-  found?: (namespace: string, none: boolean) => void;
+  /** Called with whether the namespace has no datasets. */
+  reportEmpty?: (namespace: string, none: boolean) => void;
 }
 
-function DatasetList({ namespace, alone, found }: ListProps): ReactNode {
-  const asked = useAnswer<Datasets>(`/namespaces/${encodeURIComponent(namespace)}/datasets?limit=${MOST}`, SLOW);
-  const none = asked.state === "ready" && !asked.data.datasets.length;
-  useEffect(() => found?.(namespace, none), [found, namespace, none]);
+function DatasetList({ namespace, alone, reportEmpty }: ListProps): ReactNode {
+  const resource = useResource<Datasets>(`/namespaces/${encodeURIComponent(namespace)}/datasets?limit=${LIMIT}`, SLOW);
+  const none = resource.state === "ready" && !resource.data.datasets.length;
+  useEffect(() => reportEmpty?.(namespace, none), [reportEmpty, namespace, none]);
   if (none && !alone) return null;
-  if (asked.state === "problem" && !alone) {
+  if (resource.state === "problem" && !alone) {
     return (
       <Panel title={namespace}>
-        <WhenInPanel asked={asked} what="list">
+        <WhenInPanel resource={resource} what="list">
           {() => null}
         </WhenInPanel>
       </Panel>
@@ -177,15 +177,15 @@ function DatasetList({ namespace, alone, found }: ListProps): ReactNode {
   const missing = (
     <Notice icon="search" title="There is no such namespace">
       <p>
-        <Link to={to.datasets()}>Show those of all namespaces</Link>
+        <Link to={to.datasets()}>Show all namespaces</Link>
       </p>
     </Notice>
   );
   return (
-    <When asked={asked} what="list" missing={missing}>
+    <When resource={resource} what="list" missing={missing}>
       {(data) =>
         data.datasets.length ? (
-          <Panel title={namespace} aside={`${data.datasets.length} of ${count(data.totalCount)}`}>
+          <Panel title={namespace} note={`${data.datasets.length} of ${count(data.totalCount)}`}>
             <Table label={`Datasets of ${namespace}`} head={["Dataset", "Columns", "Written", "Tags", ""]}>
               {data.datasets.map((dataset) => (
                 <tr key={dataset.name}>

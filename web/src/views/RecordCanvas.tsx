@@ -1,4 +1,4 @@
-/** Records as a graph: each a card with job, version, batch, time and the beginning of its value. */
+/** Records as a graph: each is a card with job, version, batch, time and the start of its value. */
 import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useRef } from "react";
 import { Canvas, type CanvasHandle } from "../canvas/Canvas.tsx";
 import { useLayout } from "../canvas/useLayout.ts";
@@ -90,9 +90,9 @@ export function RecordCanvas({ graph, root, chosen, choose }: Props): ReactNode 
     >
       <div className="legend">
         <span>
-          {graph.nodes.length} {graph.nodes.length === 1 ? "record" : "records"}, made from left to right
+          {graph.nodes.length} {graph.nodes.length === 1 ? "record" : "records"}, left to right
         </span>
-        {graph.cut > 0 && <strong>{graph.cut} of them have further ones that are not followed.</strong>}
+        {graph.cut > 0 && <strong>{graph.cut} of them have more that are not shown.</strong>}
       </div>
     </Canvas>
   );

@@ -1,14 +1,14 @@
-/** One record: where it comes from, what came of it, and how to make it again. */
+/** One record: its ancestry, its impact, and how to replay it. */
 import { type FormEvent, type ReactNode, useMemo, useState } from "react";
-import type { RecordOfCatalog, ReplayAnswer } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
+import type { RecordOfCatalog, ReplayAnswer } from "../api/types.ts";
+import { useResource } from "../api/useResource.ts";
 import { type Address, addressText, parseAddress } from "../model/address.ts";
 import { RECORD_STATES, type RecordJson, plainText, recordGraph, valueText } from "../model/records.ts";
 import { to } from "../model/route.ts";
 import { clock, count } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
 import { Notice, When } from "../ui/States.tsx";
-import { Words } from "../ui/Words.tsx";
+import { MessageText } from "../ui/MessageText.tsx";
 import { Command, Facts, Json, Panel, Table, Tabs } from "../ui/parts.tsx";
 import { Link, go, useQuery } from "../ui/router.tsx";
 import { BatchTrace } from "./BatchTrace.tsx";
@@ -37,12 +37,12 @@ export default function RecordView({ address, text }: { address: Address | null;
     <div className="recordview">
       <div className="bar">
         <AddressForm text={text} wrong={text !== "" && !address} />
-        {address && <Tabs label="Question" tabs={TABS} chosen={tab} choose={(value) => change({ tab: value === "ancestry" ? null : value, chosen: null }, true)} />}
+        {address && <Tabs label="Query" tabs={TABS} chosen={tab} choose={(value) => change({ tab: value === "ancestry" ? null : value, chosen: null }, true)} />}
       </div>
       {!address && !text && (
         <Notice icon="record" title="Which record?">
           <p>
-            Paste its address: topic, partition and offset, such as <code>visits-reduced/1@42</code>. Every record that a Headwater job wrote leads back to its
+            Paste its address: topic, partition and offset, such as <code>visits-reduced/1@42</code>. Every record that a Headwater job wrote can be traced back to its
             sources.
           </p>
         </Notice>
@@ -96,14 +96,14 @@ function AddressForm({ text, wrong }: { text: string; wrong: boolean }): ReactNo
 const pathOf = (address: Address): string => `/records/${encodeURIComponent(address.topic)}/${address.partition}/${address.offset}`;
 
 function AncestryPart({ address }: { address: Address }): ReactNode {
-  const asked = useAnswer<RecordJson>(`${pathOf(address)}/ancestry`, 0);
-  const told = useAnswer<RecordOfCatalog>(pathOf(address), 0);
-  const batch = told.state === "ready" ? told.data : null;
-  if (asked.state === "problem" && asked.problem.status === 503 && batch) {
+  const resource = useResource<RecordJson>(`${pathOf(address)}/ancestry`, 0);
+  const inCatalog = useResource<RecordOfCatalog>(pathOf(address), 0);
+  const batch = inCatalog.state === "ready" ? inCatalog.data : null;
+  if (resource.state === "problem" && resource.problem.status === 503 && batch) {
     return (
       <>
-        <p className="late" role="status">
-          The record itself can't be read: {asked.problem.message}. What its batch has told is shown instead.
+        <p className="stale" role="status">
+          The record itself cannot be read: {resource.problem.message}. Its batch in the catalog is shown instead.
         </p>
         <BatchTrace record={batch} />
       </>
@@ -111,13 +111,13 @@ function AncestryPart({ address }: { address: Address }): ReactNode {
   }
   return (
     <When
-      asked={asked}
+      resource={resource}
       what="record"
       rows={6}
       missing={
         <Notice icon="record" title="There is no such record">
           <p>
-            Neither Kafka nor an archive holds <code>{addressText(address)}</code>. <code>headwater topics describe {address.topic}</code> shows which offsets there are.
+            <code>{addressText(address)}</code> is neither in Kafka nor in an archive. <code>headwater topics describe {address.topic}</code> shows the available offsets.
           </p>
         </Notice>
       }
@@ -154,7 +154,7 @@ function RecordDetails({ record, root }: { record: RecordJson; root: boolean }):
         <h2>{address}</h2>
         {!root && (
           <Link className="button" to={to.record(record)}>
-            Go to it
+            Open record
           </Link>
         )}
       </header>
@@ -185,19 +185,19 @@ function RecordDetails({ record, root }: { record: RecordJson; root: boolean }):
 }
 
 function ImpactPart({ address }: { address: Address }): ReactNode {
-  const asked = useAnswer<Impact>(`${pathOf(address)}/impact`, 0);
+  const resource = useResource<Impact>(`${pathOf(address)}/impact`, 0);
   return (
-    <When asked={asked} what="record" rows={6}>
+    <When resource={resource} what="record" rows={6}>
       {(found) => {
         const rows = [
           ...Object.entries(found.counts).map(([name, number]) => ["topic", name, number] as const),
           ...Object.entries(found.tables).map(([name, number]) => ["table", name, number] as const),
         ];
         const total = rows.reduce((sum, [, , number]) => sum + number, 0);
-        const behind = Object.entries(found.behind).flatMap(([topic, of]) => Object.entries(of).map(([partition, number]) => `${topic}/${partition} by ${count(number)}`));
+        const lag = Object.entries(found.behind).flatMap(([topic, of]) => Object.entries(of).map(([partition, number]) => `${topic}/${partition} by ${count(number)}`));
         return (
           <>
-            <Panel title={total === 0 ? "Nothing was made from it" : `${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} aside={found.cut ?? undefined}>
+            <Panel title={total === 0 ? "Nothing was made from it" : `${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} note={found.cut ?? undefined}>
               {rows.length ? (
                 <Table label="Counts" head={["Where", "Kind", "Records or rows"]}>
                   {rows.map(([kind, name, number]) => (
@@ -214,11 +214,11 @@ function ImpactPart({ address }: { address: Address }): ReactNode {
                   ))}
                 </Table>
               ) : (
-                <p className="quiet pad">Nothing that is indexed was made from this record.</p>
+                <p className="quiet pad">No indexed record was made from this record.</p>
               )}
-              {(behind.length > 0 || found.not_indexed.length > 0) && (
+              {(lag.length > 0 || found.not_indexed.length > 0) && (
                 <p className="quiet pad small">
-                  {behind.length > 0 && `The index is behind: ${behind.slice(0, 4).join(", ")}. `}
+                  {lag.length > 0 && `The index lags: ${lag.slice(0, 4).join(", ")}. `}
                   {found.not_indexed.length > 0 && `Not indexed: ${found.not_indexed.slice(0, 6).join(", ")}${found.not_indexed.length > 6 ? " …" : ""}.`}
                 </p>
               )}
@@ -232,24 +232,24 @@ function ImpactPart({ address }: { address: Address }): ReactNode {
 }
 
 function ReplayPart({ address }: { address: Address }): ReactNode {
-  const asked = useAnswer<ReplayAnswer>(`${pathOf(address)}/replay`, 0);
+  const resource = useResource<ReplayAnswer>(`${pathOf(address)}/replay`, 0);
   return (
-    <When asked={asked} what="record">
+    <When resource={resource} what="record">
       {(found) => (
         <>
           {found.command && (
-            <Panel title="The command" aside={found.complete ? "shows the plan; without --dry-run it is done" : "fill in the place of your job's logic"}>
+            <Panel title="Command" note={found.complete ? "shows the plan; runs it without --dry-run" : "fill in the location of your job's transform"}>
               <div className="pad">
                 <Command line={found.command} label="Command" />
-                {found.note && <p className="hint"><Words text={found.note} /></p>}
+                {found.note && <p className="hint"><MessageText text={found.note} /></p>}
               </div>
             </Panel>
           )}
           {found.dryRun && (
-            <Panel title="What the dry run says" aside={found.dryRun.state === "done" ? "done before: nothing would be written" : found.dryRun.state}>
+            <Panel title="Dry run" note={found.dryRun.state === "done" ? "already done: nothing would be written" : found.dryRun.state}>
               <Facts
                 rows={[
-                  ["replay", found.dryRun.replayId ?? "depends on the logic's name"],
+                  ["replay", found.dryRun.replayId ?? "depends on the name of the transform"],
                   ["records", count(found.dryRun.records)],
                   [
                     "offsets",
@@ -264,20 +264,20 @@ function ReplayPart({ address }: { address: Address }): ReactNode {
                   ["target", <Name key="t" text={found.dryRun.target} />],
                   ["job version", found.dryRun.jobVersion],
                   ["files", `${found.dryRun.files} of the archive, version ${found.dryRun.archiveVersion}`],
-                  ["there already", found.dryRun.resultsThere === null ? "not counted: it takes too long without an index" : `${count(found.dryRun.resultsThere)} ${found.dryRun.resultsThere === 1 ? "result" : "results"} of these records`],
-                  ...Object.entries(found.dryRun.behind).map(([partition, number]) => [`partition ${partition}`, `the archive lacks the newest ${count(number)}`] as const),
+                  ["existing results", found.dryRun.resultsThere === null ? "not counted: too slow without an index" : `${count(found.dryRun.resultsThere)} ${found.dryRun.resultsThere === 1 ? "result" : "results"} of these records`],
+                  ...Object.entries(found.dryRun.behind).map(([partition, number]) => [`partition ${partition}`, `the newest ${count(number)} are not archived yet`] as const),
                 ]}
               />
             </Panel>
           )}
           {found.refused && (
-            <Notice icon="alert" title={found.command ? "The dry run refuses" : "There is nothing to replay"}>
+            <Notice icon="alert" title={found.command ? "The dry run was refused" : "There is nothing to replay"}>
               <p>
-                <Words text={found.refused.message} />
+                <MessageText text={found.refused.message} />
               </p>
               {found.refused.hint && (
                 <p className="hint">
-                  <Words text={found.refused.hint} />
+                  <MessageText text={found.refused.hint} />
                 </p>
               )}
             </Notice>

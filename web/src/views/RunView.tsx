@@ -1,7 +1,7 @@
-/** A run: how it went, which offsets its batches read and wrote, what went wrong. */
+/** A run: its result, the offsets that its batches read and wrote, and its error. */
 import type { ReactNode } from "react";
-import type { Run } from "../api/shapes.ts";
-import { useAnswer } from "../api/useAnswer.ts";
+import type { Run } from "../api/types.ts";
+import { useResource } from "../api/useResource.ts";
 import { facet, rowsWritten } from "../model/graph.ts";
 import { to } from "../model/route.ts";
 import { errorOf } from "../model/runs.ts";
@@ -18,14 +18,14 @@ import { DatasetNames } from "./JobView.tsx";
 
 export default function RunView({ id }: { id: string }): ReactNode {
   const now = useNow(1_000);
-  const asked = useAnswer<Run>(`/jobs/runs/${encodeURIComponent(id)}`);
+  const resource = useResource<Run>(`/jobs/runs/${encodeURIComponent(id)}`);
   return (
-    <When asked={asked} what="run" rows={8}>
+    <When resource={resource} what="run" rows={8}>
       {(run) => {
         const error = errorOf(run);
         const progress = facet(run.facets, "headwater_progress");
         const streaming = run.state === "RUNNING" && Object.keys(progress).length > 0;
-        const told = (name: string): string => (typeof progress[name] === "number" ? count(progress[name]) : "–");
+        const counter = (name: string): string => (typeof progress[name] === "number" ? count(progress[name]) : "–");
         const job = run.jobVersion ?? jobOf(run);
         return (
           <>
@@ -56,20 +56,20 @@ export default function RunView({ id }: { id: string }): ReactNode {
                 </div>
               </Panel>
             )}
-            <Panel title="Facts">
+            <Panel title="Details">
               <Facts
                 rows={[
-                  ["began", <Time key="b" at={run.startedAt} relative={false} />],
+                  ["started", <Time key="b" at={run.startedAt} relative={false} />],
                   ["ended", <Time key="e" at={run.endedAt} relative={false} />],
                   ["last event", <Time key="l" at={run.updatedAt} />],
                   ["rows written", count(rowsWritten(run))],
                   ...(Object.keys(progress).length
                     ? ([
-                        ["rows read", told("rowsIn")],
-                        ["with lineage", told("rowsWithLineage")],
-                        ["late", told("lateRows")],
-                        ["dead letters", told("deadLettered")],
-                        ["behind", told("lag")],
+                        ["rows read", counter("rowsIn")],
+                        ["with lineage", counter("rowsWithLineage")],
+                        ["late", counter("lateRows")],
+                        ["dead letters", counter("deadLettered")],
+                        ["lag", counter("lag")],
                       ] as const)
                     : []),
                   ...costOf(run),
@@ -91,12 +91,12 @@ export default function RunView({ id }: { id: string }): ReactNode {
   );
 }
 
-/** What its tasks have used, if the run has told. */
+/** The cost of its tasks, if the run reports it. */
 function costOf(run: Run): (readonly [string, string])[] {
   const cost = facet(run.facets, "headwater_cost");
   const money = facet(cost, "money");
   const rows: (readonly [string, string])[] = [];
-  if (typeof cost["coreSeconds"] === "number") rows.push(["cores held", duration(cost["coreSeconds"] * 1000)]);
+  if (typeof cost["coreSeconds"] === "number") rows.push(["core time", duration(cost["coreSeconds"] * 1000)]);
   if (typeof money["amount"] === "number") rows.push(["cost", `${count(money["amount"])} ${String(money["currency"] ?? "")}`]);
   return rows;
 }

@@ -1,10 +1,10 @@
-/** The graph as it was known at a time; the stops are when something first appeared. */
+/** Selects a time in the past for the graph; the stops are times at which it changed. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { ago, clock } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
 import { useNow } from "../ui/now.ts";
 
-const PAUSE = 200;
+const DEBOUNCE = 200;
 
 interface SliderProps {
   moments: readonly number[];
@@ -17,7 +17,7 @@ export function TimeSlider({ moments, at, choose }: SliderProps): ReactNode {
   const now = useNow();
   const last = moments.length;
   const chosen = at ? moments.findLastIndex((moment) => moment <= Date.parse(at)) : last;
-  // While it is dragged it is ahead of the address, which follows when the hand rests.
+  // While it is dragged, the URL is updated only after a pause.
   const [dragged, setDragged] = useState<number | null>(null);
   const stop = dragged ?? chosen;
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -28,7 +28,7 @@ export function TimeSlider({ moments, at, choose }: SliderProps): ReactNode {
       const reached = moments[next];
       choose(reached === undefined ? null : new Date(reached).toISOString());
       setDragged(null);
-    }, PAUSE);
+    }, DEBOUNCE);
   };
   useEffect(() => () => clearTimeout(timer.current), []);
   const moment = moments[stop];
@@ -36,7 +36,7 @@ export function TimeSlider({ moments, at, choose }: SliderProps): ReactNode {
   return (
     <div className="slider">
       <label htmlFor="time">
-        <Icon name="clock" /> As known
+        <Icon name="clock" /> As of
       </label>
       <input id="time" type="range" min={0} max={last} step={1} value={Math.max(stop, 0)} aria-valuetext={words} onChange={(event) => drag(Number(event.target.value))} />
       <output htmlFor="time">{words}</output>

@@ -1,4 +1,4 @@
-"""Lineage of NeuroNews: sessions that tell the catalog, and whose jobs these are."""
+"""Lineage of NeuroNews: sessions that report to the catalog, with team and project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Articles from Kafka into the same table, until it is told to stop.
+"""Articles from Kafka into the same table, until the job is stopped.
 
 python jobs/spark/stream_write_raw_with_lineage.py
 """

@@ -1,4 +1,7 @@
-"""Alerts: rules in YAML, conditions in CEL, their state, and messages through a guarded door.
+"""Alerts: rules in YAML, conditions in CEL, their evaluation, and notifications.
 
-Nothing here knows the catalog's database or its routes; `catalog` asks, stores and keeps time.
+scheduler    when to evaluate, and on which service
+evaluation   conditions -> transitions (rules, conditions, fields, state, rule_status)
+incidents    transitions -> incidents and queued messages
+outbox       queued messages -> channels (sending, worker, egress)
 """

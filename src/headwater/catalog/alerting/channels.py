@@ -1,7 +1,7 @@
-"""The channels of the operator's settings: which there are, and of which kind each is.
+"""The notification channels that the settings define.
 
-An address holds a password or a token. It is told to nobody: neither errors nor logs nor answers
-hold more of it than its name and its kind.
+The address of a channel contains a password or a token. Errors, logs and API responses show only
+the name and the kind of a channel.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from headwater.catalog.alerting.rules import Rule
 from headwater.errors import InputError, SettingError
 
 BELL = "bell"
-# By the scheme of the address. What is not here is refused: among the many kinds that Apprise
-# knows are some that run programs or write to this machine.
+# By the scheme of the address. Other schemes are rejected: some of the kinds that Apprise supports
+# run programs or write to this machine.
 KINDS: Mapping[str, str] = {
     "http": "webhook",
     "https": "webhook",
@@ -38,7 +38,7 @@ KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where messages go."""
+    """A destination of messages."""
 
     name: str
     kind: str
@@ -49,42 +49,44 @@ def read_channels(settings: Mapping[str, SecretStr]) -> dict[str, Channel]:
     """All channels by name.
 
     Raises:
-        SettingError: an address has a scheme that no channel has.
+        SettingError: an address has an unsupported scheme.
     """
-    found: dict[str, Channel] = {}
+    channels: dict[str, Channel] = {}
     for name, address in settings.items():
         scheme, colon, _ = address.get_secret_value().partition("://")
         kind = KINDS.get(scheme.lower())
         if not colon or kind is None:
             setting = f"HEADWATER_ALERTS__CHANNELS__{name.upper()}"
             raise SettingError(
-                f"setting {setting}: not the address of a channel",
-                hint=f"it begins with one of {', '.join(f'{each}://' for each in KINDS)}",
+                f"setting {setting}: not a channel address",
+                hint=f"it must begin with one of {', '.join(f'{each}://' for each in KINDS)}",
                 setting=setting,
             )
-        found[name] = Channel(name, kind, address)
-    return found
+        channels[name] = Channel(name, kind, address)
+    return channels
 
 
 def find_channel(channels: Mapping[str, Channel], name: str) -> Channel:
-    """Raises:
-    InputError: no setting defines it.
+    """Find a channel by its name, in any case.
+
+    Raises:
+        InputError: no setting defines it.
     """
     channel = channels.get(name.lower())
     if channel is None:
         known = ", ".join(sorted(channels)) or "none"
         raise InputError(
-            f"no channel {name!r}; defined are: {known}",
+            f"no channel {name!r}; defined channels: {known}",
             hint=f"set HEADWATER_ALERTS__CHANNELS__{name.upper()}",
         )
     return channel
 
 
-def undefined(rules: Iterable[Rule], channels: Container[str]) -> dict[str, list[str]]:
-    """Channels that rules name and no setting defines, with the alerts that name them."""
-    found: dict[str, list[str]] = {}
+def undefined_channels(rules: Iterable[Rule], channels: Container[str]) -> dict[str, list[str]]:
+    """Channels that no setting defines, with the alerts that name them."""
+    alerts: dict[str, list[str]] = {}
     for rule in rules:
         for name in rule.channels:
             if name not in channels:
-                found.setdefault(name, []).append(rule.name)
-    return found
+                alerts.setdefault(name, []).append(rule.name)
+    return alerts

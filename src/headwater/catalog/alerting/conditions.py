@@ -1,8 +1,8 @@
-"""Conditions in CEL: checked when a rule is loaded, evaluated within CEL's own budget.
+"""Conditions in CEL: type-checked when a rule is loaded, evaluated within CEL's budget.
 
-CEL has no loops without end, no side effects and no way to Python. Google's implementation stops
-after 10,000 steps of loops within loops, refuses texts that nest too deep, and matches regular
-expressions in linear time. Length is bounded here.
+CEL has no unbounded loops, no side effects and no access to Python. Google's implementation stops
+after 10,000 iterations of nested loops, rejects deeply nested expressions, and matches regular
+expressions in linear time. The length is bounded here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from cel_expr_python import cel
 
-from headwater.catalog.alerting.fields import NAMES, Scope
+from headwater.catalog.alerting.fields import FIELDS, Scope
 from headwater.errors import BadConditionError
 
 MAX_CHARACTERS = 4096
@@ -33,24 +33,24 @@ _KINDS = {
     "double": cel.Type.DOUBLE,
     "string": cel.Type.STRING,
 }
-_PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-# What names don't stand in: comments and texts, of which raw ones know no escapes. What begins
-# first holds, so that neither an apostrophe in a comment nor `//` in a text begins anything.
+_POSITION = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+# Comments and strings do not contain fields; raw strings have no escapes. The leftmost match wins,
+# so that neither an apostrophe in a comment nor `//` in a string starts a match.
 _QUOTES = ('"""', "'''", '"', "'")
-_TEXTS = "|".join(
+_STRINGS = "|".join(
     [
         *(f"[bB]?[rR]{quote}.*?{quote}" for quote in _QUOTES),
         *(rf"[bB]?{quote}(?:\\.|[^\\])*?{quote}" for quote in _QUOTES),
     ]
 )
-_NOT_NAMES = re.compile(rf"//[^\r\n]*|{_TEXTS}", re.DOTALL)
+_NOT_FIELDS = re.compile(rf"//[^\r\n]*|{_STRINGS}", re.DOTALL)
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\s*\.\s*[A-Za-z_][A-Za-z0-9_]*)?")
-# What CEL says of a variable without a value; anything else is a mistake of the condition.
+# CEL's error for a variable without a value; any other error is a mistake in the condition.
 _NO_VALUE = "No value with name"
 
 
 class Truth(StrEnum):
-    """What an evaluation came to."""
+    """The outcome of an evaluation."""
 
     TRUE = "true"
     FALSE = "false"
@@ -59,8 +59,8 @@ class Truth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The outcome for one subject, the values that led to it, and what went wrong."""
+class ConditionResult:
+    """The outcome for one subject, the values of the fields, and the error."""
 
     truth: Truth
     value: str = ""
@@ -68,40 +68,40 @@ class Verdict:
 
 
 class Condition:
-    """A condition that was checked. Build it with `compile_condition`."""
+    """A compiled condition. Create it with `compile_condition`."""
 
     def __init__(self, text: str, scope: Scope, program: Any) -> None:
         self.text = text
         self.scope = scope
-        self.names = _names_in(text)
+        self.fields = _fields_in(text)
         self._program = program
 
-    def evaluate(self, values: Mapping[str, Any]) -> Verdict:
-        """Whether it holds; a name without a value (or None) leaves it without data."""
-        told = {name: value for name, value in values.items() if value is not None}
-        shown = _shown(self.names, told)
+    def evaluate(self, values: Mapping[str, Any]) -> ConditionResult:
+        """Evaluate the condition; it has no data if a field is missing or None."""
+        known = {name: value for name, value in values.items() if value is not None}
+        shown = _shown(self.fields, known)
         try:
-            found = self._program.eval(data=told)
+            result = self._program.eval(data=known)
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-            # Also a value that CEL can't hold, such as a text that is no UTF-8.
-            return Verdict(Truth.ERROR, shown, _first_line(str(error)))
-        value = found.value()
-        if found.type() == cel.Type.BOOL:
-            return Verdict(Truth.TRUE if value else Truth.FALSE, shown)
+            # Also for a value that CEL can't represent, such as a string that is not UTF-8.
+            return ConditionResult(Truth.ERROR, shown, _first_line(str(error)))
+        value = result.value()
+        if result.type() == cel.Type.BOOL:
+            return ConditionResult(Truth.TRUE if value else Truth.FALSE, shown)
         if _NO_VALUE in str(value):
-            return Verdict(Truth.NO_DATA, shown)
-        return Verdict(Truth.ERROR, shown, _first_line(str(value)))
+            return ConditionResult(Truth.NO_DATA, shown)
+        return ConditionResult(Truth.ERROR, shown, _first_line(str(value)))
 
 
 def compile_condition(text: str) -> Condition:
-    """Check a condition.
+    """Compile and type-check a condition.
 
     Raises:
-        BadConditionError: says what is wrong and where; the facts hold `line` and `column`.
+        BadConditionError: names the mistake; `line` and `column` are its position.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadConditionError(
-            f"the condition has {len(text)} characters; at most {MAX_CHARACTERS} are taken",
+            f"the condition has {len(text)} characters; at most {MAX_CHARACTERS} are allowed",
             line=1,
             column=1,
         )
@@ -109,11 +109,11 @@ def compile_condition(text: str) -> Condition:
         program = _try(text, {Scope.SERVICE, scope})
         if program is not None:
             return _checked(text, scope, program)
-    # With all names, so that the message is about the text and not about a scope.
+    # Compile with the fields of all scopes, so that the error is not about a missing field.
     program = _compiled(text, frozenset(Scope))
     _checked(text, Scope.SERVICE, program)
     raise BadConditionError(
-        "a condition is about jobs or about datasets, not both: it uses `job_run.` and `dataset.`",
+        "a condition can use fields of `job_run.` or of `dataset.`, not of both",
         line=1,
         column=1,
     )
@@ -123,7 +123,7 @@ def _checked(text: str, scope: Scope, program: Any) -> Condition:
     if program.return_type() != cel.Type.BOOL:
         kind = program.return_type().name().lower()
         raise BadConditionError(
-            f"the condition is no question: it gives a value of kind {kind}, not bool",
+            f"condition must be a boolean expression, got {kind}",
             line=1,
             column=1,
         )
@@ -146,14 +146,14 @@ def _compiled(text: str, scopes: frozenset[Scope]) -> Any:
 
 @cache
 def _environment(scopes: frozenset[Scope]) -> Any:
-    """CEL as it is, but numbers of different kinds can be compared: `percentage > 20`.
+    """Standard CEL, plus comparisons of numbers of different types: `percentage > 20`.
 
-    The checker knows that only for values whose kind is not known beforehand, which would let
-    wrong names and kinds through; so its comparisons are declared anew, with the mixed ones.
+    The checker allows those only for values of dynamic type, with which it would not detect
+    unknown fields and wrong types; so the comparisons are declared again, with mixed types.
     """
     excluded = "".join(f'    - name: "{name}"\n' for name in _COMPARISONS)
     config = cel.NewEnvConfigFromYaml(f"name: headwater\nstdlib:\n  exclude_functions:\n{excluded}")
-    variables = {each.name: _KINDS[each.kind] for each in NAMES.values() if each.scope in scopes}
+    variables = {each.name: _KINDS[each.kind] for each in FIELDS.values() if each.scope in scopes}
     return cel.NewEnv(config=config, variables=variables, functions=_comparisons())
 
 
@@ -184,34 +184,34 @@ def _comparisons() -> list[Any]:
 
 
 def _bad(text: str) -> BadConditionError:
-    found = _PLACE.findall(text)
-    if not found:
+    positions = _POSITION.findall(text)
+    if not positions:
         return BadConditionError(_first_line(text), line=1, column=1)
-    line, column, reason = found[0]
+    line, column, reason = positions[0]
     reason = reason.removesuffix(" (in container '')")
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    more = f" (and {len(positions) - 1} more)" if len(positions) > 1 else ""
     return BadConditionError(
         f"{reason[:300]}{more}",
-        hint="docs/guides/alerts.md lists the names that conditions know",
+        hint="docs/guides/alerts.md lists the fields of conditions",
         line=int(line),
         column=int(column),
     )
 
 
 def _first_line(text: str) -> str:
-    # `INTERNAL: Iteration budget exceeded [INTERNAL]`: the code says nothing to a person.
+    # Removes the status code: `INTERNAL: Iteration budget exceeded [INTERNAL]`.
     line = text.splitlines()[0] if text else "unknown"
-    line = "".join(mark if mark.isprintable() else " " for mark in line)
+    line = "".join(char if char.isprintable() else " " for char in line)
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", line)[:300]
 
 
-def _names_in(text: str) -> tuple[str, ...]:
-    words = (re.sub(r"\s", "", word) for word in _WORDS.findall(_NOT_NAMES.sub(" ", text)))
-    return tuple(dict.fromkeys(word for word in words if word in NAMES))
+def _fields_in(text: str) -> tuple[str, ...]:
+    words = (re.sub(r"\s", "", word) for word in _WORDS.findall(_NOT_FIELDS.sub(" ", text)))
+    return tuple(dict.fromkeys(word for word in words if word in FIELDS))
 
 
-def _shown(names: Iterable[str], values: Mapping[str, Any]) -> str:
-    parts = [f"{name} = {_text(values[name])}" for name in names if name in values]
+def _shown(fields: Iterable[str], values: Mapping[str, Any]) -> str:
+    parts = [f"{name} = {_text(values[name])}" for name in fields if name in values]
     return ", ".join(parts)[:_MAX_VALUE_CHARACTERS]
 
 
@@ -220,5 +220,5 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.4g}"
-    # Texts come from events: a database takes neither a NUL nor half a character.
-    return "".join(mark if mark.isprintable() else " " for mark in str(value))
+    # Strings come from events: PostgreSQL accepts neither NUL nor lone surrogates.
+    return "".join(char if char.isprintable() else " " for char in str(value))

@@ -1,7 +1,7 @@
-"""What events have touched since alerts were last evaluated, in sets that can't grow without end.
+"""Runs and datasets that events changed since alerts were last evaluated; the size is bounded.
 
-The writer only adds ids here: taking events is not slowed down. Failed runs come first; of the rest
-only so many are looked at between two rounds of the timer, which looks at everything anyway.
+The writer only adds ids, so ingest is not delayed. Failed runs come first. Only some of the others
+are evaluated between two rounds of the timer, which evaluates everything.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from headwater.catalog.ingest import Projection
 
 _MAX_FAILED = 10_000
 _MAX_OTHERS = 1_000
-_BAD_ENDS = ("FAILED", "ABORTED")
+_FAILED_STATES = ("FAILED", "ABORTED")
 
 
 class EvaluationQueue:
-    """Ids that wait for an evaluation. What does not fit is found by the timer."""
+    """Ids to evaluate. Ids that do not fit are left to the timer."""
 
     def __init__(self) -> None:
         self.failed: dict[UUID, None] = {}
@@ -25,9 +25,9 @@ class EvaluationQueue:
         self.datasets: dict[UUID, None] = {}
 
     def add(self, rows: Projection, *, datasets: bool) -> bool:
-        """Note what a transaction has stored; whether a run has failed."""
-        bad = [key for key, row in rows.runs.items() if row.end_state in _BAD_ENDS]
-        self.add_failed(bad)
+        """Add the ids that a transaction stored, and return whether a run failed."""
+        failed = [key for key, row in rows.runs.items() if row.end_state in _FAILED_STATES]
+        self.add_failed(failed)
         for key in rows.runs:
             if len(self.runs) >= _MAX_OTHERS:
                 break
@@ -37,18 +37,18 @@ class EvaluationQueue:
                 if len(self.datasets) >= _MAX_OTHERS:
                     break
                 self.datasets[key] = None
-        return bool(bad)
+        return bool(failed)
 
     def add_failed(self, runs: Iterable[UUID]) -> None:
         for key in runs:
             if len(self.failed) < _MAX_FAILED:
                 self.failed[key] = None
 
-    def take(self, most: int) -> tuple[list[UUID], list[UUID]]:
-        """All failed runs and some others; some datasets. They are gone from here."""
+    def take(self, limit: int) -> tuple[list[UUID], list[UUID]]:
+        """Remove and return all failed runs and `limit` others at most, and `limit` datasets."""
         failed, self.failed = list(self.failed), {}
-        runs = failed + [self.runs.popitem()[0] for _ in range(min(most, len(self.runs)))]
-        datasets = [self.datasets.popitem()[0] for _ in range(min(most, len(self.datasets)))]
+        runs = failed + [self.runs.popitem()[0] for _ in range(min(limit, len(self.runs)))]
+        datasets = [self.datasets.popitem()[0] for _ in range(min(limit, len(self.datasets)))]
         return runs, datasets
 
     def __bool__(self) -> bool:

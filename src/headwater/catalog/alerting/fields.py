@@ -1,7 +1,7 @@
-"""The names that conditions know: each with its scope, its kind and what it means.
+"""The fields of conditions: each with its scope, its type and its meaning.
 
-A condition is about one kind of thing: the service as a whole, the runs of a job, or a dataset. It
-is evaluated for each of them. A value that is not known leaves the condition without data.
+A condition has one scope: the service, the runs of a job, or a dataset. It is evaluated for each
+subject of its scope. If a field has no value, the condition has no data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a condition is about."""
+    """What a condition is evaluated for."""
 
     SERVICE = "service"
     JOB = "job"
@@ -20,8 +20,8 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A name of a condition; `kind` is CEL's."""
+class ConditionField:
+    """A field of a condition; `kind` is its CEL type."""
 
     name: str
     scope: Scope
@@ -29,24 +29,24 @@ class Name:
     meaning: str
 
 
-def _named(scope: Scope, *rows: tuple[str, str, str]) -> list[Name]:
-    return [Name(name, scope, kind, meaning) for name, kind, meaning in rows]
+def _fields(scope: Scope, *rows: tuple[str, str, str]) -> list[ConditionField]:
+    return [ConditionField(name, scope, kind, meaning) for name, kind, meaning in rows]
 
 
-NAMES: Mapping[str, Name] = {
+FIELDS: Mapping[str, ConditionField] = {
     each.name: each
     for each in [
-        *_named(
+        *_fields(
             Scope.SERVICE,
             (
                 "marquez_health_check_failed",
                 "bool",
-                "Whether the service's database does not answer.",
+                "Whether the service's database does not respond.",
             ),
             (
                 "job_without_lineage_percentage",
                 "double",
-                "Jobs without any input or output, of all jobs, in percent.",
+                "Percentage of jobs without any input or output.",
             ),
             (
                 "job_lineage_coverage_ratio",
@@ -56,7 +56,7 @@ NAMES: Mapping[str, Name] = {
             (
                 "record_lineage_coverage_ratio",
                 "double",
-                "Records with their parents' addresses, over all records of runs that tell it.",
+                "Records with their parents' addresses, over all records of runs that report it.",
             ),
             (
                 "typical_record_lineage_coverage_ratio",
@@ -69,17 +69,17 @@ NAMES: Mapping[str, Name] = {
                 "double",
                 "The same, among the latest 100 runs.",
             ),
-            ("consumer_lag", "int", "Records that running jobs have yet to read."),
+            ("consumer_lag", "int", "Records that running jobs have not read yet."),
             ("typical_consumer_lag", "double", "Its median over the last day."),
-            ("late_records", "int", "Records that came behind a watermark, ever."),
-            ("dead_lettered_records", "int", "Records that went to a dead letter, ever."),
-            ("out_of_order_records", "int", "Records found out of order, ever."),
-            ("failed_runs", "int", "Runs that are kept and failed."),
-            ("running_runs", "int", "Runs that go on."),
-            ("jobs", "int", "Jobs that are known."),
-            ("datasets", "int", "Datasets that are known."),
+            ("late_records", "int", "Records that arrived after the watermark, in total."),
+            ("dead_lettered_records", "int", "Records sent to a dead letter topic, in total."),
+            ("out_of_order_records", "int", "Records found out of order, in total."),
+            ("failed_runs", "int", "Failed runs in the catalog."),
+            ("running_runs", "int", "Running runs."),
+            ("jobs", "int", "Jobs in the catalog."),
+            ("datasets", "int", "Datasets in the catalog."),
         ),
-        *_named(
+        *_fields(
             Scope.JOB,
             (
                 "job_run.state",
@@ -90,7 +90,7 @@ NAMES: Mapping[str, Name] = {
             ("job_run.namespace", "string", "Namespace of its job."),
             ("job_run.name", "string", "Name of its job."),
             ("job_run.error", "string", "The message of its error; empty without one."),
-            ("job_run.streaming", "bool", "Whether the job says that it streams."),
+            ("job_run.streaming", "bool", "Whether the job is a streaming job."),
             (
                 "job_run.duration_seconds",
                 "double",
@@ -102,8 +102,8 @@ NAMES: Mapping[str, Name] = {
                 "Median of up to 20 earlier runs of the job that completed.",
             ),
             ("job_run.seconds_since_event", "double", "Time since its last event."),
-            ("job_run.rows_in", "int", "Records that it has read."),
-            ("job_run.rows_out", "int", "Records that it has written."),
+            ("job_run.rows_in", "int", "Records that it read."),
+            ("job_run.rows_out", "int", "Records that it wrote."),
             (
                 "job_run.typical_rows_out",
                 "double",
@@ -112,15 +112,15 @@ NAMES: Mapping[str, Name] = {
             (
                 "job_run.lineage_coverage_ratio",
                 "double",
-                "Of the records that it has written, those with their parents' addresses.",
+                "Records with their parents' addresses, over the records that it wrote.",
             ),
-            ("job_run.late_rows", "int", "Records that came too late for it."),
-            ("job_run.dead_lettered", "int", "Records that it sent to the dead letter."),
+            ("job_run.late_rows", "int", "Records that arrived after its watermark."),
+            ("job_run.dead_lettered", "int", "Records that it sent to the dead letter topic."),
             ("job_run.order_violations", "int", "Records that it found out of order."),
             ("job_run.events_lost", "int", "Lineage events that its process dropped, of any run."),
-            ("job_run.lag", "int", "Records that it has yet to read."),
+            ("job_run.lag", "int", "Records that it has not read yet."),
         ),
-        *_named(
+        *_fields(
             Scope.DATASET,
             ("dataset.namespace", "string", "Its namespace."),
             ("dataset.name", "string", "Its name."),
@@ -130,7 +130,7 @@ NAMES: Mapping[str, Name] = {
                 "double",
                 "Median time between its last 20 versions.",
             ),
-            ("dataset.row_count", "double", "Rows that were last written to it."),
+            ("dataset.row_count", "double", "Rows of its last write."),
             (
                 "dataset.typical_row_count",
                 "double",
@@ -139,7 +139,7 @@ NAMES: Mapping[str, Name] = {
             (
                 "dataset.failed_assertions",
                 "int",
-                "Assertions on its quality that failed when they were last told.",
+                "Data quality assertions that failed when they were last reported.",
             ),
         ),
     ]

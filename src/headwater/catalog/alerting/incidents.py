@@ -1,4 +1,4 @@
-"""Writes incidents and puts their messages on their way."""
+"""Records incidents, and queues their messages in the same transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an alert is about: `text` as it is written down, the rest where it was looked up."""
+    """The subject of an alert: `text` as it is stored; the other fields if it was looked up."""
 
     text: str
     id: UUID | None = None
@@ -35,7 +35,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """That an incident began or ended."""
+    """An incident began or ended."""
 
     rule: Rule
     subject: Subject
@@ -50,153 +50,156 @@ class Transition:
 
 @dataclass(slots=True)
 class _Unwritten:
-    """An incident that began while the database was gone."""
+    """An incident that began while the database was unreachable."""
 
-    happening: Transition
+    transition: Transition
     number: int
 
 
-class Post(Protocol):
-    """Who brings messages to channels."""
+class Dispatcher(Protocol):
+    """Sends messages to channels."""
 
     def defined(self, name: str) -> bool:
         """Whether there is such a channel."""
         ...
 
     def wake(self) -> None:
-        """Something was written."""
+        """Look for new messages in the database."""
         ...
 
     def send_now(self, channel: str, message: Message) -> None:
-        """Send what can't be written; must not wait."""
+        """Send a message that can't be written to the database; must not block."""
         ...
 
     def handing_over(self, incident: str) -> AbstractAsyncContextManager[set[str]]:
-        """The channels that have yet to get a message of `send_now`; the body writes it."""
+        """The channels that have not received a message of `send_now`; the body writes it."""
         ...
 
 
 class IncidentRecorder:
-    """Knows which incidents are open."""
+    """Records transitions, and tracks which incidents are open."""
 
-    def __init__(self, pool: Pool, post: Post) -> None:
+    def __init__(self, pool: Pool, dispatcher: Dispatcher) -> None:
         self._pool = pool
-        self._post = post
+        self._dispatcher = dispatcher
         self.open: dict[Key, UUID] = {}
         self.downstream: dict[Key, list[str]] = {}
-        # Of the service itself: it must have a number when the database can't be asked for one.
+        # The next incident numbers of service alerts, for when the database is unreachable.
         self.numbers: dict[Key, int] = {}
         self._unwritten: list[_Unwritten] = []
 
     def wake(self) -> None:
-        self._post.wake()
+        self._dispatcher.wake()
 
-    async def tell(self, happening: Transition, *, writable: bool = True) -> None:
-        """Write it, with its messages, in a transaction of its own.
+    async def record(self, transition: Transition, *, writable: bool = True) -> None:
+        """Write a transition and its messages in one transaction.
 
         Raises:
             UnavailableError: nothing was written.
         """
         if not writable:
-            self._tell_unwritten(happening)
-        elif happening.change is Change.FIRED:
-            await self._begin(happening)
+            self._record_in_memory(transition)
+        elif transition.change is Change.FIRED:
+            await self._begin(transition)
         else:
-            await self._end(happening)
-        self._post.wake()
+            await self._end(transition)
+        self._dispatcher.wake()
 
-    async def write_unwritten(self, *, over: bool = False) -> None:
-        """Write what happened while the database was gone, and messages that nobody has got yet.
+    async def flush(self, *, ended: bool = False) -> None:
+        """Write incidents that began while the database was unreachable, and their unsent messages.
 
         Args:
-            over: write as well that it has ended, for a service that evaluates no more: nobody
-                else knows of it.
+            ended: end them as well, for a service that is no longer the leader: the new leader
+                does not know them.
         """
         while self._unwritten:
             each = self._unwritten[0]
-            message = self._message(each.happening, each.number, [])
+            message = self._message(each.transition, each.number, [])
             async with (
-                self._post.handing_over(message.incident) as not_sent,
+                self._dispatcher.handing_over(message.incident) as not_sent,
                 self._pool.connection() as connection,
             ):
-                # Where another service has told the same, its messages are its own business.
-                if await incidents.begin(connection, _row(each.happening, each.number, message)):
-                    await self._write(connection, message, each.happening.rule, only=not_sent)
-                    if over:
-                        await self._write_over(connection, each, message)
+                # If another service has recorded the same incident, it sends the messages.
+                if await incidents.begin(connection, _row(each.transition, each.number, message)):
+                    await self._write(connection, message, each.transition.rule, only=not_sent)
+                    if ended:
+                        await self._write_end(connection, each, message)
             self._unwritten.pop(0)
-            self._post.wake()
+            self._dispatcher.wake()
 
-    async def _write_over(self, connection: Connection, each: _Unwritten, begun: Message) -> None:
+    async def _write_end(self, connection: Connection, each: _Unwritten, fired: Message) -> None:
         now = datetime.now(UTC)
-        await incidents.end(connection, UUID(begun.incident), now)
+        await incidents.end(connection, UUID(fired.incident), now)
         ended = replace(
-            begun, kind=Change.ENDED, at=to_rfc3339(now) or "", value="the database answers again"
+            fired,
+            kind=Change.ENDED,
+            at=to_rfc3339(now) or "",
+            value="the database is reachable again",
         )
-        await self._write(connection, ended, each.happening.rule)
-        self.open.pop(each.happening.key, None)
+        await self._write(connection, ended, each.transition.rule)
+        self.open.pop(each.transition.key, None)
 
-    def _tell_unwritten(self, happening: Transition) -> None:
-        if happening.change is not Change.FIRED:
-            # Only health can be evaluated now, and it can't be good.
+    def _record_in_memory(self, transition: Transition) -> None:
+        if transition.change is not Change.FIRED:
+            # Only the health check can be evaluated now, and it still fails.
             return
-        number = self.numbers.get(happening.key, 1)
-        self.numbers[happening.key] = number + 1
-        self.open[happening.key] = incident_id(*happening.key, number)
-        self._unwritten.append(_Unwritten(happening, number))
-        for channel in self._channels(happening.rule):
-            self._post.send_now(channel, self._message(happening, number, []))
+        number = self.numbers.get(transition.key, 1)
+        self.numbers[transition.key] = number + 1
+        self.open[transition.key] = incident_id(*transition.key, number)
+        self._unwritten.append(_Unwritten(transition, number))
+        for channel in self._channels(transition.rule):
+            self._dispatcher.send_now(channel, self._message(transition, number, []))
 
-    async def _begin(self, happening: Transition) -> None:
-        behind: list[str] = []
-        thing = happening.subject.id
+    async def _begin(self, transition: Transition) -> None:
+        affected: list[str] = []
+        subject = transition.subject.id
         async with self._pool.connection() as connection:
-            if thing is not None and happening.rule.condition.scope is Scope.DATASET:
-                behind = await downstream(connection, dataset=thing)
-            elif thing is not None:
-                behind = await downstream(connection, job=thing)
-            number = await incidents.next_number(connection, *happening.key)
-            message = self._message(happening, number, behind)
-            key = incident_id(*happening.key, number)
-            begun = await incidents.begin(connection, _row(happening, number, message))
-            if begun:
-                await self._write(connection, message, happening.rule)
-        if not begun:
-            # Another service was faster; its message is on the way.
+            if subject is not None and transition.rule.condition.scope is Scope.DATASET:
+                affected = await downstream(connection, dataset=subject)
+            elif subject is not None:
+                affected = await downstream(connection, job=subject)
+            number = await incidents.next_number(connection, *transition.key)
+            message = self._message(transition, number, affected)
+            key = incident_id(*transition.key, number)
+            recorded = await incidents.begin(connection, _row(transition, number, message))
+            if recorded:
+                await self._write(connection, message, transition.rule)
+        if not recorded:
+            # Another service has recorded it first, and sends the messages.
             return
-        self.open[happening.key] = key
-        self.downstream[happening.key] = behind
-        self.numbers[happening.key] = number + 1
-        _LOG.info("alert %s fired: %s", happening.rule.name, message.title)
+        self.open[transition.key] = key
+        self.downstream[transition.key] = affected
+        self.numbers[transition.key] = number + 1
+        _LOG.info("alert %s fired: %s", transition.rule.name, message.title)
 
-    async def _end(self, happening: Transition) -> None:
-        key = self.open.get(happening.key)
+    async def _end(self, transition: Transition) -> None:
+        key = self.open.get(transition.key)
         if key is None:
             return
-        message = self._message(happening, None, self.downstream.get(happening.key, []), key)
+        message = self._message(transition, None, self.downstream.get(transition.key, []), key)
         async with self._pool.connection() as connection:
-            if await incidents.end(connection, key, happening.at):
-                await self._write(connection, message, happening.rule)
-        self.open.pop(happening.key, None)
-        self.downstream.pop(happening.key, None)
-        _LOG.info("alert %s ended: %s", happening.rule.name, message.title)
+            if await incidents.end(connection, key, transition.at):
+                await self._write(connection, message, transition.rule)
+        self.open.pop(transition.key, None)
+        self.downstream.pop(transition.key, None)
+        _LOG.info("alert %s ended: %s", transition.rule.name, message.title)
 
     async def end_without_rule(self, connection: Connection, incident: UUID, at: datetime) -> None:
-        """End an incident whose rule is no more, and tell those who were told of its beginning."""
+        """End an incident whose rule was removed, and notify the channels that know it."""
         if not await incidents.end(connection, incident, at):
             return
-        for row in await outbox.fired(connection, incident):
+        for row in await outbox.fired_messages(connection, incident):
             ended = replace(
                 from_json(row["body"]),
                 kind=Change.ENDED,
                 at=to_rfc3339(at) or "",
-                value="its rule was taken out of the rules file",
+                value="its rule was removed from the rules file",
             )
-            if self._post.defined(row["channel"]):
-                await outbox.write(connection, incident, [row["channel"]], ended.as_json())
+            if self._dispatcher.defined(row["channel"]):
+                await outbox.enqueue(connection, incident, [row["channel"]], ended.as_json())
 
     def _channels(self, rule: Rule) -> list[str]:
-        return [name for name in rule.channels if self._post.defined(name)]
+        return [name for name in rule.channels if self._dispatcher.defined(name)]
 
     async def _write(
         self,
@@ -206,51 +209,51 @@ class IncidentRecorder:
         *,
         only: set[str] | None = None,
     ) -> None:
-        """Of channels that are not among `only` it is noted that they have it already."""
+        """Queue a message; for channels that are not in `only` it is stored as already sent."""
         channels = self._channels(rule)
         to_send = [name for name in channels if only is None or name in only]
         incident, body = UUID(message.incident), message.as_json()
-        await outbox.write(connection, incident, to_send, body)
+        await outbox.enqueue(connection, incident, to_send, body)
         sent = [name for name in channels if name not in to_send]
-        await outbox.write(connection, incident, sent, body, sent=True)
+        await outbox.enqueue(connection, incident, sent, body, sent=True)
 
     def _message(
         self,
-        happening: Transition,
+        transition: Transition,
         number: int | None,
-        behind: list[str],
+        affected: list[str],
         key: UUID | None = None,
     ) -> Message:
-        rule = happening.rule
-        incident = key or incident_id(*happening.key, number or 1)
+        rule = transition.rule
+        incident = key or incident_id(*transition.key, number or 1)
         return Message(
             incident=str(incident),
-            kind=happening.change,
+            kind=transition.change,
             alert=rule.name,
             severity=rule.severity,
-            at=to_rfc3339(happening.at) or "",
-            subject=happening.subject.text or None,
-            namespace=happening.subject.namespace,
-            name=happening.subject.name,
+            at=to_rfc3339(transition.at) or "",
+            subject=transition.subject.text or None,
+            namespace=transition.subject.namespace,
+            name=transition.subject.name,
             summary=rule.summary,
             condition=rule.condition.text,
-            value=happening.value,
+            value=transition.value,
             runbook=rule.runbook,
-            downstream=tuple(behind[:MAX_DOWNSTREAM]),
-            downstream_count=len(behind),
+            downstream=tuple(affected[:MAX_DOWNSTREAM]),
+            downstream_count=len(affected),
         )
 
 
-def _row(happening: Transition, number: int, message: Message) -> dict[str, object]:
+def _row(transition: Transition, number: int, message: Message) -> dict[str, object]:
     return {
         "id": UUID(message.incident),
-        "alert": happening.rule.name,
-        "subject": happening.subject.text,
+        "alert": transition.rule.name,
+        "subject": transition.subject.text,
         "number": number,
-        "severity": happening.rule.severity,
+        "severity": transition.rule.severity,
         "message": message.text,
-        "value": happening.value or None,
+        "value": transition.value or None,
         "downstream": list(message.downstream),
         "downstream_count": message.downstream_count,
-        "started_at": happening.at,
+        "started_at": transition.at,
     }

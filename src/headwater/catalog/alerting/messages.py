@@ -1,4 +1,4 @@
-"""What a channel is told: one message when an incident begins, and one when it ends."""
+"""The messages that channels receive: one when an incident begins, and one when it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS = {"info": "INFO", "warning": "WARNING", "critical": "CRITICAL"}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `incident` and `kind` together are the same for each copy of it."""
+    """One message. `incident` and `kind` identify it: they are the same for each copy."""
 
     incident: str
     kind: Change
@@ -26,7 +26,7 @@ class Message:
     severity: str
     at: str
     subject: str | None = None
-    # Of the subject, where it is known: both may hold colons.
+    # Of the subject, if known. Both may contain colons.
     namespace: str | None = None
     name: str | None = None
     summary: str = ""
@@ -44,13 +44,13 @@ class Message:
 
     @property
     def text(self) -> str:
-        """For people; each fact on a line of its own."""
+        """For people; one value per line."""
         lines = [self.summary] if self.summary else []
         if self.subject:
-            lines.append(f"what: {self._about()}")
+            lines.append(f"subject: {self._about()}")
         lines.append(f"condition: {self.condition}")
         if self.value:
-            lines.append(f"found: {self.value}")
+            lines.append(f"value: {self.value}")
         if self.downstream:
             lines.append(f"downstream: {self._downstream()}")
         if self.runbook:
@@ -63,16 +63,16 @@ class Message:
     def _about(self) -> str:
         subject = self.subject or ""
         if self.name is None or self.namespace is None:
-            return plain(subject)
+            return subject_text(subject)
         return f"{subject.partition(':')[0]} {self.name} ({self.namespace})"
 
     def _downstream(self) -> str:
-        shown = [plain(each) for each in self.downstream[:MAX_DOWNSTREAM]]
+        shown = [subject_text(each) for each in self.downstream[:MAX_DOWNSTREAM]]
         more = self.downstream_count - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
     def payload(self) -> dict[str, Any]:
-        """What a webhook gets: the same facts as JSON."""
+        """The body of a webhook request: the same values as JSON."""
         return {
             "version": 1,
             "incident": self.incident,
@@ -92,22 +92,22 @@ class Message:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For keeping; `from_json` reads it."""
+        """For storage; `from_json` reads it."""
         return asdict(self)
 
 
-def from_json(kept: dict[str, Any]) -> Message:
+def from_json(stored: dict[str, Any]) -> Message:
     return Message(
         **{
-            **kept,
-            "kind": Change(kept["kind"]),
-            "downstream": tuple(kept["downstream"]),
+            **stored,
+            "kind": Change(stored["kind"]),
+            "downstream": tuple(stored["downstream"]),
         }
     )
 
 
-def trial(channel: str) -> Message:
-    """A message that only shows that messages arrive."""
+def sample_message(channel: str) -> Message:
+    """A message to test a channel."""
     return Message(
         incident="00000000-0000-0000-0000-000000000000",
         kind=Change.FIRED,
@@ -119,15 +119,16 @@ def trial(channel: str) -> Message:
     )
 
 
-def plain(subject: str) -> str:
-    """`dataset:data:visits` as a person says it: `dataset visits (data)`.
+def subject_text(subject: str) -> str:
+    """`dataset:data:visits` for people: `dataset visits (data)`.
 
-    A guess where names hold colons: a namespace does if it is an address, `kafka://host:9092`.
+    Ambiguous if names contain colons: assumes that only namespaces which are addresses do, such
+    as `kafka://host:9092`.
     """
-    found = _SUBJECT.fullmatch(subject)
-    return f"{found['kind']} {found['name']} ({found['namespace']})" if found else subject
+    match = _SUBJECT.fullmatch(subject)
+    return f"{match['kind']} {match['name']} ({match['namespace']})" if match else subject
 
 
 def _one_line(text: str) -> str:
-    # Names come from anybody: none may begin a line of its own, or a header of an e-mail.
-    return "".join(mark if mark.isprintable() else " " for mark in text)[:1000]
+    # Names are untrusted: they must not start a new line, or an e-mail header.
+    return "".join(char if char.isprintable() else " " for char in text)[:1000]

@@ -1,5 +1,5 @@
-"""Sends messages of alerts, one channel beside the other: a channel that is slow or gone delays
-neither evaluation nor other channels."""
+"""Sends alert messages, with one task per channel: a slow or unreachable channel delays neither
+evaluation nor other channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.alerting.channels import Channel
 from headwater.catalog.alerting.messages import Message, from_json
-from headwater.catalog.alerting.sending import Sender
+from headwater.catalog.alerting.sending import ChannelSender
 from headwater.catalog.store import outbox
 from headwater.catalog.store.pool import Pool
 from headwater.catalog.store.values import Row
@@ -22,12 +22,12 @@ from headwater.settings.alerts import AlertsSettings
 
 _LOG = logging.getLogger("headwater.catalog.alerting")
 
-# A message that waits for its pause is found after this time at the latest.
-_LOOK_SECONDS = 2.0
-# Messages that could not be written because the database was gone, for each channel.
+# How often channels look for messages whose retry delay has passed.
+_POLL_SECONDS = 2.0
+# Messages per channel that are entry in memory while the database is unreachable.
 _MAX_IN_MEMORY = 100
-# For how much longer than sending may take a message is kept from other services: starting the
-# process that sends, and noting what became of it.
+# A claim outlasts the send timeout by this time, which covers the start of the sending process and
+# the recording of the outcome.
 _CLAIM_SECONDS = 30.0
 _DRAIN_SECONDS = 30.0
 _HOUR = 3600
@@ -35,7 +35,7 @@ _HOUR = 3600
 
 @dataclass(slots=True, eq=False)
 class _InMemory:
-    """A message that the database could not take."""
+    """A message that could not be written to the database."""
 
     channel: str
     message: Message
@@ -43,15 +43,15 @@ class _InMemory:
     due: float
     tries: int = 0
     sending: bool = False
-    # The database has it now, and is told what becomes of it.
+    # It was written to the database since, and its outcome must be recorded there.
     handed_over: bool = False
 
 
 class OutboxDispatcher:
-    """Sends what waits in the database. `start` when this service evaluates, `stop` when not.
+    """Sends the messages that are queued in the database, while this service is the leader.
 
-    `leads` says whether this service is still the one: one that was cut off must not send beside
-    the next.
+    `is_leader` is checked before each message: a service that lost its connection must not send
+    at the same time as the next leader.
     """
 
     def __init__(
@@ -60,19 +60,21 @@ class OutboxDispatcher:
         channels: Mapping[str, Channel],
         settings: AlertsSettings,
         counts: dict[str, int],
-        leads: Callable[[], bool],
+        is_leader: Callable[[], bool],
     ) -> None:
         self._pool = pool
         self._settings = settings
         self._counts = counts
-        self._leads = leads
-        self._senders = {name: Sender(channel, settings) for name, channel in channels.items()}
+        self._is_leader = is_leader
+        self._senders = {
+            name: ChannelSender(channel, settings) for name, channel in channels.items()
+        }
         self._memory: list[_InMemory] = []
         self._handing_over = asyncio.Lock()
         self._claimed: dict[str, Row] = {}
         self._wakes = {name: asyncio.Event() for name in channels}
         self._tasks: list[asyncio.Task[None]] = []
-        # Its own threads: those of the event loop read large bodies.
+        # Separate threads: those of the event loop parse large request bodies.
         self._threads: ThreadPoolExecutor | None = None
 
     def defined(self, name: str) -> bool:
@@ -85,7 +87,7 @@ class OutboxDispatcher:
         self._tasks = [asyncio.create_task(self._serve(name)) for name in self._senders]
 
     async def stop(self) -> None:
-        """Stop sending; a message on its way is sent again by whoever comes next."""
+        """Stop sending; the next leader sends a message in flight again."""
         for task in self._tasks:
             task.cancel()
         for sender in self._senders.values():
@@ -95,26 +97,26 @@ class OutboxDispatcher:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
-        await self._give_back()
+        await self._release_claims()
 
     async def drain(self) -> None:
-        """Send what waits, each message once, and stop."""
+        """Try each queued message once, and stop."""
         self.start()
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._senders and time.monotonic() < deadline:
             async with self._pool.connection() as connection:
                 if not await outbox.any_untried(connection, list(self._senders)):
                     break
-            await asyncio.sleep(_LOOK_SECONDS / 10)
+            await asyncio.sleep(_POLL_SECONDS / 10)
         await self.stop()
 
     def wake(self) -> None:
-        """Something was written."""
+        """Look for new messages in the database."""
         for event in self._wakes.values():
             event.set()
 
     def send_now(self, channel: str, message: Message) -> None:
-        """Send without a database; of too many the oldest are dropped."""
+        """Send without the database; the oldest message is dropped if there are too many."""
         same = [each for each in self._memory if each.channel == channel and not each.sending]
         if len(same) >= _MAX_IN_MEMORY:
             self._memory.remove(same[0])
@@ -124,11 +126,11 @@ class OutboxDispatcher:
 
     @asynccontextmanager
     async def handing_over(self, incident: str) -> AsyncIterator[set[str]]:
-        """The channels that have yet to get a message from memory; the body writes it for them."""
+        """The channels that have not received a message from memory; the body writes it."""
         async with self._handing_over:
-            kept = [each for each in self._memory if each.message.incident == incident]
-            yield {each.channel for each in kept}
-            for each in kept:
+            entries = [each for each in self._memory if each.message.incident == incident]
+            yield {each.channel for each in entries}
+            for each in entries:
                 each.handed_over = True
                 if not each.sending:
                     self._memory.remove(each)
@@ -141,79 +143,79 @@ class OutboxDispatcher:
                 if not warm:
                     warm = True
                     await self._in_thread(self._senders[name].warm)
-                while (kept := self._due_in_memory(name)) is not None:
-                    await self._send_from_memory(kept)
-                while self._leads() and await self._send_next(name):
+                while (entry := self._next_in_memory(name)) is not None:
+                    await self._send_from_memory(entry)
+                while self._is_leader() and await self._send_next(name):
                     pass
             except UnavailableError as error:
                 _LOG.warning("channel %s: %s", name, error)
             except Exception:
-                _LOG.exception("channel %s: a message could not be sent", name)
+                _LOG.exception("channel %s: sending failed", name)
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_POLL_SECONDS):
                     await wake.wait()
             except TimeoutError:
                 pass
 
-    def _due_in_memory(self, name: str) -> _InMemory | None:
+    def _next_in_memory(self, name: str) -> _InMemory | None:
         now = time.monotonic()
         due = (each for each in self._memory if each.channel == name and each.due <= now)
         return next(due, None)
 
-    async def _send_from_memory(self, kept: _InMemory) -> None:
-        kept.sending = True
+    async def _send_from_memory(self, entry: _InMemory) -> None:
+        entry.sending = True
         try:
-            problem = await self._try(kept.channel, kept.message)
+            problem = await self._send(entry.channel, entry.message)
         finally:
-            kept.sending = False
+            entry.sending = False
         async with self._handing_over:
             now = time.monotonic()
             give_up = self._settings.give_up_hours * _HOUR
-            if problem is not None and not kept.handed_over and now - kept.since < give_up:
-                kept.due = now + outbox.pause(kept.tries)
-                kept.tries += 1
+            if problem is not None and not entry.handed_over and now - entry.since < give_up:
+                entry.due = now + outbox.retry_delay(entry.tries)
+                entry.tries += 1
                 self._count("failed")
                 return
-            self._memory.remove(kept)
-        if not kept.handed_over:
+            self._memory.remove(entry)
+        if not entry.handed_over:
             self._count("sent" if problem is None else "given up")
             return
-        key = {"incident_id": kept.message.incident, "kind": kept.message.kind.value}
-        await self._note({**key, "channel": kept.channel}, problem)
+        key = {"incident_id": entry.message.incident, "kind": entry.message.kind.value}
+        await self._record_attempt({**key, "channel": entry.channel}, problem)
 
     async def _send_next(self, name: str) -> bool:
-        """Send the next message that is due; whether there was one."""
+        """Send the next message that is due, and return whether there was one."""
         seconds = self._settings.send_seconds + _CLAIM_SECONDS
         async with self._pool.connection() as connection:
             row = await outbox.claim(connection, name, seconds)
         if row is None:
             return False
         self._claimed[name] = row
-        if not self._leads():
-            # Lost while it was asked for: the next one sends it.
-            await self._give_back()
+        if not self._is_leader():
+            # The lock was lost during the query: the next leader sends the message.
+            await self._release_claims()
             return False
-        problem = await self._try(name, from_json(row["body"]))
-        await self._note(row, problem)
+        problem = await self._send(name, from_json(row["body"]))
+        await self._record_attempt(row, problem)
         self._claimed.pop(name, None)
         return True
 
-    async def _note(self, row: Row, problem: str | None) -> None:
+    async def _record_attempt(self, row: Row, problem: str | None) -> None:
         give_up = self._settings.give_up_hours * _HOUR
         async with self._pool.connection() as connection:
-            self._count(await outbox.told(connection, row, problem, give_up))
+            self._count(await outbox.record_attempt(connection, row, problem, give_up))
 
-    async def _give_back(self) -> None:
-        """What was claimed and not sent need not wait until nobody can be sending it any more."""
+    async def _release_claims(self) -> None:
+        """Release claimed messages that were not sent, so that the next leader can send them."""
         rows, self._claimed = list(self._claimed.values()), {}
         try:
             for row in rows:
                 async with self._pool.connection() as connection:
-                    await outbox.give_back(connection, row)
+                    await outbox.release(connection, row)
         except UnavailableError as error:
             _LOG.warning("alerts: %s", error)
 
-    async def _try(self, name: str, message: Message) -> str | None:
+    async def _send(self, name: str, message: Message) -> str | None:
         try:
             await self._in_thread(self._senders[name].send, message)
         except (NotificationError, EgressRefusedError) as error:

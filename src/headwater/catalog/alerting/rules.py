@@ -1,12 +1,12 @@
-"""The rules file: which alerts there are. YAML, read without ever building objects from it.
+"""Reads the rules file, which defines the alerts. No objects are constructed from the YAML.
 
     alerts:
       - name: lineage_job_failure
         condition: job_run.state == 'FAILED'
         notification: slack_data_team
 
-Only the tree of texts is read, so that neither tags nor nested aliases can do anything; size,
-number and depth are bounded. Every mistake is told with its line.
+Only the tree of scalars is read, so that tags and nested aliases have no effect; size, number and
+depth are bounded. Every error names the line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEYS = (
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\- ]{0,99}")
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-# Control characters but for tabs and ends of lines, and halves of characters.
+# Control characters except tabs and line ends, and lone surrogates.
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _MAX_SECONDS = 30 * 86_400.0
 _MAX_TEXT = 2000
@@ -46,7 +46,7 @@ _UNITS = (86_400, 3_600, 60, 1)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One alert of the file."""
+    """One alert."""
 
     name: str
     condition: Condition
@@ -60,7 +60,7 @@ class Rule:
 
 
 def read_rules(path: Path) -> list[Rule]:
-    """All alerts of a file.
+    """Read all alerts of a file.
 
     Raises:
         AlertRulesError: names the file and the line.
@@ -71,20 +71,20 @@ def read_rules(path: Path) -> list[Rule]:
     except OSError as error:
         raise AlertRulesError(
             f"the rules file {path} can't be read: {error.strerror}",
-            hint="HEADWATER_ALERTS__FILE says where it lies",
+            hint="HEADWATER_ALERTS__FILE sets its path",
         ) from None
     if len(content) > MAX_BYTES:
         raise AlertRulesError(f"the rules file {path} has more than {MAX_BYTES} bytes")
     if not content.strip():
-        # So it looks to who reads while somebody writes it; all alerts would end, and begin anew.
+        # A write may be in progress; without this check all alerts would end, then fire again.
         raise AlertRulesError(
-            f"the rules file {path} is empty", hint="one without alerts has the line `alerts: []`"
+            f"the rules file {path} is empty", hint="write `alerts: []` for a file without alerts"
         )
     return parse_rules(content, str(path))
 
 
 def parse_rules(content: bytes, where: str) -> list[Rule]:
-    """The same for its text.
+    """Read all alerts of a file's content.
 
     Raises:
         AlertRulesError: names the line.
@@ -98,15 +98,16 @@ def parse_rules(content: bytes, where: str) -> list[Rule]:
     if listed is None or _is_null(listed):
         return []
     if not isinstance(listed, yaml.SequenceNode):
-        raise reader.wrong(listed, "`alerts` must be a list")
+        raise reader.error(listed, "`alerts` must be a list")
     if len(listed.value) > MAX_RULES:
-        raise reader.wrong(listed, f"there are more than {MAX_RULES} alerts")
+        raise reader.error(listed, f"there are more than {MAX_RULES} alerts")
     rules: dict[str, Rule] = {}
     for node in listed.value:
         rule = reader.rule(node)
         if rule.name in rules:
-            raise reader.wrong(
-                node, f"alert {rule.name!r} is there already, in line {rules[rule.name].line}"
+            raise reader.error(
+                node,
+                f"duplicate alert {rule.name!r}, first defined in line {rules[rule.name].line}",
             )
         rules[rule.name] = rule
     return list(rules.values())
@@ -116,7 +117,7 @@ def parse_duration(text: str) -> float:
     """`90s`, `5m`, `1h30m`, `2d`, or a number of seconds.
 
     Raises:
-        ValueError: it is none, or longer than 30 days.
+        ValueError: not a duration, or longer than 30 days.
     """
     match = _DURATION.fullmatch(text)
     if text.isascii() and text.isdigit() and len(text) < 9:
@@ -151,79 +152,79 @@ def _is_null(node: Any) -> bool:
 
 
 class _Reader:
-    """Reads nodes, and tells where a mistake is."""
+    """Reads YAML nodes; errors name the line."""
 
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def wrong(self, node: Any, text: str, hint: str | None = None) -> AlertRulesError:
+    def error(self, node: Any, text: str, hint: str | None = None) -> AlertRulesError:
         line = node.start_mark.line + 1
         return AlertRulesError(f"{self._where}, line {line}: {text}", hint=hint, line=line)
 
     def mapping(self, node: Any, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
-            raise self.wrong(node, f"{what} must be a mapping with {', '.join(keys)}")
-        found: dict[str, Any] = {}
+            raise self.error(node, f"{what} must be a mapping with {', '.join(keys)}")
+        entries: dict[str, Any] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             if name not in keys:
                 shown = repr(name[:50])
-                raise self.wrong(key, f"unknown key {shown}", f"known are: {', '.join(keys)}")
-            if name in found:
-                raise self.wrong(key, f"{name!r} is there twice")
-            found[name] = value
-        return found
+                raise self.error(key, f"unknown key {shown}", f"known keys: {', '.join(keys)}")
+            if name in entries:
+                raise self.error(key, f"duplicate key {name!r}")
+            entries[name] = value
+        return entries
 
     def rule(self, node: Any) -> Rule:
-        found = self.mapping(node, "an alert", _KEYS)
+        entries = self.mapping(node, "an alert", _KEYS)
         for needed in ("name", "condition"):
-            if needed not in found:
-                raise self.wrong(node, f"an alert needs {needed!r}")
-        name = self._text(found, "name")
+            if needed not in entries:
+                raise self.error(node, f"an alert needs {needed!r}")
+        name = self._text(entries, "name")
         if not _NAME.fullmatch(name):
-            raise self.wrong(
-                found["name"],
+            raise self.error(
+                entries["name"],
                 "a name has 1 to 100 letters, digits, spaces, `_`, `-` or `.`",
             )
-        severity = self._text(found, "severity") or "warning"
+        severity = self._text(entries, "severity") or "warning"
         if severity not in SEVERITIES:
-            raise self.wrong(found["severity"], f"severity must be {', '.join(SEVERITIES)}")
+            raise self.error(entries["severity"], f"severity must be {', '.join(SEVERITIES)}")
         return Rule(
             name,
-            self._condition(found["condition"], name),
-            self._channels(found.get("notification")),
-            self._seconds(found, "for"),
-            self._seconds(found, "keep_firing_for"),
+            self._condition(entries["condition"], name),
+            self._channels(entries.get("notification")),
+            self._seconds(entries, "for"),
+            self._seconds(entries, "keep_firing_for"),
             severity,
-            self._text(found, "summary"),
-            self._text(found, "runbook"),
+            self._text(entries, "summary"),
+            self._text(entries, "runbook"),
             node.start_mark.line + 1,
         )
 
-    def _text(self, found: dict[str, Any], key: str) -> str:
-        node = found.get(key)
+    def _text(self, entries: dict[str, Any], key: str) -> str:
+        node = entries.get(key)
         if node is None:
             return ""
         if not isinstance(node, yaml.ScalarNode):
-            raise self.wrong(node, f"{key!r} must be a text")
+            raise self.error(node, f"{key!r} must be a string")
         if len(node.value) > _MAX_TEXT:
-            raise self.wrong(node, f"{key!r} has more than {_MAX_TEXT} characters")
+            raise self.error(node, f"{key!r} has more than {_MAX_TEXT} characters")
         return self._clean(node, repr(key)).strip()
 
     def _clean(self, node: Any, what: str) -> str:
-        """Escapes in YAML can make characters that no message and no database takes."""
+        """Reject characters, from YAML escapes, that messages and PostgreSQL do not support."""
         bad = _UNPRINTED.search(node.value)
         if bad is not None:
-            raise self.wrong(node, f"{what} holds the character U+{ord(bad[0]):04X}")
+            raise self.error(node, f"{what} contains the character U+{ord(bad[0]):04X}")
         return str(node.value)
 
     def _condition(self, node: Any, name: str) -> Condition:
         if not isinstance(node, yaml.ScalarNode):
-            raise self.wrong(node, f"the condition of {name!r} must be a text")
+            raise self.error(node, f"the condition of {name!r} must be a string")
         try:
             return compile_condition(self._clean(node, f"the condition of {name!r}"))
         except BadConditionError as error:
-            line, column = error.facts["line"], error.facts["column"]
+            line, column = error.line, error.column
             raise AlertRulesError(
                 f"{self._where}, line {node.start_mark.line + 1}: condition of {name!r}, "
                 f"position {line}:{column}: {error.message}",
@@ -238,20 +239,20 @@ class _Reader:
             return ()
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         if len(nodes) > _MAX_CHANNELS:
-            raise self.wrong(node, f"more than {_MAX_CHANNELS} channels")
+            raise self.error(node, f"more than {_MAX_CHANNELS} channels")
         names: list[str] = []
         for each in nodes:
             if not isinstance(each, yaml.ScalarNode) or not each.value.strip():
-                raise self.wrong(each, "a notification is the name of a channel, or a list of them")
-            # As settings are named, in which case is no difference.
+                raise self.error(each, "a notification is the name of a channel, or a list of them")
+            # Channel names are case-insensitive, as setting names are.
             names.append(self._clean(each, "a notification").strip().lower()[:100])
         return tuple(dict.fromkeys(names))
 
-    def _seconds(self, found: dict[str, Any], key: str) -> float:
-        text = self._text(found, key)
+    def _seconds(self, entries: dict[str, Any], key: str) -> float:
+        text = self._text(entries, key)
         if not text:
             return 0.0
         try:
             return parse_duration(text)
         except ValueError as error:
-            raise self.wrong(found[key], f"{key!r} {error}, not {text[:50]!r}") from None
+            raise self.error(entries[key], f"{key!r} {error}, not {text[:50]!r}") from None

@@ -1,4 +1,4 @@
-"""Hands messages to the process that sends them, and does not wait longer than it was told to."""
+"""Passes messages to the sending process of a channel, with a timeout."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from headwater.errors import EgressRefusedError, NotificationError
 from headwater.settings import bare_environment
 from headwater.settings.alerts import AlertsSettings
 
-# Starting Python and loading the libraries, on a busy machine.
+# Time to start Python and import the libraries on a busy machine.
 _START_SECONDS = 15.0
 _STOP_SECONDS = 2.0
 
 
-class Sender:
-    """Sends to one channel, one message after the other; slow channels do not delay others.
+class ChannelSender:
+    """Sends to one channel, one message after the other.
 
-    Its process is started with the first message, and anew after one that hung or died.
+    The sending process is started with the first message, and again after it hung or died.
     """
 
     def __init__(self, channel: Channel, settings: AlertsSettings) -> None:
         self.channel = channel
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self._answered = False
+        self._responded = False
 
     def send(self, message: Message) -> None:
-        """Returns when the channel has taken the message.
+        """Return when the channel has accepted the message.
 
         Raises:
-            NotificationError: it did not, or not in time.
-            EgressRefusedError: its target is not public, and not allowed.
+            NotificationError: it did not accept the message in time.
+            EgressRefusedError: its target is neither public nor allowed.
         """
         if self.channel.kind == BELL:
             _ring(message)
             return
-        answer = self._ask(
+        response = self._request(
             {
                 "address": self.channel.address.get_secret_value(),
                 "payload": message.payload(),
                 "seconds": self._settings.send_seconds,
             }
         )
-        if answer["refused"] is not None:
+        if response["refused"] is not None:
             raise EgressRefusedError(
-                f"channel {self.channel.name!r} leads to {answer['refused']}, "
-                "where messages may not go",
-                hint="HEADWATER_ALERTS__ALLOW_PRIVATE lists networks that are allowed all the same",
+                f"channel {self.channel.name!r} connects to {response['refused']}, "
+                "which is not allowed",
+                hint="HEADWATER_ALERTS__ALLOW_PRIVATE lists the private networks that are allowed",
             )
-        if answer["problem"] is not None:
-            raise NotificationError(f"channel {self.channel.name!r}: {answer['problem']}")
+        if response["problem"] is not None:
+            raise NotificationError(f"channel {self.channel.name!r}: {response['problem']}")
 
     def warm(self) -> None:
-        """Start the process, so that the first message need not wait for it."""
+        """Start the process, so that the first message does not wait for it."""
         if self.channel.kind != BELL and self._process is None:
             self._process = self._start()
 
     def close(self) -> None:
-        """End the process; a message that it is sending may be lost, and is sent again."""
+        """Kill the process; the outbox sends a message in flight again."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -76,15 +76,15 @@ class Sender:
             if pipe is not None:
                 pipe.close()
 
-    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         seconds = self._settings.send_seconds
-        process = self._ready()
-        if not self._answered:
+        process = self._running()
+        if not self._responded:
             seconds += _START_SECONDS
-        assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
         assert process.stdout is not None  # noqa: S101
         try:
-            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             line = _read_line(process.stdout.fileno(), process.stdout, seconds)
         except OSError:
@@ -92,14 +92,14 @@ class Sender:
         if not line:
             self.close()
             raise NotificationError(
-                f"channel {self.channel.name!r}: no answer within {seconds:g} s",
-                hint="HEADWATER_ALERTS__SEND_SECONDS says how long sending may take",
+                f"channel {self.channel.name!r}: no response within {seconds:g} s",
+                hint="HEADWATER_ALERTS__SEND_SECONDS sets the timeout",
             )
-        self._answered = True
-        found: dict[str, Any] = json.loads(line)
-        return found
+        self._responded = True
+        response: dict[str, Any] = json.loads(line)
+        return response
 
-    def _ready(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> subprocess.Popen[bytes]:
         process = self._process
         if process is not None and process.poll() is None:
             return process
@@ -107,31 +107,31 @@ class Sender:
         try:
             process = self._process = self._start()
         except OSError as error:
-            # A try like any other: it counts, and the next one comes after a pause.
+            # Counts as a failed attempt, which is retried after a delay.
             raise NotificationError(
-                f"channel {self.channel.name!r}: its process can't be started: {error.strerror}"
+                f"channel {self.channel.name!r}: can't start the sending process: {error.strerror}"
             ) from None
         return process
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._answered = False
+        self._responded = False
         process = subprocess.Popen(
             [sys.executable, "-m", "headwater.catalog.alerting.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # Libraries log addresses with what is secret in them.
+            # Libraries log addresses with their secrets.
             stderr=subprocess.DEVNULL,
             bufsize=0,
             env=bare_environment(),
             start_new_session=True,
         )
-        assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
         scheme = self.channel.address.get_secret_value().partition(":")[0].lower()
-        first = {
+        configuration = {
             "allowed": list(self._settings.allow_private),
             "webhook": scheme in ("http", "https"),
         }
-        process.stdin.write(json.dumps(first).encode() + b"\n")
+        process.stdin.write(json.dumps(configuration).encode() + b"\n")
         return process
 
 
@@ -142,10 +142,10 @@ def _read_line(number: int, pipe: Any, seconds: float) -> bytes | None:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([number], [], [], left)[0]:
             return None
-        some = pipe.read(4096)
-        if not some:
+        chunk = pipe.read(4096)
+        if not chunk:
             return None
-        line += some
+        line += chunk
     return line
 
 

@@ -1,5 +1,5 @@
-"""How one alert stands for one subject, step by step. Time is a number of seconds that only grows:
-a clock that is set, by a second or a day, neither fires nor ends anything."""
+"""The state machine of one alert for one subject. Time is monotonic seconds, so that changes of
+the system clock neither fire nor end an alert."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import StrEnum
 from headwater.catalog.alerting.conditions import Truth
 
 
-class State(StrEnum):
-    """What is shown."""
+class AlertState(StrEnum):
+    """The state of an alert."""
 
     OK = "ok"
     PENDING = "pending"
@@ -20,60 +20,60 @@ class State(StrEnum):
 
 
 class Change(StrEnum):
-    """What a step came to: an incident began, or ended."""
+    """The outcome of a step: an incident began, or ended."""
 
     FIRED = "fired"
     ENDED = "ended"
 
 
 @dataclass(slots=True)
-class Tracked:
-    """An alert's condition for one subject. `open` says whether an incident goes on.
+class TrackedAlert:
+    """An alert for one subject. `open` states whether it has an open incident.
 
-    An incident begins when the condition has held for `hold` seconds without a break, and ends
-    when it has not held for `keep` seconds. While data are missing, or the condition can't be
-    evaluated, an incident goes on: nobody knows better.
+    An incident begins when the condition has been true for `hold` seconds without interruption,
+    and ends when it has been false for `keep` seconds. It stays open while data are missing or
+    the condition can't be evaluated.
     """
 
     hold: float
     keep: float
     open: bool = False
-    state: State = State.OK
+    state: AlertState = AlertState.OK
     true_since: float | None = None
     false_since: float | None = None
 
     def step(self, truth: Truth, now: float) -> Change | None:
-        """Take what was found at a moment."""
+        """Apply the result of an evaluation."""
         if truth is Truth.TRUE:
-            return self._holds(now)
+            return self._is_true(now)
         self.true_since = None
         if truth is Truth.FALSE:
-            return self._holds_not(now)
+            return self._is_false(now)
         self.false_since = None
-        self.state = State.NO_DATA if truth is Truth.NO_DATA else State.ERROR
+        self.state = AlertState.NO_DATA if truth is Truth.NO_DATA else AlertState.ERROR
         return None
 
-    def _holds(self, now: float) -> Change | None:
+    def _is_true(self, now: float) -> Change | None:
         self.false_since = None
         if self.open:
-            self.state = State.FIRING
+            self.state = AlertState.FIRING
             return None
         if self.true_since is None:
             self.true_since = now
         if now - self.true_since < self.hold:
-            self.state = State.PENDING
+            self.state = AlertState.PENDING
             return None
-        self.open, self.state = True, State.FIRING
+        self.open, self.state = True, AlertState.FIRING
         return Change.FIRED
 
-    def _holds_not(self, now: float) -> Change | None:
+    def _is_false(self, now: float) -> Change | None:
         if not self.open:
-            self.state = State.OK
+            self.state = AlertState.OK
             return None
         if self.false_since is None:
             self.false_since = now
         if now - self.false_since < self.keep:
-            self.state = State.FIRING
+            self.state = AlertState.FIRING
             return None
-        self.open, self.state, self.false_since = False, State.OK, None
+        self.open, self.state, self.false_since = False, AlertState.OK, None
         return Change.ENDED

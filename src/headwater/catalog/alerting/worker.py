@@ -1,9 +1,9 @@
 """The process that sends alert messages: `python -m headwater.catalog.alerting.worker`.
 
-The first line that comes in says where messages may go; then one comes for each message, and one
-goes out for each answer. The guard of `egress` holds
-for the whole process. Addresses come by the pipe, not by the command line or the environment, which
-others may read; whatever libraries print goes nowhere, because they may print addresses.
+The first input line is the configuration; each further line is a message, which is answered with
+one output line. The checks of `egress` apply to the entire process. Addresses are passed through
+the pipe, because other users can read the command line and the environment. The output of
+libraries is discarded, because it may contain addresses.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ _CONNECT_SECONDS = 5.0
 _TYPES = {"info": "info", "warning": "warning", "critical": "failure"}
 
 
-def main(incoming: TextIO, answers: TextIO) -> None:
+def main(incoming: TextIO, responses: TextIO) -> None:
     """Serve until the pipe is closed."""
-    first = json.loads(incoming.readline() or "null")
-    if first is None:
+    configuration = json.loads(incoming.readline() or "null")
+    if configuration is None:
         return
-    _load_libraries(everything=not first["webhook"])
-    egress = Egress(first["allowed"])
+    _load_libraries(everything=not configuration["webhook"])
+    egress = Egress(configuration["allowed"])
     egress.install()
     for line in incoming:
-        asked = json.loads(line)
+        request = json.loads(line)
         egress.refused = None
         try:
-            problem = _send(asked)
+            problem = _send(request)
         except Exception as error:
-            # Its text may hold the address.
+            # Its message may contain the address.
             problem = type(error).__name__
-        answer = {"problem": problem, "refused": egress.refused if problem else None}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        response = {"problem": problem, "refused": egress.refused if problem else None}
+        responses.write(json.dumps(response) + "\n")
+        responses.flush()
 
 
 def _load_libraries(*, everything: bool) -> None:
-    """Before the guard: importing may look at the machine, sending may not."""
+    """Import before the checks are installed: imports may start processes, sending may not."""
     import requests
 
     if everything:
         import apprise
 
-        # Kinds of channels are imported when the first address is read, which takes a second.
+        # Apprise imports its plugins when it parses the first address, which takes a second.
         apprise.Apprise().details()
     send = requests.Session.send
 
@@ -57,32 +57,32 @@ def _load_libraries(*, everything: bool) -> None:
     requests.Session.send = without_redirects  # type: ignore[method-assign]
 
 
-def _send(asked: dict[str, Any]) -> str | None:
-    """What went wrong; None if the message was taken."""
-    if urlsplit(asked["address"]).scheme.lower() in ("http", "https"):
-        return _post(asked)
-    return _notify(asked)
+def _send(request: dict[str, Any]) -> str | None:
+    """Send a message; the error, or None if it was accepted."""
+    if urlsplit(request["address"]).scheme.lower() in ("http", "https"):
+        return _post(request)
+    return _notify(request)
 
 
-def _post(asked: dict[str, Any]) -> str | None:
+def _post(request: dict[str, Any]) -> str | None:
     import requests
 
     session = requests.Session()
-    # Neither a proxy nor a password file of the machine has a say.
+    # Ignore the proxies and password files of the machine.
     session.trust_env = False
-    payload = asked["payload"]
+    payload = request["payload"]
     try:
         with session.post(
-            asked["address"],
+            request["address"],
             json=payload,
             headers={"Idempotency-Key": f"{payload['incident']}/{payload['state']}"},
-            timeout=(_CONNECT_SECONDS, asked["seconds"]),
-            # The answer's body is nobody's business: it is not even read.
+            timeout=(_CONNECT_SECONDS, request["seconds"]),
+            # The body of the response is not read.
             stream=True,
-        ) as answer:
-            status = answer.status_code
+        ) as response:
+            status = response.status_code
     except requests.Timeout:
-        return "no answer in time"
+        return "no response in time"
     except requests.RequestException as error:
         return f"no connection ({type(error).__name__})"
     if 200 <= status < 300:
@@ -92,30 +92,30 @@ def _post(asked: dict[str, Any]) -> str | None:
     return f"answered {status}"
 
 
-def _notify(asked: dict[str, Any]) -> str | None:
+def _notify(request: dict[str, Any]) -> str | None:
     import apprise
 
     asset = apprise.AppriseAsset(
         app_id="Headwater", app_desc="Headwater", app_url="", async_mode=False
     )
-    payload = asked["payload"]
-    address = _for_incident(asked["address"], payload["incident"])
+    payload = request["payload"]
+    address = _for_incident(request["address"], payload["incident"])
     channel = apprise.Apprise(asset=asset)
     if not channel.add(address):
-        return "the address can't be read"
+        return "the address is invalid"
     kind = "success" if payload["state"] == "ended" else _TYPES[payload["severity"]]
-    taken = channel.notify(
+    accepted = channel.notify(
         body=payload["text"],
         title=payload["title"],
         notify_type=kind,
-        # So that names with markup in them stay names, in mails that are HTML.
+        # Escapes markup in names if the mail is HTML.
         body_format=apprise.NotifyFormat.TEXT,
     )
-    return None if taken else "did not take the message"
+    return None if accepted else "did not accept the message"
 
 
 def _for_incident(address: str, incident: str) -> str:
-    """PagerDuty ends an incident by the key that it was opened with."""
+    """PagerDuty resolves an incident by the key with which it was opened."""
     parts = urlsplit(address)
     if parts.scheme.lower() != "pagerduty":
         return address
@@ -124,6 +124,6 @@ def _for_incident(address: str, incident: str) -> str:
 
 
 if __name__ == "__main__":
-    answers_to = sys.stdout
+    stdout = sys.stdout
     sys.stdout = sys.stderr
-    main(sys.stdin, answers_to)
+    main(sys.stdin, stdout)

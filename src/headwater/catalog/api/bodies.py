@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded in size, in time, and in what they unpack to."""
+"""Request bodies: limited in size, also after decompression, and in time."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from headwater.settings.catalog import CatalogSettings
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
-# Entries of a list that is sent to be stored by hand; each costs a row or two.
+# Entries of a list in a PUT or POST body; each costs a row or two.
 _MAX_ENTRIES = 10_000
 
 
 async def read_body(request: Request, settings: CatalogSettings) -> bytes:
-    """The unpacked body.
+    """Read and decompress the body.
 
     Raises:
-        ApiError: 413 as soon as it is too large, 408 if it takes too long, 415 if it is packed
-            in a way that is not known.
+        ApiError: 413 as soon as it is too large, 408 if it takes too long, 415 if its encoding is
+            not supported.
     """
-    most = int(settings.max_body_mb * _MIB)
-    packed = request.headers.get("content-encoding", "identity").lower()
-    if packed not in ("identity", "gzip"):
-        raise refused(415, f"Content-Encoding '{packed}' is not known; gzip is")
+    max_bytes = int(settings.max_body_mb * _MIB)
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        raise refused(415, f"Content-Encoding '{encoding}' is not supported, only gzip")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > most:
+    if length.isdigit() and int(length) > max_bytes:
         raise _too_large(settings)
-    unpack = _Gzip() if packed == "gzip" else None
+    gunzip = _Gunzip() if encoding == "gzip" else None
     parts: list[bytes] = []
-    size = sent = 0
+    size = received = 0
     try:
         async with asyncio.timeout(settings.body_seconds):
             async for chunk in request.stream():
-                sent += len(chunk)
-                for part in unpack.parts(chunk) if unpack else (chunk,):
+                received += len(chunk)
+                for part in gunzip.parts(chunk) if gunzip else (chunk,):
                     size += len(part)
-                    # Both: what is packed may unpack to nothing, without an end.
-                    if max(size, sent) > most:
+                    # Both: an endless stream of empty gzip members decompresses to nothing.
+                    if max(size, received) > max_bytes:
                         raise _too_large(settings)
                     parts.append(part)
     except TimeoutError:
         raise refused(408, f"the body took longer than {settings.body_seconds:g} s") from None
     except zlib.error:
         raise refused(400, "body is not gzip") from None
-    if unpack is not None and not unpack.ended:
-        raise refused(400, "body is not gzip, or was cut off")
+    if gunzip is not None and not gunzip.ended:
+        raise refused(400, "body is not gzip, or is truncated")
     return b"".join(parts)
 
 
-class _Gzip:
-    """Unpacks a stream of one or more members, as the format allows them."""
+class _Gunzip:
+    """Decompresses a stream of one or more gzip members."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
@@ -69,7 +69,7 @@ class _Gzip:
         return self._member.eof
 
     def parts(self, chunk: bytes) -> Iterator[bytes]:
-        # In pieces: a small body must not become a large one before it is counted.
+        # In chunks, so that the size is checked before a small body expands to a large one.
         while chunk:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
@@ -86,7 +86,11 @@ def _too_large(settings: CatalogSettings) -> ApiError:
 
 
 def require_type(request: Request, *kinds: str) -> str:
-    """The media type, if it is one of these."""
+    """The media type of the request.
+
+    Raises:
+        ApiError: 415, it is not one of `kinds`.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
         raise refused(415, "HTTP 415 Unsupported Media Type")
@@ -94,7 +98,7 @@ def require_type(request: Request, *kinds: str) -> str:
 
 
 class Fields:
-    """The fields of a JSON object that was sent to be stored."""
+    """Validates the fields of a JSON object in a request body."""
 
     def __init__(self, body: Any, checks: Checks | None = None) -> None:
         if not isinstance(body, dict):
@@ -109,7 +113,7 @@ class Fields:
 
     def done(self) -> None:
         """Raises:
-        BadEventError: names every field that is wrong.
+        BadEventError: names every invalid field.
         """
         self._checks.raise_any()
 
@@ -146,40 +150,39 @@ class Fields:
             return None
 
     def names(self, key: str) -> list[str]:
-        listed = self._list(key)
-        return [self._checks.name(each, f"{key}[{i}]") for i, each in enumerate(listed)]
+        values = self._list(key)
+        return [self._checks.name(each, f"{key}[{i}]") for i, each in enumerate(values)]
 
     def dataset_names(self, key: str) -> list[tuple[str, str]]:
-        listed = self._list(key)
-        found: list[tuple[str, str]] = []
-        for i, each in enumerate(listed):
-            one = self._checks.object(each, f"{key}[{i}]")
-            namespace = self._checks.name(one.get("namespace"), f"{key}[{i}].namespace")
-            found.append((namespace, self._checks.name(one.get("name"), f"{key}[{i}].name")))
-        return found
+        names: list[tuple[str, str]] = []
+        for i, each in enumerate(self._list(key)):
+            dataset = self._checks.object(each, f"{key}[{i}]")
+            namespace = self._checks.name(dataset.get("namespace"), f"{key}[{i}].namespace")
+            names.append((namespace, self._checks.name(dataset.get("name"), f"{key}[{i}].name")))
+        return names
 
     def columns(self, key: str) -> list[dict[str, Any]] | None:
         if self._body.get(key) is None:
             return None
-        found: list[dict[str, Any]] = []
+        columns: list[dict[str, Any]] = []
         for i, each in enumerate(self._list(key)):
-            one = Fields(self._checks.object(each, f"{key}[{i}]"), self._checks)
-            found.append(
+            column = Fields(self._checks.object(each, f"{key}[{i}]"), self._checks)
+            columns.append(
                 {
-                    "name": one.name("name"),
-                    "type": one.text("type"),
-                    "description": one.text("description"),
-                    "tags": one.names("tags"),
+                    "name": column.name("name"),
+                    "type": column.text("type"),
+                    "description": column.text("description"),
+                    "tags": column.names("tags"),
                 }
             )
-        return found
+        return columns
 
     def _list(self, key: str) -> list[Any]:
-        listed = self._checks.list(self._body.get(key), key)
-        if len(listed) > _MAX_ENTRIES:
+        values = self._checks.list(self._body.get(key), key)
+        if len(values) > _MAX_ENTRIES:
             self._checks.fail(f"{key} must have at most {_MAX_ENTRIES} entries")
             return []
-        return listed
+        return values
 
     def mapping(self, key: str) -> dict[str, Any]:
         value = self._body.get(key)

@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import openapi as documented
-from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api import openapi, schemas
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.guard import caller_of
 from headwater.catalog.api.params import IdInPath, Limit, NameInPath, Offset
@@ -23,8 +22,7 @@ from headwater.catalog.api.responses import (
     tag_name,
 )
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import dataset_versions, datasets, edits
-from headwater.catalog.store import namespaces as catalogue
+from headwater.catalog.store import dataset_versions, datasets, edits, namespaces
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, Row
 
@@ -32,30 +30,30 @@ router = APIRouter(prefix="/api/v1/namespaces/{namespace}/datasets", tags=["data
 _PATH = "/{dataset}"
 
 
-@router.get("", response_model=shapes.Datasets)
+@router.get("", response_model=schemas.Datasets)
 async def list_datasets(
     request: Request, namespace: NameInPath, limit: Limit = 100, offset: Offset = 0
 ) -> Response:
     """Datasets of a namespace by name."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
+    async def fetch(connection: Connection, max_rows: int) -> Json:
         await require_namespace(connection, namespace)
-        rows, count = await datasets.page(connection, namespace, most, offset)
+        rows, count = await datasets.page(connection, namespace, max_rows, offset)
         return {"totalCount": count, "datasets": await datasets.shaped(connection, rows)}
 
     return await list_response(request, "datasets", limit, fetch)
 
 
-@router.get(_PATH, response_model=shapes.Dataset)
+@router.get(_PATH, response_model=schemas.Dataset)
 async def get_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
-    """A dataset by its name, by another name of it, or by the namespace of a job that uses it."""
-    async with service_of(request).question() as connection:
+    """A dataset by its name, by a symlink, or by the namespace of a job that uses it."""
+    async with service_of(request).query_connection() as connection:
         return await dataset_response(request, connection, namespace, dataset)
 
 
-@router.put(_PATH, response_model=shapes.Dataset, openapi_extra=documented.DATASET, deprecated=True)
+@router.put(_PATH, response_model=schemas.Dataset, openapi_extra=openapi.DATASET, deprecated=True)
 async def put_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
-    """Make or change a dataset."""
+    """Create or update a dataset."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     body: dict[str, Any] = {
@@ -72,9 +70,9 @@ async def put_dataset(request: Request, namespace: NameInPath, dataset: NameInPa
     for tags in (body["tags"], *(column["tags"] for column in body["fields"] or [])):
         for tag in tags:
             tag_name(tag)
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         await require_namespace(connection, namespace)
-        if await catalogue.source(connection, body["sourceName"]) is None:
+        if await namespaces.source(connection, body["sourceName"]) is None:
             raise not_found("Source", body["sourceName"])
         if body["runId"]:
             run, _ = await find_run(connection, body["runId"])
@@ -83,17 +81,17 @@ async def put_dataset(request: Request, namespace: NameInPath, dataset: NameInPa
         return await dataset_response(request, connection, namespace, dataset)
 
 
-@router.delete(_PATH, response_model=shapes.Dataset)
+@router.delete(_PATH, response_model=schemas.Dataset)
 async def delete_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
-    """Delete a dataset; new events about it bring it back."""
-    async with service_of(request).question() as connection:
+    """Delete a dataset; a new event about it restores it."""
+    async with service_of(request).query_connection() as connection:
         row = await find_dataset(request, connection, namespace, dataset)
         (shown,) = await datasets.shaped(connection, [row])
         await edits.hide(connection, "datasets", [row["id"]])
     return json_response(shown)
 
 
-@router.get(f"{_PATH}/versions", response_model=shapes.DatasetVersions)
+@router.get(f"{_PATH}/versions", response_model=schemas.DatasetVersions)
 async def list_versions(
     request: Request,
     namespace: NameInPath,
@@ -103,44 +101,46 @@ async def list_versions(
 ) -> Response:
     """Versions of a dataset, newest first."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
+    async def fetch(connection: Connection, max_rows: int) -> Json:
         row = await find_dataset(request, connection, namespace, dataset)
-        found, count = await dataset_versions.versions(connection, row, limit=most, offset=offset)
-        return {"versions": found, "totalCount": count}
+        versions, count = await dataset_versions.versions(
+            connection, row, limit=max_rows, offset=offset
+        )
+        return {"versions": versions, "totalCount": count}
 
     return await list_response(request, "versions", limit, fetch)
 
 
-@router.get(f"{_PATH}/versions/{{version}}", response_model=shapes.DatasetVersion)
+@router.get(f"{_PATH}/versions/{{version}}", response_model=schemas.DatasetVersion)
 async def get_version(
     request: Request, namespace: NameInPath, dataset: NameInPath, version: IdInPath
 ) -> Response:
     """One version of a dataset."""
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         row = await find_dataset(request, connection, namespace, dataset)
-        found, _ = await dataset_versions.versions(connection, row, version=version)
-    if not found:
+        versions, _ = await dataset_versions.versions(connection, row, version=version)
+    if not versions:
         raise not_found("Dataset version", version)
-    return json_response(found[0])
+    return json_response(versions[0])
 
 
-@router.post(f"{_PATH}/tags/{{tag}}", response_model=shapes.Dataset)
+@router.post(f"{_PATH}/tags/{{tag}}", response_model=schemas.Dataset)
 async def tag_dataset(
     request: Request, namespace: NameInPath, dataset: NameInPath, tag: NameInPath
 ) -> Response:
-    """Put a tag on a dataset; a new tag is made."""
-    async with service_of(request).question() as connection:
+    """Tag a dataset; an unknown tag is created."""
+    async with service_of(request).query_connection() as connection:
         row = await find_dataset(request, connection, namespace, dataset)
         await edits.tag_dataset(connection, row["id"], [("", tag_name(tag))])
         return await dataset_response(request, connection, namespace, dataset)
 
 
-@router.delete(f"{_PATH}/tags/{{tag}}", response_model=shapes.Dataset)
+@router.delete(f"{_PATH}/tags/{{tag}}", response_model=schemas.Dataset)
 async def untag_dataset(
     request: Request, namespace: NameInPath, dataset: NameInPath, tag: NameInPath
 ) -> Response:
-    """Take a tag from a dataset."""
-    async with service_of(request).question() as connection:
+    """Remove a tag from a dataset."""
+    async with service_of(request).query_connection() as connection:
         row = await find_dataset(request, connection, namespace, dataset)
         await edits.untag_dataset(connection, row["id"], "", tag)
         return await dataset_response(request, connection, namespace, dataset)
@@ -156,7 +156,7 @@ async def _find_field(
     return row
 
 
-@router.post(f"{_PATH}/fields/{{field}}/tags/{{tag}}", response_model=shapes.Dataset)
+@router.post(f"{_PATH}/fields/{{field}}/tags/{{tag}}", response_model=schemas.Dataset)
 async def tag_field(
     request: Request,
     namespace: NameInPath,
@@ -164,14 +164,14 @@ async def tag_field(
     field: NameInPath,
     tag: NameInPath,
 ) -> Response:
-    """Put a tag on a column; a new tag is made. Marquez writes tags of columns in capitals."""
-    async with service_of(request).question() as connection:
+    """Tag a column; an unknown tag is created. As in Marquez, tags of columns are upper case."""
+    async with service_of(request).query_connection() as connection:
         row = await _find_field(request, connection, namespace, dataset, field)
         await edits.tag_dataset(connection, row["id"], [(field, tag_name(tag.upper()))])
         return await dataset_response(request, connection, namespace, dataset)
 
 
-@router.delete(f"{_PATH}/fields/{{field}}/tags/{{tag}}", response_model=shapes.Dataset)
+@router.delete(f"{_PATH}/fields/{{field}}/tags/{{tag}}", response_model=schemas.Dataset)
 async def untag_field(
     request: Request,
     namespace: NameInPath,
@@ -179,8 +179,8 @@ async def untag_field(
     field: NameInPath,
     tag: NameInPath,
 ) -> Response:
-    """Take a tag from a column."""
-    async with service_of(request).question() as connection:
+    """Remove a tag from a column."""
+    async with service_of(request).query_connection() as connection:
         row = await _find_field(request, connection, namespace, dataset, field)
         await edits.untag_dataset(connection, row["id"], field, tag, tag.upper())
         return await dataset_response(request, connection, namespace, dataset)

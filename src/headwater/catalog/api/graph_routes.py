@@ -1,19 +1,20 @@
-"""Questions over the graph: lineage of datasets, jobs, columns and runs, and of single records."""
+"""Lineage graphs: datasets, jobs, columns, runs and single records."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 
-from headwater.catalog.api import graph_schemas as graph_shapes
 from headwater.catalog.api.params import Depth, NameInPath, node_parts, splits, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, not_found, refused
+from headwater.catalog.api.schemas import NamespacedName
 from headwater.catalog.api.service import service_of
 from headwater.catalog.ingest.checks import Checks
-from headwater.catalog.store import columns, datasets, jobs, lineage, records, run_lineage, runs
+from headwater.catalog.store import columns, datasets, jobs, lineage, records, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Row
 
@@ -21,11 +22,92 @@ router = APIRouter(prefix="/api/v1", tags=["lineage"])
 NodeId = Annotated[
     str, Query(min_length=1, max_length=8192, description="`job:NAMESPACE:NAME` or `dataset:…`.")
 ]
-# Columns around one column; each edge is small, and the page draws at most a few thousand.
+# Edges are small, and the page draws at most a few thousand.
 _MAX_COLUMN_EDGES = 10_000
 
 
-@router.get("/lineage", response_model=graph_shapes.Graph)
+class Edge(BaseModel):
+    origin: str
+    destination: str
+
+
+class Node(BaseModel):
+    id: str
+    type: str
+    data: dict[str, Any]
+    inEdges: list[Edge]
+    outEdges: list[Edge]
+
+
+class Graph(BaseModel):
+    graph: list[Node]
+    truncated: bool | None = None
+
+
+class RunSummary(BaseModel):
+    id: str
+    start: str | None
+    end: str | None
+    status: str
+
+
+class UpstreamInput(BaseModel):
+    namespace: str
+    name: str
+    version: str | None
+    producedByRunId: str | None
+
+
+class UpstreamJob(NamespacedName):
+    version: str | None
+
+
+class UpstreamRun(BaseModel):
+    job: UpstreamJob
+    run: RunSummary
+    inputs: list[UpstreamInput]
+
+
+class UpstreamRuns(BaseModel):
+    runs: list[UpstreamRun]
+    truncated: bool | None = None
+
+
+class RunOfRecord(BaseModel):
+    id: str
+    state: str | None
+    startedAt: str | None
+
+
+class BatchOfRecords(BaseModel):
+    namespace: str
+    first: int
+    last: int
+    run: RunOfRecord
+    job: NamespacedName | None
+    jobVersion: str | None
+    batch: int
+    writtenAt: str
+    trace: list[RangeOfRecords]
+
+
+class RangeOfRecords(BaseModel):
+    namespace: str
+    topic: str
+    partition: int
+    first: int
+    last: int
+    writtenBy: list[BatchOfRecords]
+
+
+class RecordOrigin(BatchOfRecords):
+    topic: str
+    partition: int
+    offset: int
+    truncated: bool | None = None
+
+
+@router.get("/lineage", response_model=Graph)
 async def get_lineage(
     request: Request,
     nodeId: NodeId,
@@ -35,14 +117,14 @@ async def get_lineage(
 ) -> Response:
     """Jobs and datasets around a node: the union of what all runs read and wrote.
 
-    A walk that would grow beyond the limits is cut, and says `truncated`.
+    A graph that exceeds the limits is cut, and has `truncated` set.
     """
     service = service_of(request)
     kind, _, name = node_parts(nodeId)
     moment = time_param("at", at) if at else None
     limits = service.settings
-    bounds = lineage.Bounds(depth, limits.max_nodes, limits.query_seconds / 2, moment)
-    async with service.question() as connection:
+    bounds = lineage.GraphLimits(depth, limits.max_nodes, limits.query_seconds / 2, moment)
+    async with service.query_connection() as connection:
         if kind not in ("job", "dataset"):
             raise refused(404, f"Node '{nodeId}' must be of type dataset or job!")
         row = await _node(connection, kind, nodeId)
@@ -57,7 +139,7 @@ async def get_lineage(
 
 
 async def _node(connection: Connection, kind: str, node: str) -> Row | None:
-    """The row of a node; where colons leave a doubt, the division for which there is one."""
+    """The row of a node. Colons make its id ambiguous: the first split that exists wins."""
     find = jobs.by_name if kind == "job" else datasets.by_name
     for namespace, name in splits(node.partition(":")[2]):
         row = await find(connection, namespace, name)
@@ -66,43 +148,43 @@ async def _node(connection: Connection, kind: str, node: str) -> Row | None:
     return None
 
 
-@router.get("/graph", response_model=graph_shapes.Graph)
-async def get_whole_graph(
+@router.get("/graph", response_model=Graph)
+async def get_graph(
     request: Request,
     namespace: Annotated[
         str | None,
-        Query(max_length=8192, description="Only its jobs, and those that use its datasets."),
+        Query(max_length=8192, description="Only its jobs, and jobs that use its datasets."),
     ] = None,
     at: Annotated[str | None, Query(description="The graph as it was known at this time.")] = None,
 ) -> Response:
-    """All jobs and datasets; where there are too many, those that changed last, and `truncated`.
+    """All jobs and datasets. If there are too many, the last changed ones, with `truncated` set.
 
-    The job by which `headwater doctor` sees events arrive is left out, unless its namespace is
-    asked for.
+    The job that `headwater doctor` sends its test events for is included only if its namespace is
+    requested.
     """
     service = service_of(request)
     limits = service.settings
     moment = time_param("at", at) if at else None
-    bounds = lineage.Bounds(0, limits.max_nodes, limits.query_seconds / 2, moment)
-    async with service.question() as connection:
-        return json_response(await lineage.whole(connection, namespace or None, bounds))
+    bounds = lineage.GraphLimits(0, limits.max_nodes, limits.query_seconds / 2, moment)
+    async with service.query_connection() as connection:
+        return json_response(await lineage.complete(connection, namespace or None, bounds))
 
 
-@router.get("/column-lineage", response_model=graph_shapes.Graph)
+@router.get("/column-lineage", response_model=Graph)
 async def get_column_lineage(
     request: Request,
     nodeId: NodeId,
     depth: Depth = 20,
-    withDownstream: Annotated[bool, Query(description="Also what is made from it.")] = False,
+    withDownstream: Annotated[bool, Query(description="Also columns derived from it.")] = False,
 ) -> Response:
-    """What columns are made from, with the kinds of transformation."""
+    """The columns that a column is derived from, with the types of transformation."""
     service = service_of(request)
     node, version = _without_version(nodeId)
     if version and withDownstream:
-        raise bad_fields("query param withDownstream can't go with a version", status=400)
+        raise bad_fields("query param withDownstream must not be set with a version", status=400)
     kind, _, _ = node_parts(node)
-    bounds = columns.ColumnBounds(depth, _MAX_COLUMN_EDGES, withDownstream)
-    async with service.question() as connection:
+    bounds = columns.ColumnLimits(depth, _MAX_COLUMN_EDGES, withDownstream)
+    async with service.query_connection() as connection:
         start = await _columns(connection, kind, node)
         if version:
             job = await _node(connection, kind, node) if kind == "job" else None
@@ -115,10 +197,10 @@ async def get_column_lineage(
 
 
 def _without_version(node: str) -> tuple[str, UUID | None]:
-    """`dataset:NAMESPACE:NAME#VERSION` in two; a `#` without an id behind it is part of a name."""
-    name, _, version = node.rpartition("#")
-    found = Checks.uuid_or_none(version)
-    return (name, found) if found else (node, None)
+    """Split `dataset:NAMESPACE:NAME#VERSION`. A `#` without a UUID after it is part of the name."""
+    name, _, suffix = node.rpartition("#")
+    version = Checks.uuid_or_none(suffix)
+    return (name, version) if version else (node, None)
 
 
 async def _columns(connection: Connection, kind: str, node: str) -> list[columns.Column]:
@@ -130,8 +212,8 @@ async def _columns(connection: Connection, kind: str, node: str) -> list[columns
         return await columns.columns_of_dataset(connection, dataset) if dataset else []
     if kind != "datasetField":
         return []
-    for place, field in splits(node.partition(":")[2]):
-        dataset = await _node(connection, "dataset", f"dataset:{place}") if ":" in place else None
+    for name, field in splits(node.partition(":")[2]):
+        dataset = await _node(connection, "dataset", f"dataset:{name}") if ":" in name else None
         if dataset is not None:
             known = await columns.columns_of_dataset(connection, dataset)
             if (dataset["id"], field) in known:
@@ -139,19 +221,19 @@ async def _columns(connection: Connection, kind: str, node: str) -> list[columns
     return []
 
 
-@router.get("/runlineage/upstream", response_model=graph_shapes.UpstreamRuns)
+@router.get("/runlineage/upstream", response_model=UpstreamRuns)
 async def get_upstream_runs(request: Request, runId: UUID, depth: Depth = 20) -> Response:
-    """The run, and the runs that wrote what it has read."""
+    """The run, and the runs that wrote its inputs."""
     service = service_of(request)
-    most = service.settings.max_rows
-    async with service.question() as connection:
-        answer = await run_lineage.upstream(connection, runId, depth=depth, most=most)
-    if not answer["runs"]:
+    max_runs = service.settings.max_rows
+    async with service.query_connection() as connection:
+        lineage_of_run = await runs.upstream(connection, runId, depth=depth, max_runs=max_runs)
+    if not lineage_of_run["runs"]:
         raise not_found("Run", runId)
-    return json_response(answer)
+    return json_response(lineage_of_run)
 
 
-@router.get("/records/{topic}/{partition}/{offset}", response_model=graph_shapes.Record)
+@router.get("/records/{topic}/{partition}/{offset}", response_model=RecordOrigin)
 async def get_record(
     request: Request,
     topic: NameInPath,
@@ -162,13 +244,13 @@ async def get_record(
     ] = None,
     depth: Annotated[int, Query(ge=0, le=100)] = 20,
 ) -> Response:
-    """Which run, job version and batch wrote a record, and the trace of what that batch read."""
+    """The run, job version and batch that wrote a record, and a trace of that batch's inputs."""
     if not (0 <= partition < 2**31 and 0 <= offset < 2**63) or "\0" in (namespace or ""):
         raise refused(404, "HTTP 404 Not Found")
-    async with service_of(request).question() as connection:
-        found = await records.record(
+    async with service_of(request).query_connection() as connection:
+        record = await records.record(
             connection, topic, partition, offset, namespace=namespace, depth=depth
         )
-    if found is None:
+    if record is None:
         raise not_found("Record", f"{topic}/{partition}@{offset}")
-    return json_response(found)
+    return json_response(record)

@@ -1,7 +1,7 @@
-"""Who may do what. Default-deny: a route without a rule is refused, and a test names it.
+"""Authentication and authorization. Default-deny: a route without a rule is refused.
 
-On loopback everybody on the machine is trusted unless `require_keys` is set. Anywhere else, every
-request but the one for health needs an API key or an OIDC token with a role.
+On loopback every local user is trusted unless `require_keys` is set. Elsewhere every request
+except the health check needs an API key, or an OIDC token with a role.
 """
 
 from __future__ import annotations
@@ -10,31 +10,118 @@ import asyncio
 import hashlib
 import ipaddress
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 from urllib.parse import unquote
 
 from fastapi import Request
 
 from headwater.catalog.api.oidc import TokenChecker
-from headwater.catalog.api.permissions import NAMED_IN_BODY, RULES, Role
 from headwater.catalog.api.problems import ApiError, refused
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store.keys import ApiKey, find_key, looks_like_key
 from headwater.errors import TooBusyError
 from headwater.settings.catalog import CatalogSettings
 
-# A revoked key stops working after this time at the latest, on every service.
+# Lookups of keys are cached for this time, so a revoked key works at most this long.
 _KEY_SECONDS = 5.0
 _MAX_KEYS = 10_000
-# Looks at keys in the database at once: strangers with made-up keys must not hold all connections.
-_LOOKS = 2
-_LOOK_SECONDS = 5.0
+# Concurrent lookups of keys: clients with invalid keys must not use up all database connections.
+_MAX_LOOKUPS = 2
+_LOOKUP_SECONDS = 5.0
+
+
+class Role(IntEnum):
+    """Each role includes the permissions of the ones before it."""
+
+    OPEN = 0
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
+_NS = "/api/v1/namespaces/{namespace}"
+_JOB = f"{_NS}/jobs/{{job}}"
+_DATASET = f"{_NS}/datasets/{{dataset}}"
+_RUN = "/api/v1/jobs/runs/{id}"
+_RECORD = "/api/v1/records/{topic}/{partition}/{offset}"
+
+RULES: Mapping[tuple[str, str], Role] = {
+    ("GET", "/api/v1/health"): Role.OPEN,
+    ("GET", "/api/v1/openapi.json"): Role.READ,
+    ("POST", "/api/v1/lineage"): Role.WRITE,
+    ("POST", "/api/v1/lineage/batch"): Role.WRITE,
+    ("GET", "/api/v1/lineage"): Role.READ,
+    ("GET", "/api/v1/graph"): Role.READ,
+    ("GET", "/api/v1/column-lineage"): Role.READ,
+    ("GET", "/api/v1/runlineage/upstream"): Role.READ,
+    ("GET", "/api/v1/events/lineage"): Role.READ,
+    ("GET", "/api/v1/search"): Role.READ,
+    ("GET", "/api/v2beta/search/jobs"): Role.READ,
+    ("GET", "/api/v2beta/search/datasets"): Role.READ,
+    # Metrics contain names of jobs and datasets.
+    ("GET", "/metrics"): Role.READ,
+    ("GET", "/api/v1/metrics/now"): Role.READ,
+    ("GET", "/api/v1/metrics/history"): Role.READ,
+    ("GET", "/api/v1/alerts"): Role.READ,
+    ("GET", "/api/v1/alerts/incidents"): Role.READ,
+    ("GET", _RECORD): Role.READ,
+    ("GET", f"{_RECORD}/ancestry"): Role.READ,
+    ("GET", f"{_RECORD}/impact"): Role.READ,
+    ("GET", f"{_RECORD}/replay"): Role.READ,
+    ("GET", "/api/v1/stats/lineage-events"): Role.READ,
+    ("GET", "/api/v1/stats/jobs"): Role.READ,
+    ("GET", "/api/v1/stats/datasets"): Role.READ,
+    ("GET", "/api/v1/stats/sources"): Role.READ,
+    ("GET", "/api/v1/namespaces"): Role.READ,
+    ("GET", _NS): Role.READ,
+    ("PUT", _NS): Role.WRITE,
+    ("DELETE", _NS): Role.ADMIN,
+    ("GET", "/api/v1/sources"): Role.READ,
+    ("GET", "/api/v1/sources/{source}"): Role.READ,
+    ("PUT", "/api/v1/sources/{source}"): Role.WRITE,
+    ("GET", "/api/v1/tags"): Role.READ,
+    ("PUT", "/api/v1/tags/{name}"): Role.WRITE,
+    ("GET", f"{_NS}/datasets"): Role.READ,
+    ("GET", _DATASET): Role.READ,
+    ("PUT", _DATASET): Role.WRITE,
+    ("DELETE", _DATASET): Role.ADMIN,
+    ("GET", f"{_DATASET}/versions"): Role.READ,
+    ("GET", f"{_DATASET}/versions/{{version}}"): Role.READ,
+    ("POST", f"{_DATASET}/tags/{{tag}}"): Role.WRITE,
+    ("DELETE", f"{_DATASET}/tags/{{tag}}"): Role.WRITE,
+    ("POST", f"{_DATASET}/fields/{{field}}/tags/{{tag}}"): Role.WRITE,
+    ("DELETE", f"{_DATASET}/fields/{{field}}/tags/{{tag}}"): Role.WRITE,
+    ("GET", "/api/v1/jobs"): Role.READ,
+    ("GET", f"{_NS}/jobs"): Role.READ,
+    ("GET", _JOB): Role.READ,
+    ("PUT", _JOB): Role.WRITE,
+    ("DELETE", _JOB): Role.ADMIN,
+    ("GET", f"{_JOB}/versions"): Role.READ,
+    ("GET", f"{_JOB}/versions/{{version}}"): Role.READ,
+    ("POST", f"{_JOB}/tags/{{tag}}"): Role.WRITE,
+    ("DELETE", f"{_JOB}/tags/{{tag}}"): Role.WRITE,
+    ("GET", f"{_JOB}/runs"): Role.READ,
+    ("POST", f"{_JOB}/runs"): Role.WRITE,
+    ("GET", "/api/v1/jobs/runs"): Role.READ,
+    ("GET", _RUN): Role.READ,
+    ("GET", f"{_RUN}/facets"): Role.READ,
+    ("GET", f"{_RUN}/batches"): Role.READ,
+    ("POST", f"{_RUN}/start"): Role.WRITE,
+    ("POST", f"{_RUN}/complete"): Role.WRITE,
+    ("POST", f"{_RUN}/fail"): Role.WRITE,
+    ("POST", f"{_RUN}/abort"): Role.WRITE,
+}
+
+# Routes whose events name their namespace; the handler compares it with the key's.
+_NAMESPACE_IN_BODY = frozenset({("POST", "/api/v1/lineage"), ("POST", "/api/v1/lineage/batch")})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. A limit is the one namespace that a key may touch."""
+    """The authenticated client. A key may be limited to one namespace."""
 
     role: Role
     namespace: str | None = None
@@ -51,14 +138,15 @@ class Caller:
 
 
 class Guard:
-    """Finds out who asks; one per service."""
+    """Authenticates requests. One instance per service."""
 
     def __init__(self, settings: CatalogSettings) -> None:
         self._settings = settings
         self.required = settings.require_keys or not is_loopback(settings.host)
         self._tokens = TokenChecker(settings) if settings.oidc_issuer else None
-        self._known: dict[bytes, tuple[float, Caller | None]] = {}
-        self._looks = asyncio.Semaphore(_LOOKS)
+        # Expiry and caller by digest of the key.
+        self._cache: dict[bytes, tuple[float, Caller | None]] = {}
+        self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
 
     async def caller(self, request: Request) -> Caller | None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -68,42 +156,44 @@ class Guard:
         if self._tokens is not None and not token.startswith("hw_"):
             claims = await self._tokens.claims(token)
             return None if claims is None else Caller(self._role_of(claims))
-        return await self._key(request, token)
+        return await self._caller_of_key(request, token)
 
-    async def _key(self, request: Request, token: str) -> Caller | None:
+    async def _caller_of_key(self, request: Request, token: str) -> Caller | None:
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         now = time.monotonic()
-        known = self._known.get(digest)
-        if known is not None and known[0] > now:
-            return known[1]
-        key = await self._look(request, token) if looks_like_key(token) else None
+        cached = self._cache.get(digest)
+        if cached is not None and cached[0] > now:
+            return cached[1]
+        key = await self._look_up(request, token) if looks_like_key(token) else None
         caller = None if key is None else Caller(Role[key.role.upper()], key.namespace)
-        if len(self._known) >= _MAX_KEYS:
-            self._known.clear()
-        self._known[digest] = (now + _KEY_SECONDS, caller)
+        if len(self._cache) >= _MAX_KEYS:
+            self._cache.clear()
+        self._cache[digest] = (now + _KEY_SECONDS, caller)
         return caller
 
-    async def _look(self, request: Request, token: str) -> ApiKey | None:
+    async def _look_up(self, request: Request, token: str) -> ApiKey | None:
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
-                await self._looks.acquire()
+            async with asyncio.timeout(_LOOKUP_SECONDS):
+                await self._lookups.acquire()
         except TimeoutError:
             raise TooBusyError("too many unknown keys are being looked up") from None
         try:
             async with service_of(request).pool.connection() as connection:
                 return await find_key(connection, token)
         finally:
-            self._looks.release()
+            self._lookups.release()
 
     def _role_of(self, claims: dict[str, Any]) -> Role:
-        said = claims.get(self._settings.oidc_roles_claim)
-        words = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
-        roles = [Role[word.upper()] for word in words if word in ("read", "write", "admin")]
+        claim = claims.get(self._settings.oidc_roles_claim)
+        names = (
+            claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
+        )
+        roles = [Role[name.upper()] for name in names if name in ("read", "write", "admin")]
         return max(roles, default=Role.OPEN)
 
 
 async def authorise(request: Request) -> Caller:
-    """The dependency of every route.
+    """Authenticate and authorize a request: a dependency of every route.
 
     Raises:
         ApiError: 401 without a valid key or token, 403 without the role.
@@ -113,45 +203,45 @@ async def authorise(request: Request) -> Caller:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks, once the request was let in."""
-    found = request.state.caller
-    assert isinstance(found, Caller)  # noqa: S101 - set by authorise
-    return found
+    """The client of an authorized request."""
+    caller = request.state.caller
+    assert isinstance(caller, Caller)  # noqa: S101 - set by authorise
+    return caller
 
 
 async def _caller(request: Request) -> Caller:
     guard: Guard = request.app.state.guard
-    place = (request.method, request.scope["route"].path)
-    rule = RULES.get(place)
+    route = (request.method, request.scope["route"].path)
+    rule = RULES.get(route)
     if rule is None:
-        raise refused(403, "no rule allows this")
+        raise refused(403, "no rule allows this route")
     if rule is Role.OPEN:
         return Caller(Role.OPEN)
     if not guard.required:
         return Caller(Role.ADMIN)
     caller = await guard.caller(request)
     if caller is None:
-        raise refused(401, "a valid API key or token is needed", headers=_CHALLENGE)
+        raise refused(401, "a valid API key or token is required", headers=_CHALLENGE)
     if caller.role < rule:
-        raise refused(403, f"this needs the role {rule.name.lower()}")
-    if caller.namespace is not None and place not in NAMED_IN_BODY:
-        _stay_within(caller, request)
+        raise refused(403, f"this requires the role {rule.name.lower()}")
+    if caller.namespace is not None and route not in _NAMESPACE_IN_BODY:
+        _check_namespace(caller, request)
     return caller
 
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-def _stay_within(caller: Caller, request: Request) -> None:
+def _check_namespace(caller: Caller, request: Request) -> None:
     namespace = request.path_params.get("namespace")
     if namespace is None:
-        # Lists and graphs over all namespaces would show what the key is not for.
+        # Lists and graphs of all namespaces would reveal the others.
         raise caller.outside()
     caller.require_namespace(unquote(namespace))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Whether only this machine can connect to the address."""
     if host == "localhost":
         return True
     try:

@@ -8,8 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import openapi as documented
-from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api import openapi, schemas
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import IdInPath, LastRunStates, Limit, NameInPath, Offset
 from headwater.catalog.api.problems import json_response, not_found
@@ -22,7 +21,7 @@ from headwater.catalog.api.responses import (
     tag_name,
 )
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import datasets, edits, job_versions, jobs
+from headwater.catalog.store import datasets, edits, jobs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
 
@@ -34,14 +33,14 @@ _JOB = f"{_JOBS}/{{job}}"
 async def _list(
     request: Request, namespace: str | None, states: list[Any], limit: int, offset: int
 ) -> Response:
-    async def fetch(connection: Connection, most: int) -> Json:
-        rows, count = await jobs.page(connection, namespace, states, most, offset)
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        rows, count = await jobs.page(connection, namespace, states, max_rows, offset)
         return {"totalCount": count, "jobs": await jobs.shaped(connection, rows)}
 
     return await list_response(request, "jobs", limit, fetch)
 
 
-@router.get("/jobs", response_model=shapes.Jobs)
+@router.get("/jobs", response_model=schemas.Jobs)
 async def list_all_jobs(
     request: Request,
     lastRunStates: LastRunStates = [],  # noqa: B006 - FastAPI copies it
@@ -52,7 +51,7 @@ async def list_all_jobs(
     return await _list(request, None, lastRunStates, limit, offset)
 
 
-@router.get(_JOBS, response_model=shapes.Jobs)
+@router.get(_JOBS, response_model=schemas.Jobs)
 async def list_jobs(
     request: Request,
     namespace: NameInPath,
@@ -60,20 +59,20 @@ async def list_jobs(
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
-    """Jobs of a namespace, the last changed first; none, if there is no such namespace."""
+    """Jobs of a namespace, the last changed first; an empty list for an unknown namespace."""
     return await _list(request, namespace, lastRunStates, limit, offset)
 
 
-@router.get(_JOB, response_model=shapes.Job)
+@router.get(_JOB, response_model=schemas.Job)
 async def get_job(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
     """One job with its latest runs."""
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         return await job_response(connection, namespace, job)
 
 
-@router.put(_JOB, response_model=shapes.Job, openapi_extra=documented.JOB, deprecated=True)
+@router.put(_JOB, response_model=schemas.Job, openapi_extra=openapi.JOB, deprecated=True)
 async def put_job(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
-    """Make or change a job."""
+    """Create or update a job."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     body: Json = {
@@ -85,37 +84,37 @@ async def put_job(request: Request, namespace: NameInPath, job: NameInPath) -> R
         "runId": fields.uuid("runId"),
     }
     fields.done()
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         await require_namespace(connection, namespace)
         if body["runId"]:
             run, _ = await find_run(connection, body["runId"])
             if (run["job_namespace"], run["job_name"]) != (namespace, job):
                 raise not_found("Run", body["runId"])
-        wanted = [*body["inputs"], *body["outputs"]]
-        for _, name in await datasets.missing(connection, wanted):
+        used = [*body["inputs"], *body["outputs"]]
+        for _, name in await datasets.missing(connection, used):
             raise not_found("Dataset", name)
         await edits.put_job(connection, (namespace, job), body, datetime.now(UTC))
         return await job_response(connection, namespace, job)
 
 
 async def _changed(connection: Connection, namespace: str, name: str) -> Response:
-    """How Marquez shows a job that was tagged or deleted: without what its runs tell."""
+    """A job that was tagged or deleted; as in Marquez without its outputs and runs."""
     row = await find_job(connection, namespace, name)
     (shown,) = await jobs.shaped(connection, [row])
     return json_response({**shown, "outputs": [], "latestRun": None, "latestRuns": None})
 
 
-@router.delete(_JOB, response_model=shapes.Job)
+@router.delete(_JOB, response_model=schemas.Job)
 async def delete_job(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
-    """Delete a job; new events about it bring it back."""
-    async with service_of(request).question() as connection:
+    """Delete a job; a new event about it restores it."""
+    async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
         shown = await _changed(connection, namespace, job)
         await edits.hide(connection, "jobs", [row["id"]])
     return shown
 
 
-@router.get(f"{_JOB}/versions", response_model=shapes.JobVersions)
+@router.get(f"{_JOB}/versions", response_model=schemas.JobVersions)
 async def list_versions(
     request: Request,
     namespace: NameInPath,
@@ -125,44 +124,43 @@ async def list_versions(
 ) -> Response:
     """Versions of a job, newest first."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
+    async def fetch(connection: Connection, max_rows: int) -> Json:
         row = await find_job(connection, namespace, job)
-        found = await job_versions.versions(connection, row, limit=most, offset=offset)
-        return {"versions": found}
+        return {"versions": await jobs.versions(connection, row, limit=max_rows, offset=offset)}
 
     return await list_response(request, "versions", limit, fetch)
 
 
-@router.get(f"{_JOB}/versions/{{version}}", response_model=shapes.JobVersion)
+@router.get(f"{_JOB}/versions/{{version}}", response_model=schemas.JobVersion)
 async def get_version(
     request: Request, namespace: NameInPath, job: NameInPath, version: IdInPath
 ) -> Response:
     """One version of a job."""
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
-        found = await job_versions.versions(connection, row, version=version)
-    if not found:
+        versions = await jobs.versions(connection, row, version=version)
+    if not versions:
         raise not_found("Job version", version)
-    return json_response(found[0])
+    return json_response(versions[0])
 
 
-@router.post(f"{_JOB}/tags/{{tag}}", response_model=shapes.Job)
+@router.post(f"{_JOB}/tags/{{tag}}", response_model=schemas.Job)
 async def tag_job(
     request: Request, namespace: NameInPath, job: NameInPath, tag: NameInPath
 ) -> Response:
-    """Put a tag on a job; a new tag is made."""
-    async with service_of(request).question() as connection:
+    """Tag a job; an unknown tag is created."""
+    async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
         await edits.tag_job(connection, row["id"], tag_name(tag))
         return await _changed(connection, namespace, job)
 
 
-@router.delete(f"{_JOB}/tags/{{tag}}", response_model=shapes.Job)
+@router.delete(f"{_JOB}/tags/{{tag}}", response_model=schemas.Job)
 async def untag_job(
     request: Request, namespace: NameInPath, job: NameInPath, tag: NameInPath
 ) -> Response:
-    """Take a tag from a job."""
-    async with service_of(request).question() as connection:
+    """Remove a tag from a job."""
+    async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
         await edits.untag_job(connection, row["id"], tag)
         return await _changed(connection, namespace, job)

@@ -7,16 +7,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import openapi as documented
-from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api import openapi, schemas
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import Limit, NameInPath, Offset
 from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.responses import list_response, tag_name
-from headwater.catalog.api.service import Service, service_of
-from headwater.catalog.store import edits
-from headwater.catalog.store import namespaces as catalogue
-from headwater.catalog.store.pool import Connection
+from headwater.catalog.api.service import CatalogService, service_of
+from headwater.catalog.store import edits, namespaces
+from headwater.catalog.store.pool import Connection, ping
 from headwater.catalog.store.values import Json
 from headwater.catalog.version import VERSION
 from headwater.errors import HeadwaterError
@@ -24,12 +22,12 @@ from headwater.errors import HeadwaterError
 router = APIRouter(prefix="/api/v1", tags=["catalog"])
 
 
-@router.get("/health", response_model=shapes.Health)
+@router.get("/health", response_model=schemas.Health)
 async def get_health(request: Request) -> Response:
-    """Whether the service and its database answer; open to everybody."""
+    """Health of the service and its database; needs no key."""
     try:
         async with service_of(request).pool.connection() as connection:
-            await connection.execute("SELECT 1")
+            await ping(connection)
     except HeadwaterError:
         down = {"status": "unavailable", "version": VERSION, "database": "unreachable"}
         return json_response(
@@ -38,118 +36,118 @@ async def get_health(request: Request) -> Response:
     return json_response({"status": "healthy", "version": VERSION, "database": "reachable"})
 
 
-@router.get("/namespaces", response_model=shapes.Namespaces)
+@router.get("/namespaces", response_model=schemas.Namespaces)
 async def list_namespaces(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All namespaces by name."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
-        return {"namespaces": await catalogue.namespaces(connection, most, offset)}
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        return {"namespaces": await namespaces.namespaces(connection, max_rows, offset)}
 
     return await list_response(request, "namespaces", limit, fetch)
 
 
-@router.get("/namespaces/{namespace}", response_model=shapes.Namespace)
+@router.get("/namespaces/{namespace}", response_model=schemas.Namespace)
 async def get_namespace(request: Request, namespace: NameInPath) -> Response:
     """One namespace."""
     return json_response(await _namespace(service_of(request), namespace))
 
 
-async def _namespace(service: Service, name: str) -> dict[str, Any]:
-    async with service.question() as connection:
-        found = await catalogue.namespace(connection, name)
-    if found is None:
+async def _namespace(service: CatalogService, name: str) -> dict[str, Any]:
+    async with service.query_connection() as connection:
+        namespace = await namespaces.namespace(connection, name)
+    if namespace is None:
         raise not_found("Namespace", name)
-    return found
+    return namespace
 
 
 @router.put(
-    "/namespaces/{namespace}", response_model=shapes.Namespace, openapi_extra=documented.NAMESPACE
+    "/namespaces/{namespace}", response_model=schemas.Namespace, openapi_extra=openapi.NAMESPACE
 )
 async def put_namespace(request: Request, namespace: NameInPath) -> Response:
-    """Make or change a namespace."""
+    """Create or update a namespace."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     owner, description = fields.text("ownerName"), fields.text("description")
     fields.done()
-    if not set(namespace) <= _NAME_MARKS and not namespace.isalnum():
+    if not set(namespace) <= _NAME_CHARACTERS and not namespace.isalnum():
         raise refused(404, "HTTP 404 Not Found")
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         await edits.put_namespace(connection, namespace, owner, description)
     return json_response(await _namespace(service, namespace))
 
 
-# What may stand in the name of a namespace that is made by hand: all that Marquez takes, and
-# marks that are met in addresses.
-_NAME_MARKS = frozenset(
+# Characters allowed in the name of a namespace that is created by PUT: those that Marquez allows,
+# and those that occur in URLs.
+_NAME_CHARACTERS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:;/@+=?&%,'()"
 )
 
 
-@router.delete("/namespaces/{namespace}", response_model=shapes.Namespace)
+@router.delete("/namespaces/{namespace}", response_model=schemas.Namespace)
 async def delete_namespace(request: Request, namespace: NameInPath) -> Response:
-    """Delete a namespace with its jobs and datasets; new events bring it back."""
+    """Delete a namespace with its jobs and datasets; new events restore it."""
     service = service_of(request)
-    found = await _namespace(service, namespace)
-    async with service.question() as connection:
+    deleted = await _namespace(service, namespace)
+    async with service.query_connection() as connection:
         await edits.hide_namespace(connection, namespace)
-    return json_response(found)
+    return json_response(deleted)
 
 
-@router.get("/sources", response_model=shapes.Sources)
+@router.get("/sources", response_model=schemas.Sources)
 async def list_sources(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All sources by name."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
-        return {"sources": await catalogue.sources(connection, most, offset)}
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        return {"sources": await namespaces.sources(connection, max_rows, offset)}
 
     return await list_response(request, "sources", limit, fetch)
 
 
-@router.get("/sources/{source}", response_model=shapes.Source)
+@router.get("/sources/{source}", response_model=schemas.Source)
 async def get_source(request: Request, source: NameInPath) -> Response:
     """One source."""
-    async with service_of(request).question() as connection:
-        found = await catalogue.source(connection, source)
-    if found is None:
+    async with service_of(request).query_connection() as connection:
+        row = await namespaces.source(connection, source)
+    if row is None:
         raise not_found("Source", source)
-    return json_response(found)
+    return json_response(row)
 
 
 @router.put(
     "/sources/{source}",
-    response_model=shapes.Source,
-    openapi_extra=documented.SOURCE,
+    response_model=schemas.Source,
+    openapi_extra=openapi.SOURCE,
     deprecated=True,
 )
 async def put_source(request: Request, source: NameInPath) -> Response:
-    """Make or change a source."""
+    """Create or update a source."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     kind, url = fields.name("type"), fields.name("connectionUrl")
     description = fields.text("description")
     fields.done()
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         await edits.put_source(connection, source, kind, url, description)
-        found = await catalogue.source(connection, source)
-    return json_response(found)
+        row = await namespaces.source(connection, source)
+    return json_response(row)
 
 
-@router.get("/tags", response_model=shapes.Tags)
+@router.get("/tags", response_model=schemas.Tags)
 async def list_tags(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
     """All tags by name."""
 
-    async def fetch(connection: Connection, most: int) -> Json:
-        return {"tags": await catalogue.tags(connection, most, offset)}
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        return {"tags": await namespaces.tags(connection, max_rows, offset)}
 
     return await list_response(request, "tags", limit, fetch)
 
 
-@router.put("/tags/{name}", response_model=shapes.Tag, openapi_extra=documented.TAG)
+@router.put("/tags/{name}", response_model=schemas.Tag, openapi_extra=openapi.TAG)
 async def put_tag(request: Request, name: NameInPath) -> Response:
-    """Make or change a tag; a description that is not given stays."""
+    """Create or update a tag; without a description the old one is kept."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     description = fields.text("description")
     fields.done()
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         return json_response(await edits.put_tag(connection, tag_name(name), description))

@@ -18,41 +18,41 @@ from headwater.catalog.ingest.checks import MAX_NAME_CHARACTERS, parse_time
 
 
 def _decoded(value: Any) -> Any:
-    # Routes are matched before decoding, so that a slash inside a name does not end it.
+    # Paths are decoded after routing, so that an encoded slash inside a name does not split it.
     name = unquote(value, errors="strict")
     if "\0" in name or not name.strip() or len(name) > MAX_NAME_CHARACTERS:
-        raise ValueError("not a name")
+        raise ValueError("not a valid name")
     return name
 
 
-def _whole(value: Any) -> Any:
-    # As Java reads numbers: neither `1.0` nor `1_000` nor digits of other scripts.
-    if isinstance(value, str) and not _WHOLE.fullmatch(value):
-        raise PydanticCustomError("int_parsing", "not a whole number")
+def _integer(value: Any) -> Any:
+    # As Java parses integers: neither `1.0` nor `1_000` nor digits of other scripts.
+    if isinstance(value, str) and not _INTEGER.fullmatch(value):
+        raise PydanticCustomError("int_parsing", "not an integer")
     return value
 
 
 def _fuzzy(value: Any) -> Any:
-    """Words of a choice in any case, and with another mark for `_`, as Dropwizard takes them."""
+    """Accept enum values in any case, and `-` or `.` for `_`, as Dropwizard does."""
     return value.strip().upper().replace("-", "_").replace(".", "_")
 
 
-_INT = 2**31 - 1
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_MAX_INT = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 Fuzzy = BeforeValidator(_fuzzy)
-_Whole = BeforeValidator(_whole)
+_Integer = BeforeValidator(_integer)
 _TIME_START = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?")
 NameInPath = Annotated[str, BeforeValidator(_decoded), Path()]
 IdInPath = Annotated[UUID, BeforeValidator(unquote), Path()]
-Limit = Annotated[int, _Whole, Query(ge=0, le=_INT, description="Most entries to return.")]
-Offset = Annotated[int, _Whole, Query(ge=0, le=_INT, description="Entries to skip.")]
+Limit = Annotated[int, _Integer, Query(ge=0, le=_MAX_INT, description="Maximum number of entries.")]
+Offset = Annotated[int, _Integer, Query(ge=0, le=_MAX_INT, description="Entries to skip.")]
 Depth = Annotated[
-    int, _Whole, Query(ge=0, le=_INT, description="How many jobs away from the node.")
+    int, _Integer, Query(ge=0, le=_MAX_INT, description="Maximum distance from the node, in jobs.")
 ]
 
 
 class RunState(StrEnum):
-    """How a run stands."""
+    """State of a run."""
 
     NEW = "NEW"
     RUNNING = "RUNNING"
@@ -69,12 +69,12 @@ LastRunStates = Annotated[
 
 
 def time_param(name: str, value: str) -> datetime:
-    """A time of the query; a `+` that was sent unencoded has become a space, and is no time."""
+    """Parse a time. An unencoded `+` of the zone arrives as a space, and is refused."""
     try:
         return parse_time(value)
     except ValueError:
-        good = _TIME_START.match(value)
-        index = good.end() if good else 0
+        prefix = _TIME_START.match(value)
+        index = prefix.end() if prefix else 0
         text = f"Parameter is invalid: Text '{value}' could not be parsed at index {index}"
         raise refused(
             400, text, f"query param {name} must be an ISO 8601 time with a zone"
@@ -84,8 +84,8 @@ def time_param(name: str, value: str) -> datetime:
 def node_parts(node: str) -> tuple[str, str, str]:
     """`dataset:kafka://broker:9092:clicks` -> dataset, its namespace, its name.
 
-    A namespace may hold colons and so may a name; as in Marquez the last colon divides them,
-    unless the name is known to hold one (see the lookup).
+    Both may contain colons; as in Marquez the last one separates them. Lookups also try the other
+    splits.
     """
     kind, first, rest = node.partition(":")
     if not first or kind not in ("dataset", "datasetField", "job", "run"):
@@ -101,6 +101,6 @@ def node_parts(node: str) -> tuple[str, str, str]:
 
 
 def splits(text: str) -> list[tuple[str, str]]:
-    """All ways to divide `NAMESPACE:NAME`, the last colon first."""
-    at = [i for i, mark in enumerate(text) if mark == ":"]
-    return [(text[:i], text[i + 1 :]) for i in reversed(at) if text[:i] and text[i + 1 :]][:32]
+    """All ways to split `NAMESPACE:NAME`, the last colon first."""
+    colons = [i for i, character in enumerate(text) if character == ":"]
+    return [(text[:i], text[i + 1 :]) for i in reversed(colons) if text[:i] and text[i + 1 :]][:32]

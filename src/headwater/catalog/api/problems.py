@@ -1,14 +1,15 @@
-"""Errors of the API: one JSON shape, with the codes that Marquez gives.
+"""Errors of the API: one JSON shape, with the status codes of Marquez.
 
     {"code": 404, "message": "Job 'nope' not found."}
     {"code": 422, "message": "…", "errors": ["run.runId must not be null"]}
 
-`errors` stands where fields are to be named. No answer shows a stack trace, SQL or an address.
+`errors` lists invalid fields. No response contains a stack trace, SQL or an address.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -29,17 +30,17 @@ _LOG = logging.getLogger("headwater.catalog")
 
 
 class ApiError(HeadwaterError):
-    """An answer other than success."""
+    """An HTTP error response."""
 
-    @property
-    def status(self) -> int:
-        return int(self.facts.get("status", 400))
+    status: int = 400
+    errors: Sequence[str] = ()
+    headers: dict[str, str] | None = None
 
 
 def refused(
     status: int, message: str, *errors: str, headers: dict[str, str] | None = None
 ) -> ApiError:
-    """An answer with this status; `errors` name fields."""
+    """An error response with this status; `errors` list invalid fields."""
     return ApiError(message, status=status, errors=errors, headers=headers)
 
 
@@ -52,7 +53,7 @@ def bad_fields(*errors: str, status: int = 422) -> ApiError:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """Built once, straight from what is stored."""
+    """A JSON response, serialized once and without response models."""
     return Response(orjson.dumps(value), status, media_type="application/json")
 
 
@@ -68,18 +69,15 @@ def problem_response(
 
 
 def install(app: FastAPI) -> None:
-    """Every way in which a request can fail leads to the one shape."""
+    """Register handlers that give every error the same JSON shape."""
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
-        facts = error.facts
-        return problem_response(
-            error.status, error.message, facts.get("errors"), facts.get("headers")
-        )
+        return problem_response(error.status, error.message, error.errors, error.headers)
 
     @app.exception_handler(BadEventError)
     async def event_problem(request: Request, error: BadEventError) -> Response:
-        return problem_response(error.status, str(error), error.errors)
+        return problem_response(error.status, str(error), error.errors or [error.message])
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -111,12 +109,12 @@ def _unexpected(error: Exception) -> Response:
 
 
 def _invalid(errors: Any) -> Response:
-    """Marquez's codes: 404 for what is no number or no id, 400 for what is out of range."""
+    """Status codes of Marquez: 404 for an invalid number or id, 400 for one out of range."""
     first = errors[0]
-    place, kind = first["loc"][0], first["type"]
+    location, kind = first["loc"][0], first["type"]
     name = first["loc"][-1]
-    parsed = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "less_than_equal")
-    if place == "path" or kind in parsed or kind.startswith("uuid"):
+    numbers = ("int_parsing", "int_type", "int_from_float", "int_parsing_size", "less_than_equal")
+    if location == "path" or kind in numbers or kind.startswith("uuid"):
         return problem_response(404, "HTTP 404 Not Found")
     if kind == "missing":
         reason = "must not be blank" if name == "q" else "must not be null"

@@ -1,4 +1,4 @@
-"""The shapes of answers about single records and batches, for the OpenAPI document."""
+"""Response schemas of single records and batches, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordInKafka(BaseModel):
     topic: str
     partition: int
     offset: int
-    # Text, or `{"base64": …}` where bytes are none.
+    # Text, or `{"base64": …}` for bytes that are not UTF-8.
     job_name: Any
     job_version: Any
     batch_version: int | None
@@ -79,7 +79,7 @@ class RangeToReplay(BaseModel):
 
 
 class DryRun(BaseModel):
-    # None where the logic's name, which is part of it, is not known.
+    # None if the name of the transform, which is part of the id, is unknown.
     replayId: str | None
     topic: str
     target: str
@@ -89,14 +89,14 @@ class DryRun(BaseModel):
     files: int
     archiveVersion: int
     behind: dict[str, int]
-    # How many results of these records the target has; None if counting took too long.
+    # Results of these records that the target already has; None if counting took too long.
     resultsThere: int | None
     state: str
 
 
 class ReplayAnswer(BaseModel):
     command: str | None
-    # Whether the command can be given as it stands, without a name to fill in.
+    # Whether the command can be run as it is, without a name to fill in.
     complete: bool
     logic: str | None
     note: str | None

@@ -1,4 +1,4 @@
-"""What routes share: how things are found, and how lists are answered."""
+"""Lookups and responses that several routes share."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from fastapi.responses import Response
 from headwater.catalog.api.guard import caller_of
 from headwater.catalog.api.problems import bad_fields, json_response, not_found
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import datasets, jobs, runs
-from headwater.catalog.store import namespaces as catalogue
+from headwater.catalog.store import datasets, jobs, namespaces, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, Row
 
 MAX_TAG_CHARACTERS = 255
 
-# Asks for at most so many entries.
+# Fetches at most the given number of entries.
 Fetch = Callable[[Connection, int], Awaitable[Json]]
 
 
 async def list_response(request: Request, name: str, limit: int, fetch: Fetch) -> Response:
-    """A list; one that the service's own limit has cut says `truncated`."""
+    """A list; `truncated` is set if `max_rows` of the settings cut it."""
     service = service_of(request)
-    limit, short = service.rows(limit)
-    async with service.question() as connection:
-        answer: dict[str, Any] = await fetch(connection, limit)
-    if short and len(answer[name]) >= limit:
-        answer["truncated"] = True
-    return json_response(answer)
+    limit, capped = service.capped_limit(limit)
+    async with service.query_connection() as connection:
+        body: dict[str, Any] = await fetch(connection, limit)
+    if capped and len(body[name]) >= limit:
+        body["truncated"] = True
+    return json_response(body)
 
 
 async def require_namespace(connection: Connection, name: str) -> None:
-    if await catalogue.namespace(connection, name) is None:
+    if await namespaces.namespace(connection, name) is None:
         raise not_found("Namespace", name)
 
 
@@ -53,10 +52,10 @@ async def job_response(connection: Connection, namespace: str, name: str) -> Res
 
 
 async def find_dataset(request: Request, connection: Connection, namespace: str, name: str) -> Row:
-    """A dataset by its name, by another name of it, or by a job's namespace.
+    """A dataset by its name, by a symlink, or by the namespace of a job that uses it.
 
-    Such a name may lead out of the namespace that the path gives: to where a limited key, which
-    could have made up the name, has no business.
+    The last two may lead to a dataset of another namespace, which a limited key must not access:
+    it could have created the symlink or the job itself.
     """
     row = await datasets.by_name(connection, namespace, name)
     if row is None:
@@ -74,7 +73,7 @@ async def dataset_response(
 
 
 async def find_run(connection: Connection, run: UUID) -> tuple[Row, Json]:
-    """The row of a run, and the run as it is shown."""
+    """The row of a run, and its JSON."""
     rows = await runs.rows_by_id(connection, [run])
     if not rows:
         raise not_found("Run", run)

@@ -1,4 +1,4 @@
-"""Runs: lists of them, one of them, and runs that are made by hand."""
+"""Runs and their batches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import openapi as documented
-from headwater.catalog.api import record_schemas as record_shapes
-from headwater.catalog.api import schemas as shapes
+from headwater.catalog.api import openapi, record_schemas, schemas
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import (
     IdInPath,
@@ -37,16 +35,16 @@ _RUN = "/jobs/runs/{id}"
 async def _list(
     request: Request, job: tuple[str, str] | None, states: list[Any], limit: int, offset: int
 ) -> Response:
-    async def fetch(connection: Connection, most: int) -> Json:
+    async def fetch(connection: Connection, max_rows: int) -> Json:
         key = (await find_job(connection, *job))["id"] if job else None
-        rows, count = await runs.page(connection, key, states, most, offset)
+        rows, count = await runs.page(connection, key, states, max_rows, offset)
         shown = await runs.shaped(connection, rows)
         return {"runs": [shown[row["id"]] for row in rows], "totalCount": count}
 
     return await list_response(request, "runs", limit, fetch)
 
 
-@router.get("/jobs/runs", response_model=shapes.Runs)
+@router.get("/jobs/runs", response_model=schemas.Runs)
 async def list_all_runs(
     request: Request,
     state: Annotated[
@@ -59,7 +57,7 @@ async def list_all_runs(
     return await _list(request, None, state, limit, offset)
 
 
-@router.get(_RUNS_OF_JOB, response_model=shapes.Runs)
+@router.get(_RUNS_OF_JOB, response_model=schemas.Runs)
 async def list_runs(
     request: Request,
     namespace: NameInPath,
@@ -74,12 +72,12 @@ async def list_runs(
 @router.post(
     _RUNS_OF_JOB,
     status_code=201,
-    response_model=shapes.Run,
-    openapi_extra=documented.RUN,
+    response_model=schemas.Run,
+    openapi_extra=openapi.RUN,
     deprecated=True,
 )
 async def create_run(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
-    """Make a run that has not begun."""
+    """Create a run in state NEW."""
     service = service_of(request)
     fields = await Fields.of(request, service.settings)
     body = {
@@ -87,79 +85,79 @@ async def create_run(request: Request, namespace: NameInPath, job: NameInPath) -
         "nominalEndTime": fields.time("nominalEndTime"),
         "args": fields.mapping("args"),
     }
-    # The one id that a server has to invent: who makes a run by hand may leave it to us.
+    # The only random id of the service: a client may create a run without an id.
     run = fields.uuid("id") or uuid4()
     fields.done()
-    async with service.question() as connection:
+    async with service.query_connection() as connection:
         row = await find_job(connection, namespace, job)
         if await runs.rows_by_id(connection, [run]):
             text = f"Run '{run}' already exists for '{job}' under namespace '{namespace}'."
             raise refused(400, text)
         await edits.create_run(connection, run, row, body, datetime.now(UTC))
-        answer = json_response((await find_run(connection, run))[1], 201)
-    answer.headers["Location"] = f"/api/v1/jobs/runs/{run}"
-    return answer
+        response = json_response((await find_run(connection, run))[1], 201)
+    response.headers["Location"] = f"/api/v1/jobs/runs/{run}"
+    return response
 
 
-@router.get(_RUN, response_model=shapes.Run)
+@router.get(_RUN, response_model=schemas.Run)
 async def get_run(request: Request, id: IdInPath) -> Response:
     """One run."""
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         return json_response((await find_run(connection, id))[1])
 
 
 class FacetType(StrEnum):
-    """Whose facets."""
+    """Owner of facets."""
 
     RUN = "run"
     JOB = "job"
     DATASET = "dataset"
 
 
-@router.get(f"{_RUN}/facets", response_model=shapes.RunFacets)
+@router.get(f"{_RUN}/facets", response_model=schemas.RunFacets)
 async def get_run_facets(
     request: Request,
     id: IdInPath,
     type: Annotated[str, Query(description="`run` or `job`.")],
 ) -> Response:
-    """What events of a run said about the run, or about its job."""
+    """Facets of a run or of its job, from the events of the run."""
     try:
         kind = FacetType(type.lower())
     except ValueError:
         raise refused(400, "query param type must be one of [run, job]") from None
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         row, _ = await find_run(connection, id)
     key = {FacetType.RUN: "facets", FacetType.JOB: "job_facets"}.get(kind)
     return json_response({"runId": str(id), "facets": facets_json(row[key]) if key else {}})
 
 
-@router.get(f"{_RUN}/batches", response_model=record_shapes.RunBatches)
+@router.get(f"{_RUN}/batches", response_model=record_schemas.RunBatches)
 async def get_run_batches(request: Request, id: IdInPath, limit: Limit = 100) -> Response:
-    """The micro-batches that a run has told of, newest first, with the offsets of each."""
-    limit, _ = service_of(request).rows(limit)
-    async with service_of(request).question() as connection:
+    """The micro-batches that a run reported, newest first, with their offsets."""
+    limit, _ = service_of(request).capped_limit(limit)
+    async with service_of(request).query_connection() as connection:
         await find_run(connection, id)
-        found, more = await records.batches(connection, id, limit)
-    answer: Json = {"runId": str(id), "batches": found}
+        batches, more = await records.batches(connection, id, limit)
+    body: Json = {"runId": str(id), "batches": batches}
     if more:
-        answer["truncated"] = True
-    return json_response(answer)
+        body["truncated"] = True
+    return json_response(body)
 
 
 def _marker(event_type: str) -> Any:
     async def mark(
         request: Request,
         id: IdInPath,
-        at: Annotated[str | None, Query(description="When; now, if it is left out.")] = None,
+        at: Annotated[str | None, Query(description="Time of the event; default: now.")] = None,
     ) -> Response:
-        moment = time_param("at", at) if at else datetime.now(UTC)
-        async with service_of(request).question() as connection:
+        time = time_param("at", at) if at else datetime.now(UTC)
+        async with service_of(request).query_connection() as connection:
             row, _ = await find_run(connection, id)
-            await edits.mark_run(connection, row, event_type, moment)
+            await edits.mark_run(connection, row, event_type, time)
             return json_response((await find_run(connection, id))[1])
 
     mark.__name__ = f"mark_run_{event_type.lower()}"
-    mark.__doc__ = f"Note that a run had the event {event_type}."
+    mark.__doc__ = f"Record the event {event_type} of a run."
     return mark
 
 
@@ -169,4 +167,4 @@ for _word, _type in (
     ("fail", "FAIL"),
     ("abort", "ABORT"),
 ):
-    router.post(f"{_RUN}/{_word}", response_model=shapes.Run, deprecated=True)(_marker(_type))
+    router.post(f"{_RUN}/{_word}", response_model=schemas.Run, deprecated=True)(_marker(_type))

@@ -1,4 +1,4 @@
-"""The shapes of answers, for the OpenAPI document. Answers themselves are built by the store."""
+"""Response schemas, for the OpenAPI document only: the store builds the responses."""
 
 from __future__ import annotations
 

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import zoneinfo
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from headwater.catalog.api import schemas as shapes
-from headwater.catalog.api.marquez_events import told
+from headwater.catalog.api import schemas
 from headwater.catalog.api.params import Fuzzy, Limit, Offset, time_param
 from headwater.catalog.api.problems import bad_fields, json_response, refused
 from headwater.catalog.api.responses import list_response
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import namespaces as catalogue
-from headwater.catalog.store import stats
+from headwater.catalog.store import namespaces, stats
 from headwater.catalog.store.pool import Connection
-from headwater.catalog.store.values import Json
+from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 router = APIRouter(prefix="/api/v1", tags=["catalog"])
 v2_router = APIRouter(prefix="/api/v2beta", tags=["catalog"])
 
 
 class SearchFilter(StrEnum):
-    """What to look for."""
+    """Type of results."""
 
     DATASET = "DATASET"
     JOB = "JOB"
 
 
 class SearchSort(StrEnum):
-    """How to order results."""
+    """Order of results."""
 
     NAME = "NAME"
     UPDATE_AT = "UPDATE_AT"
 
 
-@router.get("/search", response_model=shapes.SearchResults)
+@router.get("/search", response_model=schemas.SearchResults)
 async def search(
     request: Request,
-    q: Annotated[str, Query(description="Part of a name, in any case.")],
+    q: Annotated[str, Query(description="Part of a name, case-insensitive.")],
     filter: Annotated[SearchFilter | None, Fuzzy, Query()] = None,
     sort: Annotated[SearchSort, Fuzzy, Query()] = SearchSort.NAME,
     limit: Limit = 10,
@@ -50,7 +50,7 @@ async def search(
     before: Annotated[str | None, Query(description="YYYY-MM-DD")] = None,
     after: Annotated[str | None, Query(description="YYYY-MM-DD")] = None,
 ) -> Response:
-    """Datasets and jobs whose name holds the text."""
+    """Datasets and jobs whose name contains the text."""
     if not q.strip():
         raise bad_fields("query param q must not be blank", status=400)
     values: Json = {
@@ -61,16 +61,16 @@ async def search(
         "after": _day("after", after),
     }
 
-    async def fetch(connection: Connection, most: int) -> Json:
-        found = await catalogue.search(connection, sort, {**values, "limit": most})
-        return {"results": found, "totalCount": len(found)}
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        results = await namespaces.search(connection, sort, {**values, "limit": max_rows})
+        return {"results": results, "totalCount": len(results)}
 
     return await list_response(request, "results", limit, fetch)
 
 
 def _plain(name: str, value: str | None) -> str | None:
     if value is not None and "\0" in value:
-        raise bad_fields(f"query param {name} must not hold a NUL character", status=400)
+        raise bad_fields(f"query param {name} must not contain a NUL character", status=400)
     return value
 
 
@@ -78,21 +78,21 @@ def _day(name: str, value: str | None) -> datetime | None:
     if not value:
         return None
     try:
-        found = date.fromisoformat(value)
-        return datetime(found.year, found.month, found.day, tzinfo=UTC)
+        day = date.fromisoformat(value)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
     except ValueError:
-        raise bad_fields(f"query param {name} must be a day, YYYY-MM-DD", status=400) from None
+        raise bad_fields(f"query param {name} must be a date, YYYY-MM-DD", status=400) from None
 
 
-@v2_router.get("/search/jobs", response_model=shapes.SearchResults)
+@v2_router.get("/search/jobs", response_model=schemas.SearchResults)
 async def search_jobs(request: Request, q: str, limit: Limit = 10) -> Response:
-    """Jobs whose name holds the text; Marquez needs OpenSearch for it."""
+    """Jobs whose name contains the text; Marquez needs OpenSearch for it."""
     return await search(request, q, SearchFilter.JOB, limit=limit)
 
 
-@v2_router.get("/search/datasets", response_model=shapes.SearchResults)
+@v2_router.get("/search/datasets", response_model=schemas.SearchResults)
 async def search_datasets(request: Request, q: str, limit: Limit = 10) -> Response:
-    """Datasets whose name holds the text; Marquez needs OpenSearch for it."""
+    """Datasets whose name contains the text; Marquez needs OpenSearch for it."""
     return await search(request, q, SearchFilter.DATASET, limit=limit)
 
 
@@ -103,7 +103,7 @@ class Direction(StrEnum):
     ASC = "ASC"
 
 
-@router.get("/events/lineage", response_model=shapes.Events)
+@router.get("/events/lineage", response_model=schemas.Events)
 async def list_events(
     request: Request,
     before: str = "2030-01-01T00:00:00+00:00",
@@ -112,54 +112,110 @@ async def list_events(
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
-    """The events as they were sent, by their time."""
+    """Stored events by event time."""
     end, begin = time_param("before", before), time_param("after", after)
 
-    async def fetch(connection: Connection, most: int) -> Json:
-        rows, count = await catalogue.events(
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        rows, count = await namespaces.events(
             connection,
             before=end,
             after=begin,
             ascending=sortDirection is Direction.ASC,
-            limit=most,
+            limit=max_rows,
             offset=offset,
         )
-        answer: Json = {"totalCount": count, "events": [told(row) for row in rows]}
-        if len(rows) < min(most, count - offset):
-            answer["truncated"] = True
-        return answer
+        body: Json = {"totalCount": count, "events": [_marquez_event(row) for row in rows]}
+        if len(rows) < min(max_rows, count - offset):
+            body["truncated"] = True
+        return body
 
     return await list_response(request, "events", limit, fetch)
 
 
+# Marquez lists an event with its known facets as null where the event has none. Only the parts that
+# an event of its kind consists of are validated at ingest; others (`inputs` of a dataset event) are
+# returned as they were sent.
+_RUN = dict.fromkeys(("nominalTime", "parent"))
+_JOB = dict.fromkeys(("documentation", "sourceCodeLocation", "sql"))
+_DATASET = dict.fromkeys(
+    (
+        "documentation",
+        "schema",
+        "dataSource",
+        "description",
+        "lifecycleStateChange",
+        "columnLineage",
+        "symlinks",
+    )
+)
+_NO_DESCRIPTION = {"description": None}
+
+
+def _marquez_event(row: Row) -> Any:
+    """An event as Marquez lists it. Numbers that orjson can't represent are written by `json`."""
+    event = json.loads(row["body"])
+    shown: Json = {**event, "eventTime": to_rfc3339(row["event_time"])}
+    for key, known in (("run", _RUN), ("job", _JOB)):
+        if key in event:
+            shown[key] = _with_facets(event[key], known)
+    for key in ("inputs", "outputs"):
+        if isinstance(event.get(key), list):
+            shown[key] = [_dataset(each) for each in event[key]]
+    if "dataset" in event:
+        shown["dataset"] = _dataset(event["dataset"])
+    try:
+        orjson.dumps(shown)
+    except TypeError:
+        return orjson.Fragment(json.dumps(shown))
+    return shown
+
+
+def _with_facets(part: Any, known: Json) -> Any:
+    facets = part.get("facets") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(facets, dict | None):
+        return part
+    return {**part, "facets": {**known, **(facets or {})}}
+
+
+def _dataset(each: Any) -> Any:
+    shown = _with_facets(each, _DATASET)
+    if shown is each:
+        return each
+    schema = shown["facets"]["schema"]
+    if isinstance(schema, dict) and isinstance(schema.get("fields"), list):
+        fields = [{**_NO_DESCRIPTION, **f} if isinstance(f, dict) else f for f in schema["fields"]]
+        shown["facets"]["schema"] = {**schema, "fields": fields}
+    return {**shown, **{key: each.get(key) for key in ("inputFacets", "outputFacets")}}
+
+
 PeriodParam = Annotated[stats.Period | None, Fuzzy, Query()]
-Zone = Annotated[str | None, Query(description="Needed for WEEK, such as `Europe/Berlin`.")]
+Zone = Annotated[str | None, Query(description="Required for WEEK, such as `Europe/Berlin`.")]
 
 
 def _intervals(period: stats.Period | None, zone: str | None) -> list[stats.Interval] | None:
-    """None where Marquez has nothing to count by: a week without a zone."""
+    """None for a week without a zone, which Marquez does not count."""
     if period is None:
         raise refused(400, "Invalid period", "query param period must not be null")
     if period is stats.Period.WEEK and not zone:
         return None
     try:
-        place = zoneinfo.ZoneInfo(zone or "UTC")
+        info = zoneinfo.ZoneInfo(zone or "UTC")
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
         raise bad_fields(
             "query param timezone must be the name of a time zone", status=400
         ) from None
-    return stats.intervals(period, datetime.now(place))
+    return stats.intervals(period, datetime.now(info))
 
 
-@router.get("/stats/lineage-events", response_model=list[shapes.EventCount])
+@router.get("/stats/lineage-events", response_model=list[schemas.EventCount])
 async def count_events(
     request: Request, period: PeriodParam = None, timezone: Zone = None
 ) -> Response:
-    """Events by type, hour by hour or day by day."""
+    """Events by type, per hour or day."""
     spans = _intervals(period, timezone)
     if spans is None:
         raise bad_fields("Timezone must be specified for period 'WEEK'", status=400)
-    async with service_of(request).question() as connection:
+    async with service_of(request).query_connection() as connection:
         return json_response(await stats.lineage_events(connection, spans))
 
 
@@ -169,29 +225,29 @@ async def _count(
     spans = _intervals(period, zone)
     if spans is None:
         return json_response([])
-    async with service_of(request).question() as connection:
-        return json_response(await stats.things(connection, kind, spans))
+    async with service_of(request).query_connection() as connection:
+        return json_response(await stats.counts(connection, kind, spans))
 
 
-@router.get("/stats/jobs", response_model=list[shapes.Count])
+@router.get("/stats/jobs", response_model=list[schemas.Count])
 async def count_jobs(
     request: Request, period: PeriodParam = None, timezone: Zone = None
 ) -> Response:
-    """How many jobs there were."""
+    """Number of jobs over time."""
     return await _count(request, "jobs", period, timezone)
 
 
-@router.get("/stats/datasets", response_model=list[shapes.Count])
+@router.get("/stats/datasets", response_model=list[schemas.Count])
 async def count_datasets(
     request: Request, period: PeriodParam = None, timezone: Zone = None
 ) -> Response:
-    """How many datasets there were."""
+    """Number of datasets over time."""
     return await _count(request, "datasets", period, timezone)
 
 
-@router.get("/stats/sources", response_model=list[shapes.Count])
+@router.get("/stats/sources", response_model=list[schemas.Count])
 async def count_sources(
     request: Request, period: PeriodParam = None, timezone: Zone = None
 ) -> Response:
-    """How many sources there were."""
+    """Number of sources over time."""
     return await _count(request, "sources", period, timezone)

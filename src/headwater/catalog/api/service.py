@@ -1,4 +1,4 @@
-"""What routes work with: the database, the writer, the limits."""
+"""The state that all routes share: connection pool, event writer, metrics and alerts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fastapi import Request
 from headwater.catalog.alerting.scheduler import AlertScheduler
 from headwater.catalog.alerting.service_metrics import ServiceMetrics
 from headwater.catalog.store.pool import Connection, Pool
-from headwater.catalog.store.retention import keep_sweeping
+from headwater.catalog.store.retention import sweep_periodically
 from headwater.catalog.store.writer import Writer
 from headwater.errors import TooBusyError
 from headwater.settings import Settings, rules_file
 
-# How long a question waits for its turn: longer than most take, shorter than a client's patience.
-_TURN_SECONDS = 5.0
-# The writer, changes by hand, looks at keys, figures and alerts must find one beside all questions.
+# How long a query waits for a slot: longer than most queries take, shorter than client timeouts.
+_SLOT_SECONDS = 5.0
+# Connections for the writer, key lookups, metrics, alerts and retention, on top of `max_queries`.
 _SPARE_CONNECTIONS = 6
 
 
-class Service:
-    """One per process. Open it before the first request."""
+class CatalogService:
+    """One instance per process. Open it before the first request."""
 
     def __init__(self, all_settings: Settings, url: str) -> None:
         settings = self.settings = all_settings.catalog
@@ -34,21 +34,21 @@ class Service:
             query_seconds=settings.query_seconds,
         )
         self.writer = Writer(self.pool, max_waiting=settings.max_queued_events)
-        self.figures = ServiceMetrics(self.pool, self.writer.pace, max_named=settings.max_named)
+        self.metrics = ServiceMetrics(self.pool, self.writer.metrics, max_named=settings.max_named)
         self.alerts = AlertScheduler(
-            self.pool, url, all_settings.alerts, lambda: rules_file(all_settings), self.figures
+            self.pool, url, all_settings.alerts, lambda: rules_file(all_settings), self.metrics
         )
-        self.writer.on_stored = self.alerts.stored
-        self._turns = asyncio.Semaphore(settings.max_queries)
+        self.writer.on_stored = self.alerts.on_stored
+        self._slots = asyncio.Semaphore(settings.max_queries)
         self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self.pool.open()
         self.writer.start()
-        self.figures.start()
+        self.metrics.start()
         self.alerts.start()
         if self.settings.retention_days:
-            sweeping = keep_sweeping(self.pool, self.settings.retention_days)
+            sweeping = sweep_periodically(self.pool, self.settings.retention_days)
             self._sweeping = asyncio.create_task(sweeping)
 
     async def close(self) -> None:
@@ -57,37 +57,37 @@ class Service:
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self.writer.close()
         await self.alerts.close()
-        await self.figures.close()
+        await self.metrics.close()
         await self.pool.close()
 
     @asynccontextmanager
-    async def question(self) -> AsyncIterator[Connection]:
-        """A connection to ask with, when it is this request's turn.
+    async def query_connection(self) -> AsyncIterator[Connection]:
+        """A database connection for one request; at most `max_queries` at once.
 
         Raises:
-            TooBusyError: too many questions are being answered.
+            TooBusyError: no slot was free in time.
         """
         try:
-            async with asyncio.timeout(_TURN_SECONDS):
-                await self._turns.acquire()
+            async with asyncio.timeout(_SLOT_SECONDS):
+                await self._slots.acquire()
         except TimeoutError:
             raise TooBusyError(
-                f"{self.settings.max_queries} questions are being answered already",
+                f"{self.settings.max_queries} queries are already running",
                 hint="try again, or raise HEADWATER_CATALOG__MAX_QUERIES",
             ) from None
         try:
             async with self.pool.connection() as connection:
                 yield connection
         finally:
-            self._turns.release()
+            self._slots.release()
 
-    def rows(self, limit: int) -> tuple[int, bool]:
-        """How many entries a list may have, and whether fewer than were asked for."""
-        most = self.settings.max_rows
-        return min(limit, most), limit > most
+    def capped_limit(self, limit: int) -> tuple[int, bool]:
+        """The limit of a list, at most `max_rows`, and whether it is lower than requested."""
+        max_rows = self.settings.max_rows
+        return min(limit, max_rows), limit > max_rows
 
 
-def service_of(request: Request) -> Service:
-    found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101 - set by create_app
-    return found
+def service_of(request: Request) -> CatalogService:
+    service = request.app.state.service
+    assert isinstance(service, CatalogService)  # noqa: S101 - set by create_api
+    return service

@@ -1,7 +1,7 @@
-"""From the bytes of an OpenLineage event to rows. Pure: no clock, no database, no network."""
+"""Parses OpenLineage events and projects them to rows. No clock, database or network."""
 
-from headwater.catalog.ingest.bad_event import BadEventError
-from headwater.catalog.ingest.event import DatasetRef, Event, Kind, read_event
+from headwater.catalog.ingest.checks import BadEventError
+from headwater.catalog.ingest.event import DatasetRef, Event, EventKind, read_event
 from headwater.catalog.ingest.json_text import parse_json
 from headwater.catalog.ingest.projection import Projection, project
 
@@ -9,7 +9,7 @@ __all__ = [
     "BadEventError",
     "DatasetRef",
     "Event",
-    "Kind",
+    "EventKind",
     "Projection",
     "parse_json",
     "project",

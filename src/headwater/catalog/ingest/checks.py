@@ -1,26 +1,36 @@
-"""Checks of single values. Each notes what is wrong with its path and goes on, so that one answer
-names every mistake of an event."""
+"""Validates the values of an event. Every check records its error and continues, so that one
+response names every invalid field."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 from uuid import UUID
 
-from headwater.catalog.ingest.bad_event import BadEventError
+from headwater.errors import InputError
 
-# Long enough for any path or query name that is met; short enough for an answer to stay small.
+# Longer than the paths and query names of real jobs, short enough to keep responses small.
 MAX_NAME_CHARACTERS = 2048
 _MAX_ERRORS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
-# Beyond microseconds a clock's digits are cut: PostgreSQL keeps six.
+# Digits after microseconds are cut: PostgreSQL stores six.
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 
 
+class BadEventError(InputError):
+    """An invalid event."""
+
+    # One text per invalid field.
+    errors: Sequence[str] = ()
+    # The HTTP status of the response.
+    status: int = 422
+
+
 class Checks:
-    """Collects what is wrong."""
+    """Validates values and collects the errors."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -31,7 +41,7 @@ class Checks:
 
     def raise_any(self) -> None:
         """Raises:
-        BadEventError: something was wrong.
+        BadEventError: there was at least one error.
         """
         if self.errors:
             raise BadEventError("; ".join(self.errors), errors=self.errors)
@@ -51,7 +61,7 @@ class Checks:
         return []
 
     def facets(self, value: Any, path: str) -> dict[str, Any]:
-        """Facets by name; a facet that is null counts as not sent."""
+        """Facets by name, without those that are null."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -59,7 +69,7 @@ class Checks:
             return {}
         for name in value:
             if not self.is_name(name):
-                self.fail(f"{path} has a facet with an unusable name")
+                self.fail(f"{path} has a facet with an invalid name")
         return {name: facet for name, facet in value.items() if facet is not None}
 
     def name(self, value: Any, path: str) -> str:
@@ -72,7 +82,7 @@ class Checks:
         elif not value.strip():
             self.fail(f"{path} must not be empty")
         elif "\0" in value:
-            self.fail(f"{path} must not hold a NUL character")
+            self.fail(f"{path} must not contain a NUL character")
         else:
             self.fail(f"{path} must have at most {MAX_NAME_CHARACTERS} characters")
         return ""
@@ -90,11 +100,11 @@ class Checks:
         if value is None:
             self.fail(f"{path} must not be null")
             return _NO_ID
-        found = self.uuid_or_none(value)
-        if found is None:
+        parsed = self.uuid_or_none(value)
+        if parsed is None:
             self.fail(f"{path} must be a UUID")
             return _NO_ID
-        return found
+        return parsed
 
     @staticmethod
     def uuid_or_none(value: Any) -> UUID | None:
@@ -117,32 +127,32 @@ class Checks:
 
 
 def parse_time(value: Any) -> datetime:
-    """An instant, in UTC: ISO 8601 with a zone, or the time since 1970 in s or ms.
+    """A time in UTC, from ISO 8601 with a time zone or Unix time in seconds or milliseconds.
 
     Raises:
-        ValueError: says what a time has to look like.
+        ValueError: the message names the expected format.
     """
     try:
-        found = _since_1970(value) if isinstance(value, int | float) else _iso(value)
-        # The store keeps instants between these; further ones are mistakes.
-        if not 1 < found.year < 9999:
+        time = _unix_time(value) if isinstance(value, int | float) else _iso_time(value)
+        # The range that the store supports.
+        if not 1 < time.year < 9999:
             raise ValueError
-        return found
+        return time
     except (ValueError, TypeError, OverflowError):
-        raise ValueError("must be an ISO 8601 time with a zone") from None
+        raise ValueError("must be an ISO 8601 time with a time zone") from None
 
 
-def _since_1970(value: float) -> datetime:
+def _unix_time(value: float) -> datetime:
     if isinstance(value, bool):
         raise ValueError
-    # Beyond the year 5138 in seconds: those are milliseconds. No division: it would round.
+    # Values after the year 5138 in seconds are milliseconds. Not divided: that would round.
     if abs(value) >= 1e11:
         return _EPOCH + timedelta(milliseconds=value)
     return _EPOCH + timedelta(seconds=value)
 
 
-def _iso(value: str) -> datetime:
-    found = datetime.fromisoformat(_FRACTION.sub(r"\1", value))
-    if found.tzinfo is None:
+def _iso_time(value: str) -> datetime:
+    time = datetime.fromisoformat(_FRACTION.sub(r"\1", value))
+    if time.tzinfo is None:
         raise ValueError
-    return found.astimezone(UTC)
+    return time.astimezone(UTC)

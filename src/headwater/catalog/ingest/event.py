@@ -1,6 +1,6 @@
-"""An OpenLineage event as it was sent: checked as far as the catalog relies on it, and no further.
+"""Validates an OpenLineage event: only what the catalog relies on.
 
-Facets that the catalog does not know pass through untouched.
+Unknown facets are stored unchanged.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from typing import Any
 from uuid import UUID
 
 from headwater.catalog.identity import content_id
-from headwater.catalog.ingest.bad_event import BadEventError
-from headwater.catalog.ingest.checks import Checks
+from headwater.catalog.ingest.checks import BadEventError, Checks
 from headwater.catalog.ingest.json_text import canonical_bytes
-from headwater.catalog.ingest.offsets import OffsetRange, read_offsets
-from headwater.catalog.ingest.progress import Progress, read_progress
+from headwater.catalog.ingest.run_facets import (
+    OffsetRange,
+    Progress,
+    read_offsets,
+    read_progress,
+)
 
 Facets = dict[str, Any]
 
 
-class Kind(StrEnum):
-    """Which of OpenLineage's three events it is."""
+class EventKind(StrEnum):
+    """The three kinds of OpenLineage events."""
 
     RUN = "RUN_EVENT"
     JOB = "JOB_EVENT"
     DATASET = "DATASET_EVENT"
 
 
-_KINDS = {"RunEvent": Kind.RUN, "JobEvent": Kind.JOB, "DatasetEvent": Kind.DATASET}
+_KINDS = {"RunEvent": EventKind.RUN, "JobEvent": EventKind.JOB, "DatasetEvent": EventKind.DATASET}
 _EVENT_TYPES = frozenset({"START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"})
 MAX_DATASETS = 10_000
 
@@ -45,7 +48,7 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True)
 class ParentRef:
-    """The job, and the run if it has a UUID, that started this one."""
+    """The job that started this one, and its run if the run id is a UUID."""
 
     namespace: str
     name: str
@@ -54,7 +57,7 @@ class ParentRef:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRef:
-    """A dataset as one event describes it; `io_facets` tell of this reading or writing only."""
+    """A dataset of an event; `io_facets` are its input or output facets."""
 
     namespace: str
     name: str
@@ -66,10 +69,10 @@ class DatasetRef:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One checked event. `key` is the same for the same event, however it is spelled."""
+    """A valid event. `key` is a hash of its content, independent of the order of its keys."""
 
     key: UUID
-    kind: Kind
+    kind: EventKind
     at: datetime
     body: dict[str, Any]
     event_type: str | None = None
@@ -84,15 +87,15 @@ class Event:
 
     @property
     def namespace(self) -> str:
-        """The namespace that a key with a limit must have."""
+        """The namespace that an API key must be allowed to write to."""
         return self.job.namespace if self.job else self.outputs[0].namespace
 
 
 def read_event(body: Any) -> Event:
-    """Check an event.
+    """Validate an event.
 
     Raises:
-        BadEventError: names every field that is wrong.
+        BadEventError: names every invalid field.
     """
     if not isinstance(body, dict):
         raise BadEventError("body must be a JSON object, one event", status=400)
@@ -107,14 +110,14 @@ def _read(body: dict[str, Any], checks: Checks) -> Event:
     at = checks.time(body.get("eventTime"), "eventTime")
     _check_producer(body, checks)
     key = content_id(canonical_bytes(body))
-    if kind is Kind.DATASET:
+    if kind is EventKind.DATASET:
         dataset = checks.object(body.get("dataset"), "dataset")
         outputs = [_dataset(dataset, "dataset", "outputFacets", checks)]
         return Event(key, kind, at, body, outputs=outputs)
     job = _job(body, checks)
     inputs = _datasets(body, "inputs", "inputFacets", checks)
     outputs = _datasets(body, "outputs", "outputFacets", checks)
-    if kind is Kind.JOB:
+    if kind is EventKind.JOB:
         return Event(key, kind, at, body, job=job, inputs=inputs, outputs=outputs)
     run = checks.object(body.get("run"), "run")
     facets = checks.facets(run.get("facets"), "run.facets")
@@ -135,15 +138,15 @@ def _read(body: dict[str, Any], checks: Checks) -> Event:
     )
 
 
-def _kind(body: dict[str, Any], checks: Checks) -> Kind:
-    # By the last part of schemaURL, as OpenLineage says; without one it is a run event.
+def _kind(body: dict[str, Any], checks: Checks) -> EventKind:
+    # The last part of schemaURL names the kind; an event without schemaURL is a run event.
     url = body.get("schemaURL")
     if url is None:
-        return Kind.RUN
-    if not isinstance(url, str) or any(mark in url for mark in " \t\r\n\0"):
+        return EventKind.RUN
+    if not isinstance(url, str) or any(character in url for character in " \t\r\n\0"):
         checks.fail("schemaURL must be a URL")
-        return Kind.RUN
-    return _KINDS.get(url.rsplit("/", 1)[-1], Kind.RUN)
+        return EventKind.RUN
+    return _KINDS.get(url.rsplit("/", 1)[-1], EventKind.RUN)
 
 
 def _event_type(body: dict[str, Any], checks: Checks) -> str:
@@ -175,7 +178,7 @@ def _job(body: dict[str, Any], checks: Checks) -> JobRef:
 
 
 def _parent(facet: Any, checks: Checks) -> ParentRef | None:
-    # A parent that can't be read is no reason to refuse the event: it stays a facet.
+    # The event is accepted with an invalid parent, which is stored as a facet only.
     if not isinstance(facet, dict) or not isinstance(facet.get("job"), dict):
         return None
     namespace, name = facet["job"].get("namespace"), facet["job"].get("name")
@@ -187,13 +190,13 @@ def _parent(facet: Any, checks: Checks) -> ParentRef | None:
 
 
 def _datasets(body: dict[str, Any], key: str, io_key: str, checks: Checks) -> list[DatasetRef]:
-    found = checks.list(body.get(key), key)
-    if len(found) > MAX_DATASETS:
-        checks.fail(f"{key} has {len(found)} datasets; at most {MAX_DATASETS} are taken")
+    listed = checks.list(body.get(key), key)
+    if len(listed) > MAX_DATASETS:
+        checks.fail(f"{key} has {len(listed)} datasets, more than the maximum of {MAX_DATASETS}")
         return []
     return [
         _dataset(checks.object(each, f"{key}[{i}]"), f"{key}[{i}]", io_key, checks)
-        for i, each in enumerate(found)
+        for i, each in enumerate(listed)
     ]
 
 
@@ -213,20 +216,20 @@ def _fields(schema: Any, path: str, checks: Checks) -> list[dict[str, Any]] | No
     if schema is None:
         return None
     fields = checks.list(checks.object(schema, path).get("fields"), f"{path}.fields")
-    found: dict[str, dict[str, Any]] = {}
+    columns: dict[str, dict[str, Any]] = {}
     for i, each in enumerate(fields):
-        # Most columns are good: where they stand is put into words for the others only.
+        # Paths are only built for invalid columns: there may be thousands of valid ones.
         if not isinstance(each, dict) or not checks.is_name(each.get("name")):
             one = checks.object(each, f"{path}.fields[{i}]")
             checks.name(one.get("name"), f"{path}.fields[{i}].name")
             continue
         kind, description = each.get("type"), each.get("description")
-        found[each["name"]] = {
+        columns[each["name"]] = {
             "name": each["name"],
             "type": kind if isinstance(kind, str) else None,
             "description": description if isinstance(description, str) else None,
         }
-    return list(found.values())
+    return list(columns.values())
 
 
 def _symlinks(facet: Any, checks: Checks) -> list[tuple[str, str]]:

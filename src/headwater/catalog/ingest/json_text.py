@@ -1,4 +1,4 @@
-"""JSON from strangers: parsed once, bounded in depth."""
+"""Parses untrusted JSON with a depth limit."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import orjson
 
-from headwater.catalog.ingest.bad_event import BadEventError
+from headwater.catalog.ingest.checks import BadEventError
 
-# orjson turns whole numbers beyond 64 bits into floats; Python's own parser keeps them.
+# orjson turns integers beyond 64 bits into floats; Python's parser keeps them.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _PAIR = re.compile(rb"\{\}|\[\]")
 _NO_BRACKETS = bytes(mark for mark in range(256) if chr(mark) not in "{}[]")
 
 
 def parse_json(body: bytes, max_depth: int) -> Any:
-    """The value that the text stands for.
+    """The parsed value.
 
     Raises:
         BadEventError: 400 if it is not JSON, 413 if it is nested too deeply.
@@ -39,10 +39,10 @@ def parse_json(body: bytes, max_depth: int) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The shortest text of a value; whole numbers of any size."""
+    """Compact JSON; integers may have any size."""
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # orjson ends at 64 bits
+    except TypeError:  # an integer beyond 64 bits
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -56,10 +56,10 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def _brackets_within(body: bytes, max_depth: int) -> bool:
-    """Whether the brackets alone show that the text is not too deep; ten times quicker.
+    """Whether the brackets alone prove that the depth is within the limit; ten times faster.
 
-    Each round takes the innermost pairs away. Brackets inside strings can leave some over: then
-    nothing is known, and the value itself has to be looked at.
+    Each round removes the innermost pairs. Brackets inside strings may remain: then the result is
+    unknown, and the parsed value has to be checked.
     """
     brackets = body.translate(None, _NO_BRACKETS)
     for _ in range(max_depth):
@@ -73,7 +73,7 @@ def _brackets_within(body: bytes, max_depth: int) -> bool:
 
 
 def _depth_within(value: Any, max_depth: int) -> bool:
-    # By levels: a deep value must not exhaust the stack that is to refuse it.
+    # Not recursive: a deep value would exhaust the stack.
     level = [value]
     for _ in range(max_depth):
         following: list[Any] = []

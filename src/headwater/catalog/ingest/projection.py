@@ -1,4 +1,4 @@
-"""What a set of events says, as rows: the union of what each of them says."""
+"""Projects events to rows: the union of the rows of each event."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from uuid import UUID
 
 from headwater.catalog.identity import Name, content_id, dataset_id, dataset_version_id, job_id
 from headwater.catalog.ingest.checks import Checks
-from headwater.catalog.ingest.event import DatasetRef, Event, JobRef, Kind
-from headwater.catalog.ingest.facets import FacetMap, facet_map, merge_into, microseconds
+from headwater.catalog.ingest.event import DatasetRef, Event, EventKind, JobRef
 from headwater.catalog.ingest.json_text import json_text
-from headwater.catalog.ingest.offsets import OffsetRange
-from headwater.catalog.ingest.progress import Progress
 from headwater.catalog.ingest.rows import (
     ColumnEdge,
     DatasetRow,
+    FacetMap,
     JobRow,
     RangeRow,
     RunDatasetRow,
@@ -25,16 +23,20 @@ from headwater.catalog.ingest.rows import (
     SourceRow,
     Span,
     VersionRow,
+    facet_map,
+    merge_into,
+    microseconds,
 )
+from headwater.catalog.ingest.run_facets import OffsetRange, Progress
 
 _NO_FIELDS = UUID(int=0)
-# Run, batch, whether it was written, dataset, partition, first offset.
+# Run, batch, whether it is an output, dataset, partition, first offset.
 RangeKey = tuple[UUID, int, bool, UUID, int, int]
 
 
 @dataclass(slots=True)
 class Projection:
-    """Rows by their keys. Build it with `project`."""
+    """Rows by key. Built by `project`."""
 
     namespaces: dict[str, datetime] = field(default_factory=dict)
     sources: dict[str, SourceRow] = field(default_factory=dict)
@@ -55,9 +57,11 @@ class Projection:
 def project(
     events: Iterable[Event], known_columns: Container[tuple[UUID, UUID]] = ()
 ) -> Projection:
-    """Rows for all events together; the order of events does not matter.
+    """The rows of all events; the order of events does not matter.
 
-    Column edges of a dataset and text that are known to be stored are left out.
+    Args:
+        known_columns: (dataset, facet hash) whose column edges are stored already; they are
+            omitted.
     """
     rows = Projection()
     for event in events:
@@ -66,7 +70,7 @@ def project(
 
 
 class _Adder:
-    """Adds one event."""
+    """Adds one event to the rows."""
 
     def __init__(
         self, rows: Projection, event: Event, known_columns: Container[tuple[UUID, UUID]]
@@ -116,29 +120,29 @@ class _Adder:
 
     def _add_job(self, job: JobRef) -> UUID:
         key, row = self._job_row(job.namespace, job.name)
-        said = facet_map(job.facets, self.at)
-        merge_into(row.facets, said)
-        if self.event.kind is Kind.JOB:
-            merge_into(row.own_facets, said)
+        facets = facet_map(job.facets, self.at)
+        merge_into(row.facets, facets)
+        if self.event.kind is EventKind.JOB:
+            merge_into(row.own_facets, facets)
         parent = self.event.parent
         if parent is not None and (parent.namespace, parent.name) != (job.namespace, job.name):
             parent_key, _ = self._job_row(parent.namespace, parent.name)
             row.add_parent(parent_key, self.at)
             if parent.run_id is not None and parent.run_id != self.run:
-                self._run_row(parent.run_id, parent_key, told=False)
+                self._run_row(parent.run_id, parent_key, confirmed=False)
         return key
 
-    def _run_row(self, run: UUID, job: UUID, *, told: bool) -> RunRow:
+    def _run_row(self, run: UUID, job: UUID, *, confirmed: bool) -> RunRow:
         row = self.rows.runs.get(run)
         if row is None:
-            row = self.rows.runs[run] = RunRow(job, self.at, told, self.at)
-        row.add_job(job, self.at, told=told)
+            row = self.rows.runs[run] = RunRow(job, self.at, confirmed, self.at)
+        row.add_job(job, self.at, confirmed=confirmed)
         row.seen_at = min(row.seen_at, self.at)
         return row
 
     def _add_run(self, run: UUID, job: UUID) -> None:
         event = self.event
-        row = self._run_row(run, job, told=True)
+        row = self._run_row(run, job, confirmed=True)
         row.add_state(event.event_type or "OTHER", self.at)
         if event.parent is not None and event.parent.run_id is not None:
             row.parent_run_id = max(row.parent_run_id or event.parent.run_id, event.parent.run_id)
@@ -149,26 +153,26 @@ class _Adder:
         if isinstance(job_type, dict) and job_type.get("processingType") == "STREAMING":
             row.streaming = True
 
-    def _add_dataset(self, said: DatasetRef, *, output: bool) -> None:
-        key, row = self._dataset_row(said.namespace, said.name)
-        self._add_source(row, said.facets.get("dataSource"))
-        for alias in said.symlinks:
+    def _add_dataset(self, dataset: DatasetRef, *, output: bool) -> None:
+        key, row = self._dataset_row(dataset.namespace, dataset.name)
+        self._add_source(row, dataset.facets.get("dataSource"))
+        for alias in dataset.symlinks:
             alias_key, _ = self._dataset_row(*alias)
             if alias_key != key:
                 known = self.rows.symlinks.get((alias_key, key), self.at)
                 self.rows.symlinks[alias_key, key] = min(known, self.at)
-        # What a reading says of quality belongs to the data; what a writing counts, to the run.
-        told = said.facets if output else {**said.facets, **said.io_facets}
-        facets = self._documents(key, told)
-        version = self._add_version(key, said, facets, output=output)
+        # Input facets, such as quality metrics, describe the dataset; output facets the run.
+        bodies = dataset.facets if output else {**dataset.facets, **dataset.io_facets}
+        facets = self._documents(key, bodies)
+        version = self._add_version(key, dataset, facets, output=output)
         if version is None:
             merge_into(row.facets, facets)
         if self.job is not None:
             self._add_edge(key, output=output)
         if self.run is not None:
-            self._add_run_dataset(key, said, version, output=output)
+            self._add_run_dataset(key, dataset, version, output=output)
         if output and self.job is not None:
-            self._add_columns(key, said.facets.get("columnLineage"), facets)
+            self._add_columns(key, dataset.facets.get("columnLineage"), facets)
 
     def _dataset_row(self, namespace: str, name: str) -> tuple[UUID, DatasetRow]:
         self._add_namespace(namespace)
@@ -194,12 +198,11 @@ class _Adder:
             source.url_at, source.url = self.at, url
 
     def _documents(self, key: UUID, facets: dict[str, Any]) -> FacetMap:
-        """Facets of datasets are large and repeat: each text is kept once, under its hash."""
-        moment = microseconds(self.at)
-        found: FacetMap = {}
-        for name, body in facets.items():
-            found[name] = (moment, str(self._document(key, json_text(body))))
-        return found
+        """Dataset facets are large and repeated: each text is stored once, under its hash."""
+        time = microseconds(self.at)
+        return {
+            name: (time, str(self._document(key, json_text(body)))) for name, body in facets.items()
+        }
 
     def _document(self, key: UUID, text: str) -> UUID:
         digest = content_id(text.encode())
@@ -207,13 +210,13 @@ class _Adder:
         return digest
 
     def _add_version(
-        self, key: UUID, said: DatasetRef, facets: FacetMap, *, output: bool
+        self, key: UUID, dataset: DatasetRef, facets: FacetMap, *, output: bool
     ) -> UUID | None:
         written = output and self.run is not None
-        if said.fields is None and not written and self.event.kind is not Kind.DATASET:
+        if dataset.fields is None and not written and self.event.kind is not EventKind.DATASET:
             return None
-        fields = None if said.fields is None else self._document(key, json_text(said.fields))
-        change = said.facets.get("lifecycleStateChange")
+        fields = None if dataset.fields is None else self._document(key, json_text(dataset.fields))
+        change = dataset.facets.get("lifecycleStateChange")
         state = change.get("lifecycleStateChange") if isinstance(change, dict) else None
         lifecycle = state if Checks.is_name(state) else ""
         run = self.run if written else None
@@ -227,45 +230,45 @@ class _Adder:
         return version
 
     def _add_edge(self, key: UUID, *, output: bool) -> None:
-        assert self.job is not None  # noqa: S101 - asked before
+        assert self.job is not None  # noqa: S101 - checked by the caller
         span = self.rows.edges.setdefault((self.job, key, output), Span(self.at, self.at))
         span.add(self.at)
 
     def _add_run_dataset(
-        self, key: UUID, said: DatasetRef, version: UUID | None, *, output: bool
+        self, key: UUID, dataset: DatasetRef, version: UUID | None, *, output: bool
     ) -> None:
-        assert self.run is not None  # noqa: S101 - asked before
-        place = (self.run, key, output)
-        row = self.rows.run_datasets.setdefault(place, RunDatasetRow(self.at))
+        assert self.run is not None  # noqa: S101 - checked by the caller
+        row_key = (self.run, key, output)
+        row = self.rows.run_datasets.setdefault(row_key, RunDatasetRow(self.at))
         row.at = max(row.at, self.at)
         if version is not None:
             row.add_version(version, self.at)
-        merge_into(row.facets, facet_map(said.io_facets, self.at))
+        merge_into(row.facets, facet_map(dataset.io_facets, self.at))
 
     def _add_columns(self, key: UUID, facet: Any, facets: FacetMap) -> None:
         fields = facet.get("fields") if isinstance(facet, dict) else None
         if not isinstance(fields, dict):
             return
-        assert self.job is not None  # noqa: S101 - asked before
+        assert self.job is not None  # noqa: S101 - checked by the caller
         digest = UUID(facets["columnLineage"][1])
-        place = (key, self.job, digest)
-        self.rows.column_sets.setdefault(place, Span(self.at, self.at)).add(self.at)
+        row_key = (key, self.job, digest)
+        self.rows.column_sets.setdefault(row_key, Span(self.at, self.at)).add(self.at)
         inputs = {name: self._dataset_row(*name)[0] for name in _inputs_of(fields)}
         if (key, digest) not in self.rows.column_edges and (key, digest) not in self.known_columns:
             self.rows.column_edges[key, digest] = list(_column_edges(fields, inputs))
 
 
 def _named_inputs(fields: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Name of a column, how it is made, and one input of it that can be used."""
-    for name, made in fields.items():
-        listed = made.get("inputFields") if isinstance(made, dict) else None
+    """For each valid input of a column: the column name, its lineage and the input."""
+    for name, lineage in fields.items():
+        listed = lineage.get("inputFields") if isinstance(lineage, dict) else None
         if not Checks.is_name(name) or not isinstance(listed, list):
             continue
         for each in listed:
             if isinstance(each, dict) and all(
                 Checks.is_name(each.get(part)) for part in ("namespace", "name", "field")
             ):
-                yield name, made, each
+                yield name, lineage, each
 
 
 def _inputs_of(fields: dict[str, Any]) -> set[Name]:
@@ -274,19 +277,19 @@ def _inputs_of(fields: dict[str, Any]) -> set[Name]:
 
 def _column_edges(fields: dict[str, Any], inputs: dict[Name, UUID]) -> Iterable[ColumnEdge]:
     seen: set[tuple[str, UUID, str]] = set()
-    for name, made, each in _named_inputs(fields):
+    for name, lineage, each in _named_inputs(fields):
         source = inputs[each["namespace"], each["name"]]
         if (name, source, each["field"]) in seen:
             continue
         seen.add((name, source, each["field"]))
-        ways = each.get("transformations")
+        transformations = each.get("transformations")
         yield ColumnEdge(
             name,
             source,
             each["field"],
-            json_text(ways if isinstance(ways, list) else []),
-            _text(made.get("transformationDescription")),
-            _text(made.get("transformationType")),
+            json_text(transformations if isinstance(transformations, list) else []),
+            _text(lineage.get("transformationDescription")),
+            _text(lineage.get("transformationType")),
         )
 
 

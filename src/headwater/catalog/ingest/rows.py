@@ -1,22 +1,48 @@
-"""What events say about each thing, added up.
+"""Rows that are built from events.
 
-Every `add` takes minima, maxima and later words, so that the sum does not depend on the order of
-events, and adding one twice changes nothing. The store merges the sums into its tables with the
-same rules.
+Every `add` is a minimum, a maximum or the latest value, so the result does not depend on the order
+of events, and adding an event twice changes nothing. The store merges the rows into its tables by
+the same rules.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
-from headwater.catalog.ingest.facets import FacetMap
+from headwater.catalog.ingest.json_text import json_text
+
+# Facet name -> (event time in microseconds since 1970, text). The latest value is kept; at the same
+# time the greater text, so that the result does not depend on the order of arrival.
+FacetMap = dict[str, tuple[int, str]]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(at: datetime) -> int:
+    """Microseconds since 1970 as an integer; a float would round."""
+    span = at - _EPOCH
+    return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+
+
+def facet_map(facets: dict[str, Any], at: datetime) -> FacetMap:
+    """The facets of one event."""
+    time = microseconds(at)
+    return {name: (time, json_text(body)) for name, body in facets.items()}
+
+
+def merge_into(known: FacetMap, new: FacetMap) -> None:
+    """Merge facets; commutative and idempotent."""
+    for name, value in new.items():
+        if name not in known or known[name] < value:
+            known[name] = value
 
 
 @dataclass(slots=True)
 class Span:
-    """From the first to the last time that something was seen."""
+    """The first and the last event time."""
 
     first: datetime
     last: datetime
@@ -49,7 +75,7 @@ class DatasetRow:
 
 @dataclass(slots=True)
 class VersionRow:
-    """A version of a dataset: what one run wrote, or what was seen without a run."""
+    """A version of a dataset: written by a run, or observed without a run."""
 
     dataset_id: UUID
     run_id: UUID | None
@@ -66,7 +92,8 @@ class JobRow:
     seen: Span
     parent_id: UUID | None = None
     parent_at: datetime | None = None
-    # All that was ever said, and what job events said: a run's own words stand with the run.
+    # `facets` are from all events, `own_facets` from job events only. Job facets of run events are
+    # also stored with the run.
     facets: FacetMap = field(default_factory=dict)
     own_facets: FacetMap = field(default_factory=dict)
 
@@ -78,12 +105,12 @@ class JobRow:
 @dataclass(slots=True)
 class RunRow:
     job_id: UUID
-    # When the job was named, and whether by the run itself: a run belongs to the job of its first
-    # event, and only before there is one to the job that its children name.
+    # `job_confirmed` is True if an event of the run itself names the job. A run belongs to the job
+    # of its first event; until there is one, to the job that the parent facet of a child names.
     job_at: datetime
-    job_told: bool
+    job_confirmed: bool
     seen_at: datetime
-    # None as long as it is only known as somebody's parent.
+    # None if only parent facets mention the run.
     last_event_at: datetime | None = None
     started_at: datetime | None = None
     running_at: datetime | None = None
@@ -95,9 +122,9 @@ class RunRow:
     facets: FacetMap = field(default_factory=dict)
     job_facets: FacetMap = field(default_factory=dict)
 
-    def add_job(self, job: UUID, at: datetime, *, told: bool) -> None:
-        if (not told, at, job) < (not self.job_told, self.job_at, self.job_id):
-            self.job_id, self.job_at, self.job_told = job, at, told
+    def add_job(self, job: UUID, at: datetime, *, confirmed: bool) -> None:
+        if (not confirmed, at, job) < (not self.job_confirmed, self.job_at, self.job_id):
+            self.job_id, self.job_at, self.job_confirmed = job, at, confirmed
 
     def add_state(self, event_type: str, at: datetime) -> None:
         self.last_event_at = max(self.last_event_at or at, at)
@@ -114,7 +141,7 @@ class RunRow:
 
 @dataclass(slots=True)
 class RunDatasetRow:
-    """That a run read or wrote a dataset, and which version if the event told."""
+    """A dataset that a run read or wrote, and its version if an event names it."""
 
     at: datetime
     version_id: UUID | None = None
@@ -128,7 +155,7 @@ class RunDatasetRow:
 
 @dataclass(slots=True)
 class RangeRow:
-    """Records that a batch read or wrote, from an offset on; the topic is a dataset's name."""
+    """Records that a batch read or wrote; the first offset is part of the key."""
 
     topic: str
     last: int
@@ -143,7 +170,7 @@ class RangeRow:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdge:
-    """A column of an output that is made from a column of an input."""
+    """A column of an output that is derived from a column of an input."""
 
     field: str
     input_id: UUID

@@ -1,8 +1,8 @@
-"""What the lineage service tells Prometheus.
+"""The Prometheus metrics of the lineage service.
 
-Every family is there from the start, on an empty service, too; a ratio of nothing is NaN. Labels
-are bounded: names of jobs and datasets are those of the first so many, and all others together
-are `other` without a namespace. No id, offset or time is a label.
+Every family is exposed from the start, also by an empty service; a ratio with a zero denominator is
+NaN. The number of series is bounded: the first jobs and datasets have their own series, all others
+share the series `other` without a namesingest. Ids, offsets and times are never labels.
 """
 
 from __future__ import annotations
@@ -20,70 +20,74 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from headwater.catalog.metrics.values import BUCKETS, RUN_STATES, Measures, Named, Pace
+from headwater.catalog.metrics.values import (
+    BUCKETS,
+    RUN_STATES,
+    CatalogMetrics,
+    IngestMetrics,
+    NamedValue,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ALERT_STATES = ("ok", "pending", "firing", "no data", "error")
 OTHER = "other"
-# Longer names are cut: a label of thousands of characters helps nobody and costs everybody.
+# Longer names are cut: Prometheus stores label values with every series.
 _MAX_LABEL_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceFigures:
-    """Everything that `/metrics` shows."""
+class MetricsSnapshot:
+    """Everything that `/metrics` exposes."""
 
-    measures: Measures
-    pace: Pace
+    catalog: CatalogMetrics
+    ingest: IngestMetrics
     version: str
     alerts: Mapping[str, int] = field(default_factory=dict)
     messages: Mapping[str, int] = field(default_factory=dict)
-    # Seconds since 1970; 0: this service has rules and has not evaluated them, NaN: it has none.
+    # Unix time; 0 if the rules have not been evaluated yet, NaN without rules.
     alerts_evaluated: float = nan
 
 
-def exposition(figures: ServiceFigures) -> bytes:
-    """The text that Prometheus reads."""
+def exposition(snapshot: MetricsSnapshot) -> bytes:
+    """The metrics in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(figures))
+    registry.register(_Families(snapshot))
     return generate_latest(registry)
 
 
 class _Families(Collector):
-    def __init__(self, figures: ServiceFigures) -> None:
-        self._figures = figures
+    def __init__(self, snapshot: MetricsSnapshot) -> None:
+        self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        figures, measures = self._figures, self._figures.measures
-        info = GaugeMetricFamily("headwater_info", "Which Headwater this is.", labels=["version"])
-        info.add_metric([figures.version], 1)
+        snapshot, catalog = self._snapshot, self._snapshot.catalog
+        info = GaugeMetricFamily("headwater_info", "The version of Headwater.", labels=["version"])
+        info.add_metric([snapshot.version], 1)
         yield info
         yield GaugeMetricFamily(
             "headwater_job_success_ratio",
-            "Completed runs over those that completed or failed and are kept.",
-            value=_number(measures.success_ratio),
+            "Ratio of completed runs to completed and failed runs, of all stored runs.",
+            value=_number(catalog.success_ratio),
         )
         coverage = GaugeMetricFamily(
             "headwater_lineage_coverage_ratio",
-            "Jobs whose inputs and outputs are both known over all jobs; records that carry the "
-            "addresses of their parents over all records of runs that tell it.",
+            "Ratio of jobs with known inputs and outputs to all jobs; ratio of records with "
+            "lineage to all records of runs that report it.",
             labels=["of"],
         )
-        coverage.add_metric(["jobs"], _number(measures.job_coverage))
-        coverage.add_metric(["records"], _number(measures.record_coverage))
+        coverage.add_metric(["jobs"], _number(catalog.job_coverage))
+        coverage.add_metric(["records"], _number(catalog.record_coverage))
         yield coverage
-        yield GaugeMetricFamily(
-            "headwater_datasets", "Datasets that are known.", value=measures.datasets
-        )
-        yield GaugeMetricFamily("headwater_jobs", "Jobs that are known.", value=measures.jobs)
+        yield GaugeMetricFamily("headwater_datasets", "Number of datasets.", value=catalog.datasets)
+        yield GaugeMetricFamily("headwater_jobs", "Number of jobs.", value=catalog.jobs)
         yield GaugeMetricFamily(
             "headwater_jobs_without_lineage",
-            "Jobs of which neither an input nor an output is known.",
-            value=measures.jobs_without_lineage,
+            "Jobs with neither a known input nor a known output.",
+            value=catalog.jobs_without_lineage,
         )
-        runs = GaugeMetricFamily("headwater_runs", "Runs that are kept.", labels=["state"])
+        runs = GaugeMetricFamily("headwater_runs", "Number of runs.", labels=["state"])
         for state in RUN_STATES:
-            runs.add_metric([state], measures.runs.get(state, 0))
+            runs.add_metric([state], catalog.runs.get(state, 0))
         yield runs
         yield from self._named()
         yield from self._totals()
@@ -91,77 +95,77 @@ class _Families(Collector):
         yield from self._alerts()
 
     def _named(self) -> Iterator[Metric]:
-        measures = self._figures.measures
+        catalog = self._snapshot.catalog
         freshness = GaugeMetricFamily(
             "headwater_dataset_freshness_seconds",
-            "Time since a dataset was last written; of all others, the stalest.",
+            "Seconds since the dataset was last written; `other` has the maximum of all others.",
             labels=["namespace", "dataset"],
         )
-        _add(freshness, measures.freshness, measures.stalest_other)
+        _add(freshness, catalog.freshness, catalog.stalest_other)
         yield freshness
         lag = GaugeMetricFamily(
             "headwater_consumer_lag_records",
-            "Records that a running job has yet to read; of all others, the sum.",
-            labels=["namespace", "job_name"],  # `job` is a name of Prometheus' own
+            "Records that a running job has not read yet; `other` has the sum of all others.",
+            labels=["namespace", "job_name"],  # Prometheus sets `job` itself
         )
-        _add(lag, measures.lag, measures.lag_of_others)
+        _add(lag, catalog.lag, catalog.lag_of_others)
         yield lag
 
     def _totals(self) -> Iterator[Metric]:
-        measures = self._figures.measures
+        catalog = self._snapshot.catalog
         for name, text, value in (
-            ("late_records", "Records that came behind the watermark.", measures.late),
+            ("late_records", "Records later than the watermark.", catalog.late),
             (
                 "dead_lettered_records",
-                "Records that went to the dead letter.",
-                measures.dead_lettered,
+                "Records sent to a dead letter topic.",
+                catalog.dead_lettered,
             ),
             (
                 "out_of_order_records",
-                "Records that runs found out of the order of their key.",
-                measures.order_violations,
+                "Records that were out of order within their key.",
+                catalog.order_violations,
             ),
         ):
             yield CounterMetricFamily(f"headwater_{name}_total", text, value=value)
 
     def _ingest(self) -> Iterator[Metric]:
-        pace = self._figures.pace
+        ingest = self._snapshot.ingest
         yield CounterMetricFamily(
             "headwater_ingest_events_total",
-            "Events that this process has stored.",
-            value=pace.events,
+            "Events that this process stored.",
+            value=ingest.events,
         )
         seconds = HistogramMetricFamily(
-            "headwater_ingest_seconds", "Time until the events of a request were stored."
+            "headwater_ingest_seconds", "Time to store the events of a request."
         )
-        below = 0
+        total = 0
         buckets = []
-        for bound, count in zip(BUCKETS, pace.buckets, strict=True):
-            below += count
-            buckets.append((str(bound), float(below)))
-        seconds.add_metric([], [*buckets, ("+Inf", float(pace.stores))], pace.seconds_sum)
+        for bound, count in zip(BUCKETS, ingest.buckets, strict=True):
+            total += count
+            buckets.append((str(bound), float(total)))
+        seconds.add_metric([], [*buckets, ("+Inf", float(ingest.stores))], ingest.seconds_sum)
         yield seconds
 
     def _alerts(self) -> Iterator[Metric]:
         alerts = GaugeMetricFamily(
-            "headwater_alerts", "Alerts of the rules file, by how they stand.", labels=["state"]
+            "headwater_alerts", "Alerts of the rules file by state.", labels=["state"]
         )
         for state in ALERT_STATES:
-            alerts.add_metric([state], self._figures.alerts.get(state, 0))
+            alerts.add_metric([state], self._snapshot.alerts.get(state, 0))
         yield alerts
         yield GaugeMetricFamily(
             "headwater_alerts_evaluated_timestamp_seconds",
-            "When this process last evaluated all rules of alerts; 0 if it has not, NaN without "
-            "rules. Of several services one evaluates.",
-            value=self._figures.alerts_evaluated,
+            "When this process last evaluated all alert rules; 0 if it has not, NaN without rules. "
+            "Only one of several services evaluates.",
+            value=self._snapshot.alerts_evaluated,
         )
         messages = CounterMetricFamily(
             "headwater_alert_messages_total",
-            "Messages of alerts that this process has sent or given up, and its tries that failed.",
+            "Alert messages that this process sent or gave up, and failed attempts.",
             labels=["outcome"],
         )
         for outcome in ("sent", "failed", "given up"):
-            messages.add_metric([outcome], self._figures.messages.get(outcome, 0))
+            messages.add_metric([outcome], self._snapshot.messages.get(outcome, 0))
         yield messages
 
 
@@ -169,11 +173,11 @@ def _number(value: float | None) -> float:
     return nan if value is None else value
 
 
-def _add(family: GaugeMetricFamily, named: Iterable[Named], others: float | None) -> None:
+def _add(family: GaugeMetricFamily, named: Iterable[NamedValue], others: float | None) -> None:
     seen: set[tuple[str, str]] = set()
     for each in named:
         labels = (_label(each.namespace), _label(each.name))
-        # Two names that are alike once they are cut would be one series twice.
+        # Cut names may be equal: a duplicate series is invalid.
         if labels not in seen:
             seen.add(labels)
             family.add_metric(labels, each.value)
@@ -183,5 +187,5 @@ def _add(family: GaugeMetricFamily, named: Iterable[Named], others: float | None
 
 def _label(text: str) -> str:
     cut = text[:_MAX_LABEL_CHARACTERS]
-    # What can't be written as UTF-8 would fail the whole page.
+    # A lone surrogate can't be encoded and would fail the scrape.
     return cut.encode("utf-8", "replace").decode()

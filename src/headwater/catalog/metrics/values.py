@@ -1,4 +1,4 @@
-"""What the lineage service measures, as plain values."""
+"""Values of the lineage service's metrics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 RUN_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
-# Upper bounds of the histogram of storing times: a disk's sync takes a few milliseconds.
+# Upper bounds of the ingest histogram: an fsync takes a few milliseconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _RATE_SECONDS = 60
-_LATEST = 2000
+_MAX_LATENCIES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A figure of one job or dataset."""
+class NamedValue:
+    """The value of one job or dataset."""
 
     namespace: str
     name: str
@@ -23,8 +23,8 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """What one look found. A ratio of nothing is None."""
+class CatalogMetrics:
+    """Metrics of the catalog's contents at one time. A ratio with a zero denominator is None."""
 
     at: datetime
     jobs: int = 0
@@ -39,16 +39,17 @@ class Measures:
     late: int = 0
     dead_lettered: int = 0
     order_violations: int = 0
-    # The first of each, and one figure for all others: their stalest, and the sum of their lag.
-    freshness: tuple[Named, ...] = ()
+    # The first datasets and jobs by name, and one value for all others: the age of the stalest
+    # dataset, and the sum of the lag.
+    freshness: tuple[NamedValue, ...] = ()
     stalest_other: float | None = None
-    lag: tuple[Named, ...] = ()
+    lag: tuple[NamedValue, ...] = ()
     lag_of_others: int | None = None
-    lag_told: bool = False
+    lag_known: bool = False
 
     @property
     def success_ratio(self) -> float | None:
-        """A run that was stopped is neither: a stream has no other way to end well."""
+        """Aborted runs don't count: stopping a stream aborts its run."""
         completed = self.runs.get("COMPLETED", 0)
         return _ratio(completed, completed + self.runs.get("FAILED", 0))
 
@@ -62,7 +63,7 @@ class Measures:
 
     @property
     def record_coverage(self) -> float | None:
-        # A run that tells more than it wrote has counted something else.
+        # A run may report more records with lineage than it wrote.
         return _ratio(min(self.records_with_lineage, self.records), self.records)
 
     @property
@@ -72,28 +73,28 @@ class Measures:
 
     @property
     def consumer_lag(self) -> int | None:
-        """Of all jobs together; None as long as no running job has told one."""
-        if not self.lag_told:
+        """The sum over all jobs; None if no running job reports its lag."""
+        if not self.lag_known:
             return None
         return int(sum(each.value for each in self.lag)) + (self.lag_of_others or 0)
 
     @property
     def stalest_seconds(self) -> float | None:
-        """Of all datasets that were written; None as long as none was."""
+        """The maximum over all datasets; None if none was written."""
         ages = [each.value for each in self.freshness]
         if self.stalest_other is not None:
             ages.append(self.stalest_other)
         return max(ages, default=None)
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
-class Pace:
-    """How fast this service takes events: for rates, quantiles and a histogram.
+class IngestMetrics:
+    """Rate and latency of ingestion in this process.
 
-    Noted for every request, so it does no more than add. The clock is passed in.
+    Updated for every request, so `record` is cheap. Times are passed in.
     """
 
     def __init__(self) -> None:
@@ -101,11 +102,11 @@ class Pace:
         self.stores = 0
         self.seconds_sum = 0.0
         self.buckets = [0] * len(BUCKETS)
-        self._latest: deque[float] = deque(maxlen=_LATEST)
+        self._latest: deque[float] = deque(maxlen=_MAX_LATENCIES)
         self._per_second: deque[tuple[int, int]] = deque(maxlen=_RATE_SECONDS + 1)
 
-    def note(self, events: int, seconds: float, now: float) -> None:
-        """That a request's events were stored, and how long it waited for it."""
+    def record(self, events: int, seconds: float, now: float) -> None:
+        """Count a request whose events were stored after `seconds`."""
         self.events += events
         self.stores += 1
         self.seconds_sum += seconds
@@ -121,12 +122,12 @@ class Pace:
             self._per_second.append((second, events))
 
     def events_per_second(self, now: float) -> float:
-        """Over the last minute."""
+        """The average of the last minute."""
         since = int(now) - _RATE_SECONDS
         return sum(n for second, n in self._per_second if second > since) / _RATE_SECONDS
 
     def quantile(self, share: float) -> float | None:
-        """Of the latest storing times."""
+        """A quantile of the latest latencies."""
         if not self._latest:
             return None
         ordered = sorted(self._latest)

@@ -6,11 +6,11 @@ __all__ = ["check_database", "connection_error", "migrate", "shown_address"]
 
 
 def migrate(url: str) -> int:
-    """Bring the database up to date; see `headwater.catalog.store.schema`.
+    """Apply all migrations; see `headwater.catalog.store.schema`.
 
     Raises:
-        DatabaseUnavailableError: nobody answers there, or the login may not do this.
-        UnsupportedVersionError: the database belongs to a newer Headwater.
+        DatabaseUnavailableError: the server is not reachable, or the user lacks privileges.
+        UnsupportedVersionError: the schema is newer than this Headwater.
     """
     import psycopg
 

@@ -1,7 +1,7 @@
-"""Runs and datasets as they stood at an earlier time, as far as what is kept tells it.
+"""Runs and datasets as of an earlier time.
 
-What was said later is taken back: an end that came after, a facet that was said after. A facet that
-was said before and again after is not known any more.
+Ends and facets with a later time are removed. Only the latest value of a facet is stored: a facet
+that was sent before and after that time is unknown.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from headwater.catalog.ingest.facets import microseconds
+from headwater.catalog.ingest.rows import microseconds
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Row
 
-# A stream writes all the time between its first and its last word; any other run when it ends.
+# A stream writes continuously between its first and its last event; any other run at its end.
 _WRITTEN = """
 SELECT d.canonical_id AS id, max(least(v.last_seen, %(at)s)) AS at
 FROM datasets d JOIN dataset_versions v ON v.dataset_id = d.id JOIN runs r ON r.id = v.run_id
@@ -26,31 +26,31 @@ GROUP BY 1
 """
 
 
-def run_then(row: Row, at: datetime) -> Row:
-    """A run as it stood: one that ended later was going on."""
-    moment = microseconds(at)
+def run_as_of(row: Row, at: datetime) -> Row:
+    """The run as of a time; one that ended later is running."""
+    limit = microseconds(at)
     then: Row = {
         **row,
-        "facets": {name: word for name, word in row["facets"].items() if word[0] <= moment},
+        "facets": {name: value for name, value in row["facets"].items() if value[0] <= limit},
         "last_event_at": min(row["last_event_at"] or row["seen_at"], at),
     }
     for name in ("started_at", "running_at", "ended_at"):
-        then[name] = _by(row[name], at)
+        then[name] = _until(row[name], at)
     if row["ended_at"] is not None and then["ended_at"] is None:
         then["end_state"] = None
     return then
 
 
-def _by(moment: datetime | None, at: datetime) -> datetime | None:
-    return moment if moment is not None and moment <= at else None
+def _until(time: datetime | None, at: datetime) -> datetime | None:
+    return time if time is not None and time <= at else None
 
 
-async def written_then(
+async def datasets_as_of(
     connection: AsyncConnection[Any], rows: dict[UUID, Row], at: datetime
 ) -> dict[UUID, Row]:
-    """Rows of datasets, with the last write that had been told by then."""
+    """Rows of datasets, each with the last write as of a time."""
     later = [key for key, row in rows.items() if row["current_written"] and row["current_at"] > at]
-    wanted = {"datasets": later, "at": at}
-    known = {row["id"]: row["at"] for row in await fetch(connection, _WRITTEN, wanted)}
+    values = {"datasets": later, "at": at}
+    known = {row["id"]: row["at"] for row in await fetch(connection, _WRITTEN, values)}
     then = {key: {"current_at": known.get(key), "current_written": key in known} for key in later}
     return {key: {**row, **then.get(key, {})} for key, row in rows.items()}

@@ -1,10 +1,9 @@
-"""Connections that do not wait for ever: for a database that hangs, or a network that swallows
-everything, no error ever comes by itself.
+"""Connections with a timeout for every reply.
 
-A statement has its timeout in the database, which is of no use when that does not answer. So each
-wait has a bound here as well. When it is over, the socket is shut down: the driver finds the
-connection ended and says so. To cancel the wait instead would ask the same database to cancel the
-statement, and take ten seconds more.
+`statement_timeout` is enforced by the database: it does not help if the database hangs or the
+network drops packets. So every wait also has a timeout on the client. When it expires, the socket
+is shut down and the driver raises an error. Cancelling the wait instead would make the driver ask
+the same database to cancel the statement, which takes ten more seconds.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 
-# For what the driver and the kernel do by themselves: a peer that is gone is noticed within
-# 25 s also where nothing is sent, and within 15 s where something is.
+# TCP settings: a lost peer is detected within 25 s if nothing is sent, and within 15 s if something
+# is.
 _NETWORK: dict[str, Any] = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -32,29 +31,29 @@ _NETWORK: dict[str, Any] = {
 
 
 class BoundedConnection(AsyncConnection[Any]):
-    """Ends itself when an answer takes longer than `patience` seconds."""
+    """Shuts down its socket when a reply takes longer than `reply_timeout` seconds."""
 
-    # While a connection is made and prepared; whoever uses it sets its own.
-    patience = 5.0
+    # The default applies while the connection is set up; its user sets another.
+    reply_timeout = 5.0
 
     async def wait(self, *values: Any, **named: Any) -> Any:
-        """As the driver's own, through which every answer comes, with a bound."""
+        """Overrides the method through which the driver waits for every reply."""
         loop = asyncio.get_running_loop()
-        ending = loop.call_later(self.patience, self._hang_up)
+        timer = loop.call_later(self.reply_timeout, self._shut_down)
         try:
             return await super().wait(*values, **named)
         except psycopg.Error as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                # The driver, asked to stop, met the end of the connection and tells of that: who
-                # takes it for a fault would go on.
+                # The task was cancelled, and the driver raised the connection error instead: a
+                # caller that handles database errors would ignore the cancellation.
                 raise asyncio.CancelledError from error
             raise
         finally:
-            ending.cancel()
+            timer.cancel()
 
-    def _hang_up(self) -> None:
-        # A copy of the descriptor: the driver's own stays its own, and the event loop's.
+    def _shut_down(self) -> None:
+        # A duplicate: closing the original would take it from the driver and the event loop.
         with (
             suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self.pgconn.socket)) as copy,
@@ -63,7 +62,7 @@ class BoundedConnection(AsyncConnection[Any]):
 
 
 def connection_options(url: str, name: str) -> dict[str, Any]:
-    """What to connect with, beside the address; what the address says itself holds."""
-    said = conninfo_to_dict(url)
+    """Connection parameters in addition to those of the URL, which take precedence."""
+    in_url = conninfo_to_dict(url)
     options = {**_NETWORK, "application_name": name}
-    return {key: value for key, value in options.items() if key not in said}
+    return {key: value for key, value in options.items() if key not in in_url}

@@ -1,4 +1,4 @@
-"""Column lineage: what a column is made from and, on request, what is made from it."""
+"""Column lineage: the columns upstream and, on request, downstream of a column."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from headwater.catalog.store import datasets
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row
 
-# A column: its dataset, under the name that stands for it, and its own name.
+# The canonical id of the dataset, and the name of the column.
 Column = tuple[UUID, str]
 
-# Of each job, what it said last about an output; several jobs may write one dataset.
+# The latest column lineage of each job that writes the dataset.
 _EDGES = """
 SELECT o.canonical_id AS dataset_id, e.field, i.canonical_id AS input_id, e.input_field,
     e.transformations, e.description, e.type
@@ -34,7 +34,7 @@ LIMIT 200000
 _UP = _EDGES.format(side="o.canonical_id")
 _DOWN = _EDGES.format(side="i.canonical_id")
 
-# Made or used, under any name of the dataset.
+# Columns with lineage, under any name of the dataset.
 _COLUMNS = """
 WITH names(id) AS (
     SELECT %(dataset)s::uuid
@@ -61,26 +61,26 @@ WHERE e.job_id = %s AND e.output
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnBounds:
-    """How far an answer may go."""
+class ColumnLimits:
+    """Limits of a column graph."""
 
     depth: int
-    most: int
+    max_edges: int
     downstream: bool
 
 
 async def columns_of_dataset(connection: AsyncConnection[Any], row: Row) -> list[Column]:
-    """The columns of a dataset: of its schema, and those that a job has told about."""
-    found = {field["name"] for field in orjson.loads(row["fields_text"] or "[]")}
+    """The columns in the schema or in the column lineage of a dataset."""
+    names = {field["name"] for field in orjson.loads(row["fields_text"] or "[]")}
     cursor = await connection.execute(_COLUMNS, {"dataset": row["id"]})
-    found |= {name for (name,) in await cursor.fetchall()}
-    return [(row["id"], name) for name in sorted(found)]
+    names |= {name for (name,) in await cursor.fetchall()}
+    return [(row["id"], name) for name in sorted(names)]
 
 
 async def columns_of_version(
     connection: AsyncConnection[Any], version: UUID, job: UUID | None
 ) -> set[Column]:
-    """The columns of a version of a dataset, or of what the last run of a job's version wrote."""
+    """The columns of a dataset version, or of the outputs of the last run of a job version."""
     statement = _FIELDS_OF_VERSION.format(versions=_OF_JOB if job else _ONE)
     cursor = await connection.execute(statement, {"version": version, "job": job})
     return {
@@ -91,51 +91,51 @@ async def columns_of_version(
 
 
 async def columns_of_job(connection: AsyncConnection[Any], job: UUID) -> list[Column]:
-    """The columns of all that a job writes."""
+    """The columns of the outputs of a job."""
     cursor = await connection.execute(_OUTPUTS_OF_JOB, (job,))
     rows = await datasets.by_ids(connection, [key for (key,) in await cursor.fetchall()])
     return [column for row in rows for column in await columns_of_dataset(connection, row)]
 
 
 async def column_graph(
-    connection: AsyncConnection[Any], start: Collection[Column], bounds: ColumnBounds
+    connection: AsyncConnection[Any], start: Collection[Column], limits: ColumnLimits
 ) -> Json:
-    """The graph around columns, as Marquez draws it: an edge leads from a column to its input."""
+    """The graph around columns. As in Marquez, an edge leads from a column to its input."""
     edges: dict[tuple[Column, Column], Row] = {}
-    cut = await _follow(connection, start, bounds, _UP, edges)
-    if bounds.downstream:
-        cut |= await _follow(connection, start, bounds, _DOWN, edges)
+    truncated = await _follow(connection, start, limits, _UP, edges)
+    if limits.downstream:
+        truncated |= await _follow(connection, start, limits, _DOWN, edges)
     columns = sorted({column for pair in edges for column in pair})
     rows = {r["id"]: r for r in await datasets.by_ids(connection, [c[0] for c in columns])}
     shown = [column for column in columns if column[0] in rows]
     nodes = _nodes(shown, edges, rows)
-    return {"graph": nodes, **({"truncated": True} if cut else {})}
+    return {"graph": nodes, **({"truncated": True} if truncated else {})}
 
 
 async def _follow(
     connection: AsyncConnection[Any],
     start: Collection[Column],
-    bounds: ColumnBounds,
+    limits: ColumnLimits,
     statement: str,
     edges: dict[tuple[Column, Column], Row],
 ) -> bool:
-    """Adds the edges of up to `depth` levels; tells whether some were left out."""
+    """Adds the edges of up to `depth` levels; returns whether the limit was reached."""
     seen = set(start)
     level = set(start)
     up = statement is _UP
-    for _ in range(bounds.depth):
+    for _ in range(limits.depth):
         if not level:
             return False
         following: set[Column] = set()
         names = {"datasets": sorted({dataset for dataset, _ in level})}
         for row in await fetch(connection, statement, names):
-            made = (row["dataset_id"], row["field"])
+            target = (row["dataset_id"], row["field"])
             source = (row["input_id"], row["input_field"])
-            if (made if up else source) not in level:
+            if (target if up else source) not in level:
                 continue
-            edges[made, source] = row
-            following.add(source if up else made)
-            if len(edges) >= bounds.most:
+            edges[target, source] = row
+            following.add(source if up else target)
+            if len(edges) >= limits.max_edges:
                 return True
         level = following - seen
         seen |= level
@@ -149,12 +149,12 @@ def _nodes(
     inputs: dict[Column, list[tuple[Column, Row]]] = defaultdict(list)
     into: dict[Column, list[Json]] = defaultdict(list)
     out: dict[Column, list[Json]] = defaultdict(list)
-    for (made, source), row in sorted(edges.items(), key=lambda item: item[0]):
-        if made not in names or source not in names:
+    for (target, source), row in sorted(edges.items(), key=lambda item: item[0]):
+        if target not in names or source not in names:
             continue
-        inputs[made].append((source, row))
-        into[made].append({"origin": names[made], "destination": names[source]})
-        out[source].append({"origin": names[source], "destination": names[made]})
+        inputs[target].append((source, row))
+        into[target].append({"origin": names[target], "destination": names[source]})
+        out[source].append({"origin": names[source], "destination": names[target]})
     types = {
         (key, field["name"]): field["type"]
         for key, row in rows.items()
@@ -165,10 +165,10 @@ def _nodes(
             "id": names[column],
             "type": "DATASET_FIELD",
             "data": {
-                **_place(column, rows),
+                **_column_json(column, rows),
                 "fieldType": types.get(column) or "",
-                **_how(inputs[column][0][1] if inputs[column] else None),
-                "inputFields": [_input(source, row, rows) for source, row in inputs[column]],
+                **_transformation_json(inputs[column][0][1] if inputs[column] else None),
+                "inputFields": [_input_json(source, row, rows) for source, row in inputs[column]],
             },
             "inEdges": into[column],
             "outEdges": out[column],
@@ -181,7 +181,7 @@ def _node_id(row: Row, field: str) -> str:
     return f"datasetField:{row['namespace']}:{row['name']}:{field}"
 
 
-def _place(column: Column, rows: dict[UUID, Row]) -> Json:
+def _column_json(column: Column, rows: dict[UUID, Row]) -> Json:
     row = rows[column[0]]
     version = row["current_version"]
     return {
@@ -192,7 +192,7 @@ def _place(column: Column, rows: dict[UUID, Row]) -> Json:
     }
 
 
-def _how(edge: Row | None) -> Json:
+def _transformation_json(edge: Row | None) -> Json:
     if edge is None:
         return {"transformationDescription": None, "transformationType": None}
     return {
@@ -201,17 +201,17 @@ def _how(edge: Row | None) -> Json:
     }
 
 
-def _subtype(ways: Any) -> str | None:
-    """Newer events give a list of transformations; the first direct one names the type."""
-    listed = [way for way in ways if isinstance(way, dict)]
-    listed.sort(key=lambda way: way.get("type") != "DIRECT")
+def _subtype(transformations: Any) -> str | None:
+    """Newer events have a list of transformations: the type of the first direct one."""
+    listed = [each for each in transformations if isinstance(each, dict)]
+    listed.sort(key=lambda each: each.get("type") != "DIRECT")
     kind = (listed[0].get("subtype") or listed[0].get("type")) if listed else None
     return kind if isinstance(kind, str) else None
 
 
-def _input(source: Column, row: Row, rows: dict[UUID, Row]) -> Json:
+def _input_json(source: Column, row: Row, rows: dict[UUID, Row]) -> Json:
     return {
-        **_place(source, rows),
-        **_how(row),
+        **_column_json(source, rows),
+        **_transformation_json(row),
         "transformations": orjson.Fragment(row["transformations"]),
     }

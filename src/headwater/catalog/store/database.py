@@ -1,4 +1,4 @@
-"""The database that an operator names: can it be reached, and is it new enough?"""
+"""Checks the configured database: it must be reachable and new enough."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check_database(settings: Settings) -> int:
     """Connect once; returns the server's major version.
 
     Raises:
-        SettingError: the address can't be read.
-        DatabaseUnavailableError: nobody answers there, or the login is refused.
+        SettingError: the URL is invalid.
+        DatabaseUnavailableError: the server is not reachable, or refuses the login.
         UnsupportedVersionError: the server is older than 14.
     """
     psycopg = _psycopg()
@@ -35,23 +35,23 @@ def check_database(settings: Settings) -> int:
         raise connection_error(error, f"PostgreSQL at {shown}") from None
     if major < OLDEST_SERVER:
         raise UnsupportedVersionError(
-            f"PostgreSQL {major} at {shown} is too old; {OLDEST_SERVER} or newer is needed"
+            f"PostgreSQL {major} at {shown} is not supported: {OLDEST_SERVER} or newer is required"
         )
     return major
 
 
 def connection_error(error: Exception, what: str = "PostgreSQL") -> DatabaseUnavailableError:
-    """What to say when a database can't be reached."""
-    # The driver's text names host, port and user; never the password. Its lines are one reason.
+    """The error for a failed connection."""
+    # The driver's message names host, port and user, never the password. It has several lines.
     reason = " ".join(str(error).split())[:300] or type(error).__name__
-    return DatabaseUnavailableError(f"{what} can't be used: {reason}", hint=f"look at {_SETTING}")
+    return DatabaseUnavailableError(f"cannot use {what}: {reason}", hint=f"check {_SETTING}")
 
 
 def shown_address(settings: Settings) -> str:
-    """Host, port and database of the address, without user and password.
+    """Host, port and database of the URL, without user and password.
 
     Raises:
-        SettingError: the address can't be read.
+        SettingError: the URL is invalid.
     """
     psycopg = _psycopg()
     from psycopg.conninfo import conninfo_to_dict
@@ -59,10 +59,10 @@ def shown_address(settings: Settings) -> str:
     try:
         parts = conninfo_to_dict(_url(settings))
     except psycopg.ProgrammingError:
-        # The driver's own text would quote the address, and with it the password.
+        # Not the driver's message: it quotes the URL with the password.
         raise SettingError(
-            f"{_SETTING} is not an address of a PostgreSQL database",
-            hint="the form is `postgresql://user:password@host:5432/name`",
+            f"{_SETTING} is not a PostgreSQL URL",
+            hint="expected `postgresql://user:password@host:5432/name`",
         ) from None
     host, port = parts.get("host", "localhost"), parts.get("port", 5432)
     return f"postgresql://{host}:{port}/{parts.get('dbname', '')}"
@@ -70,7 +70,7 @@ def shown_address(settings: Settings) -> str:
 
 def _url(settings: Settings) -> str:
     if settings.catalog.database_url is None:
-        raise InternalError("asked for a database of the user's own, and none is set")
+        raise InternalError(f"{_SETTING} is not set")
     return settings.catalog.database_url.get_secret_value()
 
 
@@ -79,7 +79,7 @@ def _psycopg() -> Any:
         import psycopg
     except ImportError:
         raise NotInstalledError(
-            f"{_SETTING} is set, and psycopg is not installed",
+            f"{_SETTING} is set, but psycopg is not installed",
             hint="pip install 'headwater[service]'",
         ) from None
     return psycopg

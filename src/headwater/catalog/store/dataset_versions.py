@@ -1,4 +1,4 @@
-"""Versions of a dataset: what runs wrote, and what was seen without a run."""
+"""Versions of a dataset: written by runs, or observed without a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHERE v.dataset_id {names} AND (%(version)s::uuid IS NULL OR v.id = %(version)s)
 ORDER BY v.created_at DESC, v.id LIMIT %(limit)s OFFSET %(offset)s
 """
 
-_OTHER_NAMES = "SELECT id FROM datasets WHERE canonical_id = %s AND canonical_id <> id"
+_ALIASES = "SELECT id FROM datasets WHERE canonical_id = %s AND canonical_id <> id"
 
 
 async def versions(
@@ -36,19 +36,19 @@ async def versions(
     limit: int = 100,
     offset: int = 0,
 ) -> tuple[list[Json], int]:
-    """Versions of a dataset, newest first, and how many there are; or the one that is asked for."""
-    others = await fetch(connection, _OTHER_NAMES, (dataset["id"],))
-    ids = [dataset["id"], *(row["id"] for row in others)]
-    # Most datasets have one name, and can be read in the order of their index.
+    """Versions of a dataset, newest first, and their total count; or only `version`."""
+    aliases = await fetch(connection, _ALIASES, (dataset["id"],))
+    ids = [dataset["id"], *(row["id"] for row in aliases)]
+    # Most datasets have one name: equality lets the index provide the order.
     names = "= ANY(%(datasets)s)" if len(ids) > 1 else "= %(dataset)s"
     values = {"dataset": dataset["id"], "datasets": ids, "version": version}
     page = {"limit": limit, "offset": offset}
     rows = await fetch(connection, _VERSIONS.format(names=names), {**values, **page})
     tags = (await tags_of(connection, [dataset["id"]]))[dataset["id"]]
     texts = await documents_of(connection, rows)
-    makers = await runs.rows_by_id(connection, [row["run_id"] for row in rows if row["run_id"]])
-    made = await runs.shaped(connection, makers)
-    shown = [_version_json(dataset, row, tags, texts, made.get(row["run_id"])) for row in rows]
+    writers = await runs.rows_by_id(connection, [row["run_id"] for row in rows if row["run_id"]])
+    by_run = await runs.shaped(connection, writers)
+    shown = [_version_json(dataset, row, tags, texts, by_run.get(row["run_id"])) for row in rows]
     return shown, await count(connection, f"dataset_versions v WHERE v.dataset_id {names}", values)
 
 

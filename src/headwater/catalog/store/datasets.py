@@ -1,4 +1,4 @@
-"""Datasets, in the shape of Marquez's answers."""
+"""Datasets, in the JSON of Marquez's API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.identity import Name, dataset_id, namespace_id
 from headwater.catalog.store.queries import count, fetch
-from headwater.catalog.store.symlinks import join_names, later_words, owner
+from headwater.catalog.store.symlinks import latest_facets, merge_alias, owner
 from headwater.catalog.store.values import (
     Json,
     Row,
@@ -33,7 +33,7 @@ LEFT JOIN dataset_versions v ON v.id = d.current_version
 LEFT JOIN documents f ON f.dataset_id = d.id AND f.hash = d.fields
 """
 
-# Under its own name, under another name of it, or as a dataset of one of the namespace's jobs.
+# By its name, by an alias, or by the name of a dataset that a job of the namespace uses.
 _NAMED = """
 SELECT canonical_id FROM datasets WHERE id = %(id)s
 UNION ALL
@@ -53,53 +53,53 @@ async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -
         "name": name,
         "namespace": namespace_id(namespace),
     }
-    found = await (await connection.execute(_NAMED, values)).fetchone()
-    if found is None:
+    match = await (await connection.execute(_NAMED, values)).fetchone()
+    if match is None:
         return None
-    rows = await by_ids(connection, [found[0]])
+    rows = await by_ids(connection, [match[0]])
     return rows[0] if rows else None
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    wanted = _COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden"
-    return await _with_other_names(connection, await fetch(connection, wanted, (list(ids),)))
+    statement = _COLUMNS + "WHERE d.id = ANY(%s) AND NOT d.hidden"
+    return await _with_aliases(connection, await fetch(connection, statement, (list(ids),)))
 
 
-async def _with_other_names(connection: AsyncConnection[Any], rows: list[Row]) -> list[Row]:
-    """The rows, each with what was said of the dataset under its other names."""
+async def _with_aliases(connection: AsyncConnection[Any], rows: list[Row]) -> list[Row]:
+    """The rows, each merged with the rows of its aliases."""
     known = {row["id"]: row for row in rows}
-    other = "WHERE d.canonical_id = ANY(%s) AND d.canonical_id <> d.id ORDER BY d.id"
-    for alias in await fetch(connection, _COLUMNS + other, (list(known),)):
-        join_names(known[alias["canonical_id"]], alias)
+    aliases = "WHERE d.canonical_id = ANY(%s) AND d.canonical_id <> d.id ORDER BY d.id"
+    for alias in await fetch(connection, _COLUMNS + aliases, (list(known),)):
+        merge_alias(known[alias["canonical_id"]], alias)
     return rows
 
 
 async def missing(connection: AsyncConnection[Any], names: Sequence[Name]) -> list[Name]:
-    """Those of the names under which there is no dataset."""
+    """The names without a dataset."""
     ids = {dataset_id(*name): name for name in names}
     cursor = await connection.execute(
         "SELECT d.id FROM datasets d JOIN datasets c ON c.id = d.canonical_id "
         "WHERE d.id = ANY(%s) AND NOT c.hidden",
         (list(ids),),
     )
-    found = {key for (key,) in await cursor.fetchall()}
-    return [name for key, name in ids.items() if key not in found]
+    existing = {key for (key,) in await cursor.fetchall()}
+    return [name for key, name in ids.items() if key not in existing]
 
 
 async def page(
     connection: AsyncConnection[Any], namespace: str, limit: int, offset: int
 ) -> tuple[list[Row], int]:
-    """Datasets of a namespace by name; and how many there are."""
+    """Datasets of a namespace by name, and their total count."""
     where = "WHERE d.namespace_id = %(namespace)s AND d.canonical_id = d.id AND NOT d.hidden"
     values = {"namespace": namespace_id(namespace), "limit": limit, "offset": offset}
     order = " ORDER BY left(d.name, 120), d.name LIMIT %(limit)s OFFSET %(offset)s"
     rows = await fetch(connection, _COLUMNS + where + order, values)
     total = await count(connection, f"datasets d {where}", values)
-    return await _with_other_names(connection, rows), total
+    return await _with_aliases(connection, rows), total
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
-    """Rows as answers, in their order."""
+    """Rows as JSON, in the same order."""
     tags = await tags_of(connection, [row["id"] for row in rows])
     texts = await documents_of(connection, rows)
     return [_dataset_json(row, tags[row["id"]], texts) for row in rows]
@@ -108,27 +108,27 @@ async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[
 async def tags_of(
     connection: AsyncConnection[Any], ids: Sequence[UUID]
 ) -> dict[UUID, dict[str, list[str]]]:
-    """Tags by dataset and field; a dataset's own stand under the empty field."""
-    found: dict[UUID, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    """Tags by dataset and field; those of the dataset itself have the empty field."""
+    tags: dict[UUID, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     cursor = await connection.execute(
         "SELECT dataset_id, field, tag FROM dataset_tags WHERE dataset_id = ANY(%s) "
         "ORDER BY dataset_id, field, tag",
         (list(ids),),
     )
     for dataset, field, tag in await cursor.fetchall():
-        found[dataset][field].append(tag)
-    return found
+        tags[dataset][field].append(tag)
+    return tags
 
 
 async def documents_of(
     connection: AsyncConnection[Any], rows: Sequence[Row]
 ) -> dict[tuple[UUID, str], str]:
-    """The texts of all facets of these rows."""
+    """The texts of all facets of the rows."""
     pairs = {
-        (owner(row.get("dataset_id") or row["id"], word), word[1])
+        (owner(row.get("dataset_id") or row["id"], value), value[1])
         for row in rows
         for facets in (row["facets"], row.get("version_facets") or {})
-        for word in facets.values()
+        for value in facets.values()
     }
     cursor = await connection.execute(
         "SELECT dataset_id, hash, body FROM documents JOIN "
@@ -141,16 +141,16 @@ async def documents_of(
 def full_facets(
     dataset: UUID, facets: dict[str, list[Any]], texts: dict[tuple[UUID, str], str]
 ) -> dict[str, list[Any]]:
-    """Facets with their texts in place of hashes."""
+    """Facets with their texts instead of hashes."""
     return {
-        name: [word[0], texts[owner(dataset, word), word[1]]]
-        for name, word in facets.items()
-        if (owner(dataset, word), word[1]) in texts
+        name: [value[0], texts[owner(dataset, value), value[1]]]
+        for name, value in facets.items()
+        if (owner(dataset, value), value[1]) in texts
     }
 
 
 def head_json(row: Row, tags: dict[str, list[str]]) -> Json:
-    """What an answer about a dataset begins with, alone or in a graph."""
+    """The fields that a dataset has alone and in a graph."""
     return {
         "id": {"namespace": row["namespace"], "name": row["name"]},
         "type": row["type"],
@@ -162,7 +162,7 @@ def head_json(row: Row, tags: dict[str, list[str]]) -> Json:
         "sourceName": row["source"] or "default",
         "fields": fields_json(row["fields_text"], tags),
         "tags": tags[""],
-        # Always null in Marquez for what OpenLineage events tell: its clients know it so.
+        # Marquez always returns null for datasets of OpenLineage events.
         "lastModifiedAt": None,
         "lastWrittenAt": to_rfc3339(row["current_at"]) if row["current_written"] else None,
     }
@@ -182,8 +182,8 @@ def fields_json(text: str | None, tags: dict[str, list[str]]) -> list[Json]:
 
 
 def merged_facets(row: Row) -> dict[str, list[Any]]:
-    """A dataset's own facets and those of its current version; the later word holds."""
-    return later_words(row["facets"], row["version_facets"] or {})
+    """The facets of a dataset and of its current version, the latest of each name."""
+    return latest_facets(row["facets"], row["version_facets"] or {})
 
 
 def description(row: Row, facets: dict[str, list[Any]]) -> str | None:
@@ -219,14 +219,14 @@ def column_lineage(facet_body: Json) -> list[Json] | None:
                     "namespace": each.get("namespace"),
                     "dataset": each.get("name"),
                     "field": each.get("field"),
-                    "transformationDescription": made.get("transformationDescription"),
-                    "transformationType": made.get("transformationType"),
+                    "transformationDescription": lineage.get("transformationDescription"),
+                    "transformationType": lineage.get("transformationType"),
                 }
-                for each in dicts_of(made.get("inputFields"))
+                for each in dicts_of(lineage.get("inputFields"))
             ],
-            "transformationDescription": made.get("transformationDescription"),
-            "transformationType": made.get("transformationType"),
+            "transformationDescription": lineage.get("transformationDescription"),
+            "transformationType": lineage.get("transformationType"),
         }
-        for name, made in fields.items()
-        if isinstance(made, dict)
+        for name, lineage in fields.items()
+        if isinstance(lineage, dict)
     ]

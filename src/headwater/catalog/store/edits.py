@@ -1,6 +1,6 @@
-"""Changes that are made by hand through the API, not told by events.
+"""Changes made through the API instead of events.
 
-They go through the same rows and merges as events do, with the time of the change.
+They use the same rows and merges as events, with the time of the change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from headwater.catalog.identity import (
     source_id,
 )
 from headwater.catalog.ingest import Projection
-from headwater.catalog.ingest.facets import facet_map
 from headwater.catalog.ingest.rows import (
     DatasetRow,
     JobRow,
@@ -30,10 +29,11 @@ from headwater.catalog.ingest.rows import (
     RunRow,
     Span,
     VersionRow,
+    facet_map,
 )
 from headwater.catalog.store.merge import merge
 from headwater.catalog.store.values import Json, Row
-from headwater.catalog.store.write_cache import Stored
+from headwater.catalog.store.write_cache import WriteCache
 
 Name = tuple[str, str]
 _NO_FIELDS = UUID(int=0)
@@ -42,7 +42,7 @@ _NO_FIELDS = UUID(int=0)
 async def put_namespace(
     connection: AsyncConnection[Any], name: str, owner: str | None, description: str | None
 ) -> None:
-    """Make or change a namespace; what is not given stays."""
+    """Create or update a namespace; None leaves a value unchanged."""
     await connection.execute(
         "INSERT INTO namespaces (id, name, owner, description, created_at, updated_at) "
         "VALUES (%(id)s, %(name)s, coalesce(%(owner)s, 'anonymous'), %(description)s, now(), "
@@ -74,7 +74,7 @@ async def put_source(
 
 
 async def put_tag(connection: AsyncConnection[Any], name: str, description: str | None) -> Json:
-    """Make or change a tag; returns it as it is stored."""
+    """Create or update a tag; returns the stored tag."""
     cursor = await connection.execute(
         "INSERT INTO tags (name, description) VALUES (%s, %s) ON CONFLICT (name) "
         "DO UPDATE SET description = coalesce(excluded.description, tags.description) "
@@ -86,13 +86,13 @@ async def put_tag(connection: AsyncConnection[Any], name: str, description: str 
 
 
 async def put_dataset(
-    connection: AsyncConnection[Any], place: Name, body: Json, now: datetime
+    connection: AsyncConnection[Any], name: Name, body: Json, now: datetime
 ) -> None:
-    """Make or change a dataset, and note a version of it."""
-    key = dataset_id(*place)
+    """Create or update a dataset, and add a version."""
+    key = dataset_id(*name)
     rows = Projection()
-    rows.namespaces[place[0]] = now
-    rows.datasets[key] = DatasetRow(*place, Span(now, now), body["sourceName"], now)
+    rows.namespaces[name[0]] = now
+    rows.datasets[key] = DatasetRow(*name, Span(now, now), body["sourceName"], now)
     fields = None
     if body.get("fields") is not None:
         listed = [{k: f.get(k) for k in ("name", "type", "description")} for f in body["fields"]]
@@ -104,7 +104,7 @@ async def put_dataset(
     rows.versions[version] = VersionRow(key, run, Span(now, now), fields, "")
     if run is not None:
         rows.run_datasets[run, key, True] = RunDatasetRow(now, version, now)
-    await merge(connection, rows, Stored())
+    await merge(connection, rows, WriteCache())
     await connection.execute(
         "UPDATE datasets SET type = %s, physical_name = %s, "
         "description = coalesce(%s, description), "
@@ -126,37 +126,37 @@ async def put_dataset(
         "WHERE id = %s",
         (body.get("description"), body.get("schemaLocation"), version),
     )
-    wanted = [("", tag) for tag in body.get("tags") or []]
-    wanted += [(f["name"], tag) for f in body.get("fields") or [] for tag in f.get("tags") or []]
-    await tag_dataset(connection, key, wanted)
+    tags = [("", tag) for tag in body.get("tags") or []]
+    tags += [(f["name"], tag) for f in body.get("fields") or [] for tag in f.get("tags") or []]
+    await tag_dataset(connection, key, tags)
 
 
-async def put_job(connection: AsyncConnection[Any], place: Name, body: Json, now: datetime) -> None:
-    """Make or change a job and what it reads and writes."""
-    key = job_id(*place)
-    said: Json = {"jobType": {"processingType": body["type"]}}
+async def put_job(connection: AsyncConnection[Any], name: Name, body: Json, now: datetime) -> None:
+    """Create or update a job with its inputs and outputs."""
+    key = job_id(*name)
+    facets: Json = {"jobType": {"processingType": body["type"]}}
     if body.get("description") is not None:
-        said["documentation"] = {"description": body["description"]}
+        facets["documentation"] = {"description": body["description"]}
     if body.get("location") is not None:
-        said["sourceCodeLocation"] = {"url": body["location"]}
+        facets["sourceCodeLocation"] = {"url": body["location"]}
     rows = Projection()
-    rows.namespaces[place[0]] = now
-    rows.jobs[key] = JobRow(*place, Span(now, now), facets=facet_map(said, now))
+    rows.namespaces[name[0]] = now
+    rows.jobs[key] = JobRow(*name, Span(now, now), facets=facet_map(facets, now))
     for output, listed in ((False, body.get("inputs") or []), (True, body.get("outputs") or [])):
-        for name in listed:
-            dataset = dataset_id(*name)
-            rows.namespaces[name[0]] = now
-            rows.datasets.setdefault(dataset, DatasetRow(name[0], name[1], Span(now, now)))
+        for each in listed:
+            dataset = dataset_id(*each)
+            rows.namespaces[each[0]] = now
+            rows.datasets.setdefault(dataset, DatasetRow(each[0], each[1], Span(now, now)))
             rows.edges[key, dataset, output] = Span(now, now)
             if body.get("runId") is not None:
                 rows.run_datasets[body["runId"], dataset, output] = RunDatasetRow(now)
-    await merge(connection, rows, Stored())
+    await merge(connection, rows, WriteCache())
 
 
 async def create_run(
     connection: AsyncConnection[Any], run: UUID, job: Row, body: Json, now: datetime
 ) -> None:
-    """A run that has not begun; it reads what its job is known to read."""
+    """Create a run that has not started, with the known inputs of its job."""
     rows = Projection()
     rows.runs[run] = RunRow(job["id"], now, True, now)
     cursor = await connection.execute(
@@ -164,7 +164,7 @@ async def create_run(
     )
     for (dataset,) in await cursor.fetchall():
         rows.run_datasets[run, dataset, False] = RunDatasetRow(now)
-    await merge(connection, rows, Stored())
+    await merge(connection, rows, WriteCache())
     await connection.execute(
         "UPDATE runs SET nominal_start = %s, nominal_end = %s, args = %s, last_event_at = %s "
         "WHERE id = %s",
@@ -181,31 +181,31 @@ async def create_run(
 async def mark_run(
     connection: AsyncConnection[Any], run: Row, event_type: str, at: datetime
 ) -> None:
-    """What START, COMPLETE, FAIL or ABORT would do, without an event."""
+    """Change the state of a run as a START, COMPLETE, FAIL or ABORT event would."""
     row = RunRow(run["job_id"], run["job_at"], run["job_told"], run["seen_at"])
     row.add_state(event_type, at)
     rows = Projection()
     rows.runs[run["id"]] = row
-    await merge(connection, rows, Stored())
+    await merge(connection, rows, WriteCache())
 
 
 async def tag_dataset(
-    connection: AsyncConnection[Any], dataset: UUID, wanted: Sequence[tuple[str, str]]
+    connection: AsyncConnection[Any], dataset: UUID, tags: Sequence[tuple[str, str]]
 ) -> None:
-    """Put tags on columns, or on the dataset itself where the column is empty."""
-    if not wanted:
+    """Add (column, tag) pairs; an empty column stands for the dataset itself."""
+    if not tags:
         return
-    await _make_tags(connection, [tag for _, tag in wanted])
+    await _create_tags(connection, [tag for _, tag in tags])
     await connection.execute(
         "INSERT INTO dataset_tags (dataset_id, field, tag) "
         "SELECT %s, field, tag FROM unnest(%s::text[], %s::text[]) AS x(field, tag) "
         "ON CONFLICT DO NOTHING",
-        (dataset, [field for field, _ in wanted], [tag for _, tag in wanted]),
+        (dataset, [field for field, _ in tags], [tag for _, tag in tags]),
     )
 
 
-async def _make_tags(connection: AsyncConnection[Any], names: Sequence[str]) -> None:
-    # In one order: two that make the same tags must not wait for each other.
+async def _create_tags(connection: AsyncConnection[Any], names: Sequence[str]) -> None:
+    # Sorted: two writers that create the same tags must not deadlock.
     await connection.execute(
         "INSERT INTO tags (name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING",
         (sorted(set(names)),),
@@ -222,7 +222,7 @@ async def untag_dataset(
 
 
 async def tag_job(connection: AsyncConnection[Any], job: UUID, tag: str) -> None:
-    await _make_tags(connection, [tag])
+    await _create_tags(connection, [tag])
     await connection.execute(
         "INSERT INTO job_tags (job_id, tag) VALUES (%s, %s) ON CONFLICT DO NOTHING", (job, tag)
     )
@@ -233,7 +233,7 @@ async def untag_job(connection: AsyncConnection[Any], job: UUID, tag: str) -> No
 
 
 async def hide(connection: AsyncConnection[Any], table: str, keys: Sequence[UUID]) -> None:
-    """Delete jobs or datasets; the next event about one brings it back."""
+    """Delete jobs or datasets; the next event that names one restores it."""
     tables = {"jobs": "UPDATE jobs", "datasets": "UPDATE datasets"}
     await connection.execute(f"{tables[table]} SET hidden = true WHERE id = ANY(%s)", (list(keys),))
 
@@ -241,7 +241,7 @@ async def hide(connection: AsyncConnection[Any], table: str, keys: Sequence[UUID
 async def hide_namespace(connection: AsyncConnection[Any], name: str) -> None:
     """Delete a namespace with its jobs and datasets."""
     key = (namespace_id(name),)
-    # In the order in which events lock these tables.
+    # In the order in which events lock the tables.
     await connection.execute("UPDATE namespaces SET hidden = true WHERE id = %s", key)
     await connection.execute("UPDATE datasets SET hidden = true WHERE namespace_id = %s", key)
     await connection.execute("UPDATE jobs SET hidden = true WHERE namespace_id = %s", key)

@@ -1,7 +1,6 @@
-"""What conditions of alerts are evaluated on: the values of jobs, their runs, and datasets.
+"""The values on which alert conditions are evaluated: jobs, their runs, and datasets.
 
-Only as much is looked up as the conditions in use name: the history of a job or a dataset costs a
-look along an index for each of them.
+History is only queried if a condition uses it: it costs an index scan per job or dataset.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ from uuid import UUID
 import orjson
 from psycopg import AsyncConnection
 
+from headwater.catalog.store.metrics import age
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.runs import run_state
-from headwater.catalog.store.service_metrics import age
 from headwater.catalog.store.values import Json, Row, facet
 
-# Earlier runs or versions that "typical" is taken from, and how many it needs at least.
-_EARLIER = 20
-_FEWEST = 3
-_NO_ID = UUID(int=0)
+# Earlier runs or versions that a typical value is computed from, and the minimum number.
+_MAX_HISTORY = 20
+_MIN_HISTORY = 3
+# The id before all others, for `ids_after`.
+FIRST = UUID(int=0)
 
-# The two runs of each job with the latest news, along the index of it: a run that has just begun
-# says nothing yet, and then the one before it counts.
+# The two latest runs of each job, by index: a run that has just started has no values yet, and
+# the previous one is used instead.
 _RUNS = """
 SELECT j.id AS job_id, j.namespace, j.name, r.*, p.rows_in, p.rows_out, p.rows_with_lineage,
     p.late_rows, p.dead_lettered, p.order_violations, p.lag,
@@ -48,12 +48,13 @@ _TYPICAL_RUNS = f"""
 SELECT j.id AS job_id, count(*) AS n,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM r.ended_at
         - coalesce(r.started_at, r.running_at))) AS duration,
-    count(p.rows_out) AS told, percentile_cont(0.5) WITHIN GROUP (ORDER BY p.rows_out) AS rows_out
+    count(p.rows_out) AS counted,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY p.rows_out) AS rows_out
 FROM unnest(%(jobs)s::uuid[], %(runs)s::uuid[]) AS j(id, run)
 CROSS JOIN LATERAL (
     SELECT * FROM (
         SELECT * FROM runs WHERE job_id = j.id ORDER BY seen_at DESC, id DESC LIMIT 100
-    ) l WHERE l.end_state = 'COMPLETED' AND l.id <> j.run LIMIT {_EARLIER}
+    ) l WHERE l.end_state = 'COMPLETED' AND l.id <> j.run LIMIT {_MAX_HISTORY}
 ) r
 LEFT JOIN run_progress p ON p.run_id = r.id
 GROUP BY j.id
@@ -61,7 +62,8 @@ GROUP BY j.id
 
 _DATASETS = """
 SELECT d.id, d.namespace, d.name, CASE WHEN d.current_written THEN d.current_at END AS written_at,
-    d.facets->'dataQualityAssertions' AS said, v.facets->'dataQualityAssertions' AS version_said
+    d.facets->'dataQualityAssertions' AS assertions,
+    v.facets->'dataQualityAssertions' AS version_assertions
 FROM datasets d LEFT JOIN LATERAL (
     SELECT facets FROM dataset_versions WHERE dataset_id = d.id
     ORDER BY created_at DESC, id DESC LIMIT 1
@@ -69,13 +71,13 @@ FROM datasets d LEFT JOIN LATERAL (
 WHERE d.id = ANY(%s) AND NOT d.hidden AND d.canonical_id = d.id
 """
 
-# Newest first: what each version was written at, and how many rows its run says it wrote.
+# Newest first: when each version was written, and the row count that its run reported.
 _VERSIONS = f"""
 SELECT d.id, v.created_at, rd.facets->'outputStatistics'->>1 AS statistics
 FROM unnest(%s::uuid[]) AS d(id)
 CROSS JOIN LATERAL (
     SELECT created_at, run_id FROM dataset_versions WHERE dataset_id = d.id AND run_id IS NOT NULL
-    ORDER BY created_at DESC, id DESC LIMIT {_EARLIER + 1}
+    ORDER BY created_at DESC, id DESC LIMIT {_MAX_HISTORY + 1}
 ) v
 LEFT JOIN run_datasets rd ON rd.run_id = v.run_id AND rd.dataset_id = d.id AND rd.output
 ORDER BY d.id, v.created_at DESC
@@ -89,16 +91,16 @@ WHERE (dataset_id, hash) IN (SELECT * FROM unnest(%s::uuid[], %s::uuid[]))
 
 @dataclass(slots=True)
 class JobFacts:
-    """A job's run with the latest news, and the one before it."""
+    """The values of a job's latest run and of the previous one."""
 
     id: UUID
     subject: str
     namespace: str
     name: str
     latest: Json
-    # Since when the latest run goes on; None once it has ended.
-    going_seconds: float | None
-    before: Json | None = None
+    # Age of the latest run; None if it has ended.
+    running_seconds: float | None
+    previous: Json | None = None
 
 
 @dataclass(slots=True)
@@ -110,14 +112,14 @@ class DatasetFacts:
     values: Json = field(default_factory=dict)
 
 
-async def page_of(
-    connection: AsyncConnection[Any], table: str, after: UUID, most: int
+async def ids_after(
+    connection: AsyncConnection[Any], table: str, after: UUID, limit: int
 ) -> list[Any]:
-    """Ids of jobs or datasets in their order, from one on: a walk over all of them, bit by bit."""
+    """The next ids of jobs or datasets in order, to walk over all of them in pages."""
     only = " AND canonical_id = id" if table == "datasets" else ""
     cursor = await connection.execute(
         f"SELECT id FROM {table} WHERE id > %s AND NOT hidden{only} ORDER BY id LIMIT %s",
-        (after, most),
+        (after, limit),
     )
     return [key for (key,) in await cursor.fetchall()]
 
@@ -133,22 +135,22 @@ async def jobs(
     connection: AsyncConnection[Any], ids: Sequence[UUID], names: Collection[str], now: datetime
 ) -> list[JobFacts]:
     """The values of `job_run.` for each job that has a run."""
-    found: dict[UUID, JobFacts] = {}
+    by_id: dict[UUID, JobFacts] = {}
     for row in await fetch(connection, _RUNS, (list(ids),)):
         values = _run_values(row, now)
-        known = found.get(row["job_id"])
-        if known is not None:
-            known.before = values
+        latest = by_id.get(row["job_id"])
+        if latest is not None:
+            latest.previous = values
             continue
         ended = row["end_state"] is not None
         namespace, name = row["namespace"], row["name"]
-        going = None if ended else age(row["seen_at"], now)
-        found[row["job_id"]] = JobFacts(
-            row["job_id"], f"job:{namespace}:{name}", namespace, name, values, going
+        running = None if ended else age(row["seen_at"], now)
+        by_id[row["job_id"]] = JobFacts(
+            row["job_id"], f"job:{namespace}:{name}", namespace, name, values, running
         )
     if any(name.startswith("job_run.typical_") for name in names):
-        await _add_typical_runs(connection, found)
-    return list(found.values())
+        await _add_typical_runs(connection, by_id)
+    return list(by_id.values())
 
 
 def _run_values(row: Row, now: datetime) -> Json:
@@ -177,19 +179,19 @@ def _run_values(row: Row, now: datetime) -> Json:
     }
 
 
-async def _add_typical_runs(connection: AsyncConnection[Any], found: dict[UUID, JobFacts]) -> None:
-    latest = [UUID(each.latest["job_run.id"]) for each in found.values()]
-    values = {"jobs": list(found), "runs": latest}
+async def _add_typical_runs(connection: AsyncConnection[Any], by_id: dict[UUID, JobFacts]) -> None:
+    latest = [UUID(each.latest["job_run.id"]) for each in by_id.values()]
+    values = {"jobs": list(by_id), "runs": latest}
     for row in await fetch(connection, _TYPICAL_RUNS, values):
-        facts = found[row["job_id"]]
+        facts = by_id[row["job_id"]]
         typical: Json = {}
-        if row["n"] >= _FEWEST and row["duration"] is not None:
+        if row["n"] >= _MIN_HISTORY and row["duration"] is not None:
             typical["job_run.typical_duration_seconds"] = float(row["duration"])
-        if row["told"] >= _FEWEST:
+        if row["counted"] >= _MIN_HISTORY:
             typical["job_run.typical_rows_out"] = float(row["rows_out"])
         facts.latest |= typical
-        if facts.before is not None:
-            facts.before |= typical
+        if facts.previous is not None:
+            facts.previous |= typical
 
 
 async def datasets(
@@ -197,7 +199,7 @@ async def datasets(
 ) -> list[DatasetFacts]:
     """The values of `dataset.` for each dataset."""
     rows = await fetch(connection, _DATASETS, (list(ids),))
-    found = {
+    by_id = {
         row["id"]: DatasetFacts(
             row["id"],
             f"dataset:{row['namespace']}:{row['name']}",
@@ -214,50 +216,49 @@ async def datasets(
         for row in rows
     }
     if "dataset.failed_assertions" in names:
-        await _add_assertions(connection, rows, found)
+        await _add_assertions(connection, rows, by_id)
     if set(names) & {
         "dataset.typical_interval_seconds",
         "dataset.row_count",
         "dataset.typical_row_count",
     }:
-        await _add_versions(connection, found)
-    return list(found.values())
+        await _add_versions(connection, by_id)
+    return list(by_id.values())
 
 
 async def _add_assertions(
-    connection: AsyncConnection[Any], rows: Iterable[Row], found: dict[UUID, DatasetFacts]
+    connection: AsyncConnection[Any], rows: Iterable[Row], by_id: dict[UUID, DatasetFacts]
 ) -> None:
-    told: dict[UUID, UUID] = {}
+    hashes: dict[UUID, UUID] = {}
     for row in rows:
-        words = [word for word in (row["said"], row["version_said"]) if word]
-        if words:
-            told[row["id"]] = UUID(max(words)[1])
-    texts = await connection.execute(_TEXTS, (list(told), list(told.values())))
+        facets = [each for each in (row["assertions"], row["version_assertions"]) if each]
+        if facets:
+            hashes[row["id"]] = UUID(max(facets)[1])
+    texts = await connection.execute(_TEXTS, (list(hashes), list(hashes.values())))
     for dataset, _, body in await texts.fetchall():
         parsed = orjson.loads(body)
         listed = parsed.get("assertions") if isinstance(parsed, dict) else None
         if isinstance(listed, list):
             failed = sum(isinstance(a, dict) and a.get("success") is False for a in listed)
-            found[dataset].values["dataset.failed_assertions"] = failed
+            by_id[dataset].values["dataset.failed_assertions"] = failed
 
 
-async def _add_versions(connection: AsyncConnection[Any], found: dict[UUID, DatasetFacts]) -> None:
+async def _add_versions(connection: AsyncConnection[Any], by_id: dict[UUID, DatasetFacts]) -> None:
     times: dict[UUID, list[datetime]] = {}
     counts: dict[UUID, list[float]] = {}
-    for row in await fetch(connection, _VERSIONS, (list(found),)):
+    for row in await fetch(connection, _VERSIONS, (list(by_id),)):
         times.setdefault(row["id"], []).append(row["created_at"])
         count = _row_count(row["statistics"])
         if count is not None:
             counts.setdefault(row["id"], []).append(count)
-    for key, facts in found.items():
-        moments = times.get(key, [])
-        between = [(a - b) / timedelta(seconds=1) for a, b in pairwise(moments)]
-        if len(between) >= _FEWEST:
-            facts.values["dataset.typical_interval_seconds"] = _median(between)
+    for key, facts in by_id.items():
+        intervals = [(a - b) / timedelta(seconds=1) for a, b in pairwise(times.get(key, []))]
+        if len(intervals) >= _MIN_HISTORY:
+            facts.values["dataset.typical_interval_seconds"] = _median(intervals)
         listed = counts.get(key, [])
         if listed:
             facts.values["dataset.row_count"] = listed[0]
-        if len(listed) > _FEWEST:
+        if len(listed) > _MIN_HISTORY:
             facts.values["dataset.typical_row_count"] = _median(listed[1:])
 
 
@@ -271,6 +272,3 @@ def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-FIRST = _NO_ID

@@ -1,4 +1,4 @@
-"""How alerts stand, and what they have told: states, incidents and messages on their way."""
+"""States and incidents of alerts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from psycopg.types.json import Jsonb
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 
-# An alert with subjects is shown by them; one without by itself.
+# An alert is listed by its subjects, or by itself if it has none.
 _LISTED = """
 FROM alert_states s JOIN alert_states r ON r.alert = s.alert AND r.subject = ''
 WHERE s.subject <> '' OR NOT EXISTS (
     SELECT FROM alert_states o WHERE o.alert = s.alert AND o.subject <> '')
 """
 
-# The worst first: of a long list the rest is cut.
+# The most severe first: a long list is cut.
 _ORDER = ("firing", "pending", "error", "no data", "ok")
 _STATES = f"""
 SELECT s.alert, s.subject, s.state, s.since, s.value, s.body, r.body AS rule {_LISTED}
@@ -35,7 +35,7 @@ FROM alert_incidents ORDER BY started_at DESC, id LIMIT %s
 
 
 async def alerts_json(connection: AsyncConnection[Any], limit: int) -> Json:
-    """Each alert, and in its place each of its subjects that is not ok, if there are any."""
+    """Each alert, or instead each of its subjects that is not ok."""
     rows = await fetch(connection, _STATES, (limit,))
     counted = await fetch(connection, f"SELECT s.state, count(*) AS n {_LISTED} GROUP BY 1")
     counts = {row["state"]: row["n"] for row in counted}
@@ -87,7 +87,7 @@ async def incidents_json(connection: AsyncConnection[Any], limit: int) -> list[J
 
 
 async def counts_by_state(connection: AsyncConnection[Any]) -> dict[str, int]:
-    """How many alerts of the rules file stand how; an alert counts once."""
+    """Number of alerts of the rules file by state; an alert counts once."""
     rows = await fetch(
         connection, "SELECT state, count(*) AS n FROM alert_states WHERE subject = '' GROUP BY 1"
     )
@@ -102,7 +102,7 @@ async def count_open(connection: AsyncConnection[Any]) -> int:
 
 
 async def open_incidents(connection: AsyncConnection[Any]) -> list[Row]:
-    """Those that go on."""
+    """Incidents that have not ended."""
     return await fetch(
         connection,
         "SELECT id, alert, subject, started_at, downstream FROM alert_incidents "
@@ -111,7 +111,7 @@ async def open_incidents(connection: AsyncConnection[Any]) -> list[Row]:
 
 
 async def next_number(connection: AsyncConnection[Any], alert: str, subject: str) -> int:
-    """How many incidents of this alert and subject there were, and one."""
+    """The number of the next incident of this alert and subject."""
     (row,) = await fetch(
         connection,
         "SELECT coalesce(max(number), 0) + 1 AS n FROM alert_incidents "
@@ -122,28 +122,28 @@ async def next_number(connection: AsyncConnection[Any], alert: str, subject: str
 
 
 async def begin(connection: AsyncConnection[Any], incident: Row) -> bool:
-    """Write an incident; False if one of the same alert and subject goes on already."""
-    done = await connection.execute(
+    """Insert an incident; False if one of the same alert and subject is open."""
+    result = await connection.execute(
         "INSERT INTO alert_incidents (id, alert, subject, number, severity, message, value, "
         "downstream, downstream_count, started_at) VALUES (%(id)s, %(alert)s, %(subject)s, "
         "%(number)s, %(severity)s, %(message)s, %(value)s, %(downstream)s, %(downstream_count)s, "
         "%(started_at)s) ON CONFLICT DO NOTHING",
         {**incident, "downstream": Jsonb(incident["downstream"])},
     )
-    return bool(done.rowcount)
+    return bool(result.rowcount)
 
 
 async def end(connection: AsyncConnection[Any], incident: UUID, at: datetime) -> bool:
-    done = await connection.execute(
+    result = await connection.execute(
         "UPDATE alert_incidents SET ended_at = greatest(%s, started_at) "
         "WHERE id = %s AND ended_at IS NULL",
         (at, incident),
     )
-    return bool(done.rowcount)
+    return bool(result.rowcount)
 
 
 async def states(connection: AsyncConnection[Any]) -> list[Row]:
-    """All that was written, for a service that takes over."""
+    """All stored states, for a service that takes over the evaluation."""
     return await fetch(
         connection,
         "SELECT alert, subject, state, since, body->>'condition' AS condition FROM alert_states",
@@ -151,9 +151,9 @@ async def states(connection: AsyncConnection[Any]) -> list[Row]:
 
 
 async def write_states(
-    connection: AsyncConnection[Any], rows: Sequence[Row], gone: Sequence[tuple[str, str]]
+    connection: AsyncConnection[Any], rows: Sequence[Row], resolved: Sequence[tuple[str, str]]
 ) -> None:
-    """Write how alerts and subjects stand, and forget those that are ok again."""
+    """Write the states of alerts and subjects, and delete those that are ok again."""
     async with connection.pipeline():
         for row in rows:
             await connection.execute(
@@ -163,7 +163,7 @@ async def write_states(
                 "since = excluded.since, value = excluded.value, body = excluded.body",
                 {**row, "body": Jsonb(row["body"])},
             )
-        for alert, subject in gone:
+        for alert, subject in resolved:
             await connection.execute(
                 "DELETE FROM alert_states WHERE alert = %s AND md5(subject) = md5(%s)",
                 (alert, subject),

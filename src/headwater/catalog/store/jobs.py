@@ -1,4 +1,4 @@
-"""Jobs, in the shape of Marquez's answers."""
+"""Jobs and their versions, in the JSON of Marquez's API."""
 
 from __future__ import annotations
 
@@ -21,16 +21,24 @@ SELECT j.id, j.namespace, j.name, j.parent_id, j.created_at, j.updated_at, j.fac
 FROM jobs j LEFT JOIN jobs p ON p.id = j.parent_id
 """
 
+_VERSIONS = """
+SELECT version, min(coalesce(ended_at, started_at, seen_at)) AS created_at,
+    (array_agg(id ORDER BY seen_at DESC, id DESC))[1] AS latest_run
+FROM runs WHERE job_id = %(job)s AND version IS NOT NULL
+    AND (%(version)s::uuid IS NULL OR version = %(version)s)
+GROUP BY version ORDER BY created_at DESC, version LIMIT %(limit)s OFFSET %(offset)s
+"""
+
 
 async def by_name(connection: AsyncConnection[Any], namespace: str, name: str) -> Row | None:
     """The row of a job that is not deleted."""
-    found = await by_ids(connection, [job_id(namespace, name)])
-    return found[0] if found else None
+    rows = await by_ids(connection, [job_id(namespace, name)])
+    return rows[0] if rows else None
 
 
 async def by_ids(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    wanted = _COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden"
-    return await fetch(connection, wanted, (list(ids),))
+    statement = _COLUMNS + "WHERE j.id = ANY(%s) AND NOT j.hidden"
+    return await fetch(connection, statement, (list(ids),))
 
 
 async def page(
@@ -40,9 +48,9 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Row], int]:
-    """Jobs, the last changed first, and how many there are.
+    """Jobs, the latest updated first, and their total count.
 
-    As Marquez does it: a job that never ran is in every state, and all jobs are counted.
+    As in Marquez, a job without runs matches every state, and the count ignores the states.
     """
     where = "WHERE NOT j.hidden"
     if namespace is not None:
@@ -65,7 +73,7 @@ async def page(
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[Json]:
-    """Rows as answers, in their order, each with its latest runs."""
+    """Rows as JSON, in the same order, each with its latest runs."""
     ids = [row["id"] for row in rows]
     latest = await runs.latest_of_jobs(connection, ids, _LATEST_RUNS, job_facets=True)
     every = [run for listed in latest.values() for run in listed]
@@ -78,7 +86,7 @@ async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> list[
 
 
 async def edges_of(connection: AsyncConnection[Any], jobs: Sequence[UUID]) -> dict[UUID, list[Row]]:
-    """What each job reads and writes, by all that is known."""
+    """The inputs and outputs of each job, from all of its events."""
     return await fetch_by(
         "job_id",
         connection,
@@ -91,7 +99,7 @@ async def edges_of(connection: AsyncConnection[Any], jobs: Sequence[UUID]) -> di
 
 
 def head_json(row: Row) -> Json:
-    """What an answer about a job begins with, alone or in a graph."""
+    """The fields that a job has alone and in a graph."""
     parent = row["parent_name"]
     simple = row["name"].removeprefix(f"{parent}.") if parent else row["name"]
     return {
@@ -131,12 +139,12 @@ def _job_json(
     row: Row, latest: list[Row], datasets: dict[UUID, list[Row]], edges: list[Row]
 ) -> Json:
     shown = [runs.run_json(run, datasets.get(run["id"], [])) for run in latest]
-    # A run that has ended, or streams, tells what the job does; one that began may know half.
-    telling = next((run for run in latest if run["version"]), latest[0] if latest else None)
-    io = datasets.get(telling["id"], []) if telling else edges
-    version = telling["version"] if telling else None
-    if telling is None and (row["own_facets"] or edges):
-        version = _own_version(row, edges)
+    # Only runs that ended or stream have a version: the datasets of others may be incomplete.
+    complete = next((run for run in latest if run["version"]), latest[0] if latest else None)
+    io = datasets.get(complete["id"], []) if complete else edges
+    version = complete["version"] if complete else None
+    if complete is None and (row["own_facets"] or edges):
+        version = _described_version(row, edges)
     facets = latest[0]["job_facets"] if latest else row["own_facets"]
     kind = facet(facets, "jobType")
     labels = [kind.get(name) for name in ("jobType", "integration")]
@@ -158,7 +166,7 @@ def _job_json(
     }
 
 
-def _own_version(row: Row, edges: list[Row]) -> UUID:
+def _described_version(row: Row, edges: list[Row]) -> UUID:
     names = [(e["output"], (e["namespace"], e["name"])) for e in edges]
     return job_version_id(
         row["namespace"],
@@ -167,3 +175,63 @@ def _own_version(row: Row, edges: list[Row]) -> UUID:
         [name for output, name in names if output],
         location(row),
     )
+
+
+async def versions(
+    connection: AsyncConnection[Any],
+    job: Row,
+    *,
+    version: UUID | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[Json]:
+    """Versions of a job, newest first; or only `version`."""
+    values = {"job": job["id"], "version": version, "limit": limit, "offset": offset}
+    rows = await fetch(connection, _VERSIONS, values)
+    latest = {
+        r["id"]: r for r in await runs.rows_by_id(connection, [v["latest_run"] for v in rows])
+    }
+    datasets = await runs.datasets_of(connection, list(latest))
+    shown = [_version_json(job, v, latest[v["latest_run"]], datasets) for v in rows]
+    # A job without runs has one version if an event or the API describes it.
+    if not shown and offset == 0:
+        (described,) = await shaped(connection, [job])
+        current = described["currentVersion"]
+        if current and (version is None or str(version) == current):
+            shown = [_described_json(job, described)]
+    return shown
+
+
+def _version_json(job: Row, version: Row, run: Row, datasets: dict[UUID, list[Row]]) -> Json:
+    io = datasets.get(run["id"], [])
+    shown = runs.run_json(run, io)
+    shown["facets"] = facets_json(run["job_facets"])
+    for each in shown["inputDatasetVersions"] + shown["outputDatasetVersions"]:
+        each["facets"] = {}
+    return {
+        **_version_head(job, str(version["version"]), to_rfc3339(version["created_at"])),
+        "location": run["location"],
+        "inputs": dataset_names(io, output=False),
+        "outputs": dataset_names(io, output=True),
+        "latestRun": shown,
+    }
+
+
+def _described_json(job: Row, described: Json) -> Json:
+    return {
+        **_version_head(job, described["currentVersion"], described["createdAt"]),
+        "location": described["location"],
+        "inputs": described["inputs"],
+        "outputs": described["outputs"],
+        "latestRun": None,
+    }
+
+
+def _version_head(job: Row, version: str, created: str | None) -> Json:
+    return {
+        "id": {"namespace": job["namespace"], "name": job["name"], "version": version},
+        "name": job["name"],
+        "createdAt": created,
+        "version": version,
+        "namespace": job["namespace"],
+    }

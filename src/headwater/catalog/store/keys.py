@@ -1,4 +1,4 @@
-"""API keys: shown once, kept as hashes."""
+"""API keys: shown once, stored as hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = ("read", "write", "admin")
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key. Not the key."""
+    """The metadata of a key, without its secret."""
 
     id: str
     name: str
@@ -31,21 +31,21 @@ class ApiKey:
     revoked_at: datetime | None
 
 
-_FORM = re.compile(r"hw_([0-9a-f]{8})_([A-Za-z0-9_-]{1,128})")
+_FORMAT = re.compile(r"hw_([0-9a-f]{8})_([A-Za-z0-9_-]{1,128})")
 _COLUMNS = "SELECT id, name, role, namespace, created_at, revoked_at FROM api_keys"
 
 
 def create_key(url: str, name: str, role: str, namespace: str | None) -> tuple[ApiKey, str]:
-    """Make a key; the second value is the key itself, which can't be had again."""
-    # 256 random bits can't be guessed: a plain hash is enough, and quick to compare.
+    """Create a key; returns its metadata and the key itself, which is not stored."""
+    # A secret of 256 random bits can't be guessed: it needs no slow hash.
     key_id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     with _connect(url) as connection:
         connection.execute(
             "INSERT INTO api_keys (id, name, hash, role, namespace) VALUES (%s, %s, %s, %s, %s)",
             (key_id, name, _hash(secret), role, namespace),
         )
-    (made,) = [key for key in list_keys(url) if key.id == key_id]
-    return made, f"hw_{key_id}_{secret}"
+    (created,) = [key for key in list_keys(url) if key.id == key_id]
+    return created, f"hw_{key_id}_{secret}"
 
 
 def list_keys(url: str) -> list[ApiKey]:
@@ -55,25 +55,25 @@ def list_keys(url: str) -> list[ApiKey]:
 
 
 def revoke_key(url: str, key_id: str) -> bool:
-    """Tells whether there was such a key that was not revoked yet."""
+    """Returns whether there was a valid key with this id."""
     with _connect(url) as connection:
-        done = connection.execute(
+        result = connection.execute(
             "UPDATE api_keys SET revoked_at = now() WHERE id = %s AND revoked_at IS NULL", (key_id,)
         )
-        return done.rowcount == 1
+        return result.rowcount == 1
 
 
 def looks_like_key(token: str) -> bool:
-    """Whether it is worth asking the database: `hw_` with eight digits, and a secret."""
-    return _FORM.fullmatch(token) is not None
+    """Whether the token has the format of a key: `hw_`, eight hexadecimal digits and a secret."""
+    return _FORMAT.fullmatch(token) is not None
 
 
 async def find_key(connection: AsyncConnection[Any], token: str) -> ApiKey | None:
-    """The key that was sent, if it is one of ours and not revoked."""
-    form = _FORM.fullmatch(token)
-    if form is None:
+    """The key with this token, if there is one and it is not revoked."""
+    match = _FORMAT.fullmatch(token)
+    if match is None:
         return None
-    key_id, secret = form.groups()
+    key_id, secret = match.groups()
     cursor = await connection.execute(
         "SELECT hash, id, name, role, namespace, created_at, revoked_at FROM api_keys "
         "WHERE id = %s AND revoked_at IS NULL",

@@ -1,9 +1,9 @@
-"""One of several services on a database evaluates alerts: the one that holds an advisory lock.
+"""Leader election: of several services on one database, the holder of an advisory lock evaluates
+alerts.
 
-The lock belongs to a connection of its own. When that ends, with its process or without, the
-database gives the lock to the next. It must not keep a lock for one that is gone without a word, or
-stands still: so it looks after the connection, and ends a session that has not asked for a while.
-On the same connection the others tell which runs failed.
+The lock belongs to a separate connection and is released when the connection ends. TCP keepalives
+and `idle_session_timeout` make the database end the session of a leader that crashed, hangs or is
+unreachable. On the same connection the other services notify the leader of failed runs.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from headwater.errors import DatabaseUnavailableError
 
 # Spells "hw_alert".
 _LOCK = 0x68775F616C657274
-_TOPIC = "headwater_failed_runs"
+_CHANNEL = "headwater_failed_runs"
 # A payload has at most 8,000 bytes; an id takes 33.
 _MAX_IDS = 200
 _LISTEN_SECONDS = 5.0
-_ANSWER_SECONDS = 5.0
-# The database's own look at the connection, and how long it keeps the lock for one that says
-# nothing: several times as long as one that lives is ever silent.
-_LOOKED_AFTER = (
+_REPLY_SECONDS = 5.0
+# The idle timeout is several times the longest pause between two statements of a live leader.
+_SESSION_SETTINGS = (
     "SET tcp_keepalives_idle = 10",
     "SET tcp_keepalives_interval = 5",
     "SET tcp_keepalives_count = 3",
     "SET tcp_user_timeout = '15s'",
     "SET idle_session_timeout = '30s'",
-    f"SET statement_timeout = '{_ANSWER_SECONDS:g}s'",
+    f"SET statement_timeout = '{_REPLY_SECONDS:g}s'",
 )
 
 
 class Leadership:
-    """Whether this service is the one."""
+    """Whether this service is the leader."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -47,8 +46,8 @@ class Leadership:
     def held(self) -> bool:
         return self._connection is not None
 
-    async def take(self) -> bool:
-        """Try to become the one; whether this service is it now.
+    async def acquire(self) -> bool:
+        """Try to become the leader; returns whether this service is the leader now.
 
         Raises:
             DatabaseUnavailableError: the database does not answer.
@@ -65,57 +64,57 @@ class Leadership:
         return self.held
 
     async def _with_lock(self, connection: BoundedConnection) -> BoundedConnection | None:
-        """The same connection; closed, and None, if another one has the lock."""
-        taken = False
+        """The connection with the lock; None, and closed, if another service holds the lock."""
+        locked = False
         try:
-            # Notices are waited for as long as `listen` says, and an answer comes meanwhile.
-            connection.patience = _LISTEN_SECONDS + _ANSWER_SECONDS
-            # Before the lock: nobody may hold it unlooked after.
-            for statement in _LOOKED_AFTER:
+            # `listen` waits for notifications this long without a reply.
+            connection.reply_timeout = _LISTEN_SECONDS + _REPLY_SECONDS
+            # Before the lock: the timeouts must apply from the moment it is held.
+            for statement in _SESSION_SETTINGS:
                 await connection.execute(statement.encode())
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,))
             row = await cursor.fetchone()
             if row is not None and row[0]:
-                await connection.execute(f"LISTEN {_TOPIC}".encode())
-                taken = True
+                await connection.execute(f"LISTEN {_CHANNEL}".encode())
+                locked = True
         finally:
-            # Also when it is stopped meanwhile: what nobody closes keeps the lock.
-            if not taken:
+            # Also on cancellation: an open connection would keep the lock.
+            if not locked:
                 await connection.close()
-        return connection if taken else None
+        return connection if locked else None
 
-    async def listen(self, told: Callable[[Iterable[UUID]], None]) -> None:
-        """Pass on what other services tell, until the connection ends and the lock with it."""
+    async def listen(self, on_failed_runs: Callable[[Iterable[UUID]], None]) -> None:
+        """Pass on the notifications of other services until the connection ends."""
         connection = self._connection
         if connection is None:
             return
         try:
             while True:
-                async for notice in connection.notifies(timeout=_LISTEN_SECONDS):
-                    told(_ids(notice.payload))
-                # A server that vanished without a word is noticed here, and it notices us.
+                async for notification in connection.notifies(timeout=_LISTEN_SECONDS):
+                    on_failed_runs(_ids(notification.payload))
+                # Detects a lost server, and resets the idle timeout of the session.
                 await connection.execute("SELECT 1")
         except psycopg.Error:
-            await self.leave()
+            await self.release()
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
 
-async def tell_leader(pool: Pool, runs: Iterable[UUID]) -> None:
-    """Tell the service that evaluates which runs have failed."""
+async def notify_leader(pool: Pool, runs: Iterable[UUID]) -> None:
+    """Notify the leader of failed runs."""
     ids = [each.hex for each in runs]
     for start in range(0, len(ids), _MAX_IDS):
         async with pool.connection() as connection:
-            some = ",".join(ids[start : start + _MAX_IDS])
-            await connection.execute("SELECT pg_notify(%s, %s)", (_TOPIC, some))
+            payload = ",".join(ids[start : start + _MAX_IDS])
+            await connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, payload))
 
 
 def _ids(payload: str) -> list[UUID]:
     try:
         return [UUID(hex=each) for each in payload.split(",") if each]
     except ValueError:
-        # Anybody with a login to the database may notify.
+        # Any database user can notify the channel.
         return []

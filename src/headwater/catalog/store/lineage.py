@@ -1,4 +1,4 @@
-"""The graph of jobs and datasets around a node: the union of what all runs did."""
+"""The graph of jobs and datasets: the union of the inputs and outputs of all runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from headwater.catalog.identity import namespace_id
-from headwater.catalog.store import as_of as past
 from headwater.catalog.store import datasets, jobs, runs
+from headwater.catalog.store.as_of import datasets_as_of, run_as_of
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 from headwater.model import CHECKS_NAMESPACE
 
 _WALK = """
 SELECT job, truncated
-FROM lineage_walk(%(start)s, %(depth)s, %(most)s, %(at)s::timestamptz, %(seconds)s)
+FROM lineage_walk(%(start)s, %(depth)s, %(limit)s, %(at)s::timestamptz, %(seconds)s)
 """
 
-# In two steps that the planner can't merge: for the sake of the order and the limit it would read
-# the edges of all datasets in the order of jobs (310 ms with 22,600 edges, against 4).
+# In two steps that the planner can't merge: for the order and the limit it would scan the edges of
+# all datasets in the order of jobs (310 ms with 22,600 edges instead of 4 ms).
 _JOBS_OF_DATASET = """
 WITH names AS MATERIALIZED (
     SELECT id FROM datasets WHERE id = %(dataset)s
@@ -34,7 +34,7 @@ WITH names AS MATERIALIZED (
         SELECT job_id FROM edges WHERE dataset_id = names.id AND first_seen <= %(at)s OFFSET 0
     ) e
 )
-SELECT job_id FROM found JOIN jobs j ON j.id = job_id AND NOT j.hidden ORDER BY 1 LIMIT %(most)s
+SELECT job_id FROM found JOIN jobs j ON j.id = job_id AND NOT j.hidden ORDER BY 1 LIMIT %(limit)s
 """
 
 _DESCENDANTS = """
@@ -43,7 +43,7 @@ WITH RECURSIVE family(id) AS (
     UNION SELECT j.id FROM family f JOIN jobs j ON j.parent_id = f.id
     WHERE NOT j.hidden AND j.created_at <= %(at)s
 )
-SELECT id FROM family LIMIT %(most)s
+SELECT id FROM family LIMIT %(limit)s
 """
 
 _EDGES = """
@@ -52,15 +52,14 @@ FROM edges e JOIN datasets d ON d.id = e.dataset_id
 WHERE e.job_id = ANY(%(jobs)s) AND e.first_seen <= %(at)s
 """
 
-# The job by which `doctor` sees events arrive is no part of anybody's pipeline: it is shown to who
-# asks for its namespace.
+# Without the job that `headwater doctor` uses for its checks: it is only shown for its namespace.
 _ALL_JOBS = """
 SELECT id FROM jobs
 WHERE NOT hidden AND namespace <> %(checks)s AND created_at <= %(at)s
-ORDER BY updated_at DESC, id LIMIT %(most)s
+ORDER BY updated_at DESC, id LIMIT %(limit)s
 """
 
-# Its own jobs, and those of others that read or write its datasets.
+# The jobs of the namespace, and other jobs that read or write its datasets.
 _JOBS_OF_NAMESPACE = """
 SELECT j.id FROM jobs j
 WHERE NOT j.hidden AND j.created_at <= %(at)s AND j.id IN (
@@ -69,7 +68,7 @@ WHERE NOT j.hidden AND j.created_at <= %(at)s AND j.id IN (
     JOIN datasets named ON named.canonical_id = d.canonical_id
     JOIN edges e ON e.dataset_id = named.id AND e.first_seen <= %(at)s
     WHERE d.namespace_id = %(namespace)s)
-ORDER BY j.updated_at DESC, j.id LIMIT %(most)s
+ORDER BY j.updated_at DESC, j.id LIMIT %(limit)s
 """
 
 _RUN_EDGES = """
@@ -88,94 +87,98 @@ SELECT id, job_id FROM family JOIN runs USING (id) ORDER BY seen_at, id LIMIT %s
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How far an answer may go."""
+class GraphLimits:
+    """Limits of a graph, and the time that it shows."""
 
     depth: int
-    most: int
+    max_nodes: int
     seconds: float
     at: datetime | None = None
 
     def values(self) -> Json:
-        return {"at": self.at or "infinity", "most": self.most + 1}
+        return {"at": self.at or "infinity", "limit": self.max_nodes + 1}
 
 
-async def around_job(connection: AsyncConnection[Any], job: UUID, bounds: Bounds) -> Json:
-    """The graph around a job and the jobs that it started."""
-    family = await connection.execute(_DESCENDANTS, {"job": job, **bounds.values()})
+async def around_job(connection: AsyncConnection[Any], job: UUID, limits: GraphLimits) -> Json:
+    """The graph around a job and its child jobs."""
+    family = await connection.execute(_DESCENDANTS, {"job": job, **limits.values()})
     start = {key for (key,) in await family.fetchall()} | {job}
-    return await _graph(connection, start, bounds)
+    return await _graph(connection, start, limits)
 
 
-async def around_dataset(connection: AsyncConnection[Any], dataset: UUID, bounds: Bounds) -> Json:
-    """The graph around a dataset; the dataset alone, if no job is known for it."""
-    found = await connection.execute(_JOBS_OF_DATASET, {"dataset": dataset, **bounds.values()})
-    start = {key for (key,) in await found.fetchall()}
-    return await _graph(connection, start, bounds, also=dataset)
+async def around_dataset(
+    connection: AsyncConnection[Any], dataset: UUID, limits: GraphLimits
+) -> Json:
+    """The graph around a dataset; only the dataset if no job uses it."""
+    users = await connection.execute(_JOBS_OF_DATASET, {"dataset": dataset, **limits.values()})
+    start = {key for (key,) in await users.fetchall()}
+    return await _graph(connection, start, limits, also=dataset)
 
 
-async def whole(connection: AsyncConnection[Any], namespace: str | None, bounds: Bounds) -> Json:
-    """All jobs and what they read and wrote; those that changed last, where there are too many.
+async def complete(
+    connection: AsyncConnection[Any], namespace: str | None, limits: GraphLimits
+) -> Json:
+    """All jobs with their inputs and outputs; the latest updated ones if there are too many.
 
     Args:
-        namespace: only the jobs of this one, and those that use its datasets.
+        namespace: only the jobs of this namespace, and those that use its datasets.
     """
-    wanted = {"checks": CHECKS_NAMESPACE, **bounds.values()}
+    values = {"checks": CHECKS_NAMESPACE, **limits.values()}
     if namespace is not None:
-        wanted["namespace"] = namespace_id(namespace)
+        values["namespace"] = namespace_id(namespace)
     statement = _ALL_JOBS if namespace is None else _JOBS_OF_NAMESPACE
-    found = [key for (key,) in await (await connection.execute(statement, wanted)).fetchall()]
-    kept = found[: bounds.most]
-    edges = await fetch(connection, _EDGES, {"jobs": kept, **bounds.values()})
-    answer = await _nodes(connection, kept, edges, bounds)
-    return {**answer, **({"truncated": True} if len(found) > len(kept) else {})}
+    ids = [key for (key,) in await (await connection.execute(statement, values)).fetchall()]
+    kept = ids[: limits.max_nodes]
+    edges = await fetch(connection, _EDGES, {"jobs": kept, **limits.values()})
+    graph = await _nodes(connection, kept, edges, limits)
+    return {**graph, **({"truncated": True} if len(ids) > len(kept) else {})}
 
 
-async def of_run(connection: AsyncConnection[Any], run: UUID, bounds: Bounds) -> Json:
-    """What one run, and the runs that it started, read and wrote."""
-    found = await connection.execute(_FAMILY_OF_RUN, (run, bounds.most + 1))
-    family = await found.fetchall()
-    cut = len(family) > bounds.most
-    del family[bounds.most :]
+async def of_run(connection: AsyncConnection[Any], run: UUID, limits: GraphLimits) -> Json:
+    """The inputs and outputs of a run and of its child runs."""
+    cursor = await connection.execute(_FAMILY_OF_RUN, (run, limits.max_nodes + 1))
+    family = await cursor.fetchall()
+    truncated = len(family) > limits.max_nodes
+    del family[limits.max_nodes :]
     edges = await fetch(connection, _RUN_EDGES, {"runs": [key for key, _ in family]})
-    answer = await _nodes(connection, {job for _, job in family}, edges, bounds)
-    return {**answer, **({"truncated": True} if cut else {})}
+    graph = await _nodes(connection, {job for _, job in family}, edges, limits)
+    return {**graph, **({"truncated": True} if truncated else {})}
 
 
 async def _graph(
     connection: AsyncConnection[Any],
     start: Collection[UUID],
-    bounds: Bounds,
+    limits: GraphLimits,
     also: UUID | None = None,
 ) -> Json:
     values = {
         "start": list(start),
-        "depth": bounds.depth,
-        "most": bounds.most,
-        "at": bounds.at or "infinity",
-        "seconds": bounds.seconds,
+        "depth": limits.depth,
+        "limit": limits.max_nodes,
+        "at": limits.at or "infinity",
+        "seconds": limits.seconds,
     }
     walked = await (await connection.execute(_WALK, values)).fetchall()
     job_ids = [job for job, _ in walked]
-    truncated = any(cut for _, cut in walked)
-    edges = await fetch(connection, _EDGES, {"jobs": job_ids, **bounds.values()})
-    answer = await _nodes(connection, job_ids, edges, bounds, also)
+    truncated = any(each for _, each in walked)
+    edges = await fetch(connection, _EDGES, {"jobs": job_ids, **limits.values()})
+    graph = await _nodes(connection, job_ids, edges, limits, also)
     if truncated:
-        answer["truncated"] = True
-    return answer
+        graph["truncated"] = True
+    return graph
 
 
 async def _nodes(
     connection: AsyncConnection[Any],
     job_ids: Collection[UUID],
     edges: list[Row],
-    bounds: Bounds,
+    limits: GraphLimits,
     also: UUID | None = None,
 ) -> Json:
     job_rows = {row["id"]: row for row in await jobs.by_ids(connection, list(job_ids))}
     wanted = sorted({edge["dataset_id"] for edge in edges})
-    room = max(bounds.most - len(job_rows), 0)
-    cut = len(wanted) > room
+    room = max(limits.max_nodes - len(job_rows), 0)
+    truncated = len(wanted) > room
     chosen = {*wanted[:room], *([also] if also else [])}
     dataset_rows = {row["id"]: row for row in await datasets.by_ids(connection, list(chosen))}
     names = {key: f"job:{r['namespace']}:{r['name']}" for key, r in job_rows.items()}
@@ -192,7 +195,7 @@ async def _nodes(
         out[origin].append(shown)
         into[end].append(shown)
         io[job].append({**edge, **_name(dataset_rows[dataset])})
-    data = await _data(connection, job_rows, dataset_rows, io, bounds.at)
+    data = await _data(connection, job_rows, dataset_rows, io, limits.at)
     nodes = [
         {
             "id": names[key],
@@ -203,7 +206,7 @@ async def _nodes(
         }
         for key in sorted(names, key=lambda key: names[key])
     ]
-    return {"graph": nodes, **({"truncated": True} if cut else {})}
+    return {"graph": nodes, **({"truncated": True} if truncated else {})}
 
 
 def _edge_order(edge: Json) -> tuple[str, str]:
@@ -223,36 +226,36 @@ async def _data(
 ) -> dict[UUID, Json]:
     latest = await runs.latest_of_jobs(connection, list(job_rows), 1, at=at)
     if at is not None:
-        latest = {job: [past.run_then(run, at) for run in of] for job, of in latest.items()}
-        dataset_rows = await past.written_then(connection, dataset_rows, at)
+        latest = {job: [run_as_of(run, at) for run in of] for job, of in latest.items()}
+        dataset_rows = await datasets_as_of(connection, dataset_rows, at)
     shown = await runs.shaped(connection, [run for listed in latest.values() for run in listed])
     tags = await datasets.tags_of(connection, list(dataset_rows))
-    told = [_documentation(row) for row in dataset_rows.values()]
-    texts = await datasets.documents_of(connection, told)
+    documentation = [_documentation(row) for row in dataset_rows.values()]
+    texts = await datasets.documents_of(connection, documentation)
     children: dict[UUID, list[Json]] = defaultdict(list)
     for row in job_rows.values():
         if row["parent_id"] in job_rows:
             children[row["parent_id"]].append(_name(row))
-    found: dict[UUID, Json] = {}
+    data: dict[UUID, Json] = {}
     for key, row in job_rows.items():
         runs_of = latest.get(key, [])
         run = shown[runs_of[0]["id"]] if runs_of else None
-        found[key] = _job_data(row, io[key], run, children[key])
+        data[key] = _job_data(row, io[key], run, children[key])
     for key, row in dataset_rows.items():
         facets = datasets.full_facets(key, _documentation(row)["facets"], texts)
-        found[key] = {
+        data[key] = {
             **datasets.head_json(row, tags[key]),
             "description": datasets.description(row, facets),
             "lastLifecycleState": row["lifecycle"],
         }
-    return found
+    return data
 
 
 def _documentation(row: Row) -> Row:
-    """Of all facets a graph shows only the description."""
-    said = [(row[key] or {}).get("documentation") for key in ("facets", "version_facets")]
-    words = [word for word in said if word]
-    return {"id": row["id"], "facets": {"documentation": max(words)} if words else {}}
+    """The only facet that a graph shows."""
+    facets = [(row[key] or {}).get("documentation") for key in ("facets", "version_facets")]
+    values = [value for value in facets if value]
+    return {"id": row["id"], "facets": {"documentation": max(values)} if values else {}}
 
 
 def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -> Json:

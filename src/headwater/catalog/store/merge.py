@@ -1,4 +1,4 @@
-"""Writes a projection: one statement for each table, in one transaction of the caller's."""
+"""Writes a projection: one statement per table, in the transaction of the caller."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.identity import job_version_id
 from headwater.catalog.ingest import Projection
-from headwater.catalog.ingest.symlink_groups import canonical_names
 from headwater.catalog.store import statements, table_rows
+from headwater.catalog.store.symlinks import canonical_names
 from headwater.catalog.store.values import Row
-from headwater.catalog.store.write_cache import Stored
+from headwater.catalog.store.write_cache import WriteCache
 
 
-async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stored) -> None:
-    """Merge all rows; texts and column edges that are known to be stored are not sent again."""
-    texts = {key: body for key, body in rows.documents.items() if key not in stored.documents}
+async def merge(connection: AsyncConnection[Any], rows: Projection, cache: WriteCache) -> None:
+    """Merge all rows. Texts and column edges in the cache are not sent again."""
+    texts = {key: body for key, body in rows.documents.items() if key not in cache.documents}
     runs = sorted(rows.runs)
-    named: Any = None
+    linked: Any = None
     async with connection.pipeline():
         for statement, written in (
             (statements.NAMESPACES, table_rows.namespaces(rows)),
@@ -41,47 +41,47 @@ async def merge(connection: AsyncConnection[Any], rows: Projection, stored: Stor
                 await connection.execute(statement, (_json(written),))
         if rows.symlinks:
             links = _json(table_rows.symlinks(rows))
-            named = await connection.execute(statements.SYMLINKS, (links,))
+            linked = await connection.execute(statements.SYMLINKS, (links,))
         if rows.versions or runs:
             current = {"versions": sorted(rows.versions), "runs": runs}
             await connection.execute(statements.CURRENT_VERSIONS, current)
             await connection.execute(statements.CURRENT_FIELDS, current)
         await connection.execute(statements.REVIVED, (sorted(rows.datasets),))
         shapes = await connection.execute(statements.RUN_SHAPES, (runs,))
-    found = await shapes.fetchall()
-    moved = await _name_canonical(connection, await named.fetchall()) if named else []
-    if moved:
-        touched = await connection.execute(statements.RUNS_TOUCHING, (moved,))
-        runs = sorted({*runs, *(run for (run,) in await touched.fetchall())})
-        found = await (await connection.execute(statements.RUN_SHAPES, (runs,))).fetchall()
-    await _version_runs(connection, found)
+    shape_rows = await shapes.fetchall()
+    changed = await _update_canonical(connection, await linked.fetchall()) if linked else []
+    if changed:
+        affected = await connection.execute(statements.RUNS_OF_DATASETS, (changed,))
+        runs = sorted({*runs, *(run for (run,) in await affected.fetchall())})
+        shape_rows = await (await connection.execute(statements.RUN_SHAPES, (runs,))).fetchall()
+    await _update_versions(connection, shape_rows)
 
 
-async def _name_canonical(
+async def _update_canonical(
     connection: AsyncConnection[Any], linked: list[tuple[UUID, UUID]]
 ) -> list[UUID]:
-    """Names that lead to another dataset than before; `linked` are the names that were told."""
+    """Update the canonical names after new links; returns the datasets whose name changed."""
     if not linked:
         return []
     ends = [key for pair in linked for key in pair]
     family = await connection.execute(statements.SYMLINK_FAMILY, (ends,))
     links = [(alias, dataset, at) for alias, dataset, at in await family.fetchall()]
-    # What is nobody's alias stands for itself again.
-    rows = {dataset: dataset for _, dataset, _ in links} | canonical_names(links)
-    wanted = [{"id": key, "canonical_id": rows[key]} for key in sorted(rows)]
-    changed = await connection.execute(statements.CANONICAL, (_json(wanted),))
+    # A dataset that is not an alias is canonical.
+    canonical = {dataset: dataset for _, dataset, _ in links} | canonical_names(links)
+    rows = [{"id": key, "canonical_id": canonical[key]} for key in sorted(canonical)]
+    changed = await connection.execute(statements.CANONICAL, (_json(rows),))
     return [key for (key,) in await changed.fetchall()]
 
 
-async def _version_runs(connection: AsyncConnection[Any], shapes: list[Any]) -> None:
+async def _update_versions(connection: AsyncConnection[Any], shapes: list[Any]) -> None:
     changed: list[Row] = []
     for run, namespace, name, version, location, code, datasets in shapes:
-        place = _location(code)
+        new_location = _location(code)
         inputs = {(ns, ds) for output, ns, ds in datasets if not output}
         outputs = {(ns, ds) for output, ns, ds in datasets if output}
-        found = job_version_id(namespace, name, inputs, outputs, place)
-        if (found, place) != (version, location):
-            changed.append({"id": run, "version": found, "location": place})
+        new_version = job_version_id(namespace, name, inputs, outputs, new_location)
+        if (new_version, new_location) != (version, location):
+            changed.append({"id": run, "version": new_version, "location": new_location})
     if changed:
         changed.sort(key=lambda row: row["id"])
         await connection.execute(statements.RUN_VERSIONS, (_json(changed),))

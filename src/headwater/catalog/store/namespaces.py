@@ -1,4 +1,4 @@
-"""Namespaces, sources, tags, search and the events themselves."""
+"""Namespaces, sources, tags, search and events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 
 async def namespaces(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
-    """Namespaces by name; a deleted one stays, marked as hidden."""
+    """Namespaces by name, including deleted ones, which are marked as hidden."""
     statement = "SELECT * FROM namespaces ORDER BY name LIMIT %s OFFSET %s"
     return [namespace_json(row) for row in await fetch(connection, statement, (limit, offset))]
 
@@ -49,7 +49,7 @@ UNION ALL SELECT * FROM ({_DEFAULT_SOURCE}) AS d
 
 
 async def sources(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
-    """Sources by name; `default` stands for datasets whose events name none."""
+    """Sources by name; `default` is the source of datasets without one."""
     statement = f"{_SOURCES} ORDER BY name LIMIT %s OFFSET %s"
     return [source_json(row) for row in await fetch(connection, statement, (limit, offset))]
 
@@ -96,7 +96,7 @@ _ORDERS = {"NAME": "type, name, namespace", "UPDATE_AT": "updated_at DESC, type,
 
 
 async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> list[Json]:
-    """Datasets and jobs whose name holds the text, as it stands: `%` is no wildcard."""
+    """Datasets and jobs whose name contains the text; `%` and `_` are not wildcards."""
     rows = await fetch(connection, _SEARCH.format(order=_ORDERS[sort]), values)
     return [
         {
@@ -110,8 +110,8 @@ async def search(connection: AsyncConnection[Any], sort: str, values: Json) -> l
     ]
 
 
-# A page of events: by size, too, because one may be as large as a request. The first is always
-# shown, so that whoever pages gets on.
+# A page of events, also limited in bytes, because an event may be as large as a request. It always
+# contains the first event, so that paging makes progress.
 _EVENTS = """
 SELECT event_time, body FROM (
     SELECT event_time, key, body, row_number() OVER page AS number,
@@ -134,7 +134,7 @@ async def events(
     limit: int,
     offset: int,
 ) -> tuple[Sequence[Row], int]:
-    """Events by their time, as many as fit; and how many there are."""
+    """Events by time, as many as fit into the limits, and their total count."""
     order = "event_time, key" if ascending else "event_time DESC, key DESC"
     where = "WHERE event_time < %(before)s AND event_time >= %(after)s"
     values = {

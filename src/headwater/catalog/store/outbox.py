@@ -1,7 +1,7 @@
-"""Messages on their way: written with their incident, sent by the service that evaluates.
+"""The outbox of alert messages: written with their incident, sent by the leader.
 
-A message that was sent, and whose service died before it could say so, is sent again; receivers
-tell copies by incident and kind.
+Delivery is at least once: a message is sent again if the service dies before it records the
+attempt. Receivers recognise duplicates by incident and kind.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from psycopg.types.json import Jsonb
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row
 
-# The pause doubles from 5 s up to 10 minutes. Tries are those before the one that failed.
-_PAUSE = "least(600, 5 * power(2, least(tries, 10)))"
+# The delay doubles from 5 s up to 10 minutes. `tries` is the number of earlier attempts.
+_DELAY = "least(600, 5 * power(2, least(tries, 10)))"
 
-# The end of an incident waits for its beginning; one whose beginning nobody got is not told either.
+# `ended` is only sent after `fired` was sent to the same channel.
 _UNSENT = """
 FROM alert_messages m
 WHERE m.channel = ANY(%(channels)s) AND m.sent_at IS NULL AND m.given_up_at IS NULL
@@ -28,7 +28,7 @@ WHERE m.channel = ANY(%(channels)s) AND m.sent_at IS NULL AND m.given_up_at IS N
         AND f.sent_at IS NULL)
 """
 
-# In one statement: of two services that ask at once, which may be for a moment, one gets it.
+# One statement: if two services are leaders for a moment, only one of them gets a message.
 _CLAIM = f"""
 UPDATE alert_messages c SET due_at = now() + make_interval(secs => %(seconds)s)
 FROM (
@@ -39,14 +39,14 @@ WHERE c.incident_id = next.incident_id AND c.kind = next.kind AND c.channel = ne
 RETURNING c.incident_id, c.kind, c.channel, c.body
 """
 
-_TELL = (
+_RECORD_ATTEMPT = (
     """
 UPDATE alert_messages SET tries = tries + 1, problem = %(problem)s,
     sent_at = CASE WHEN %(problem)s::text IS NULL THEN now() END,
     given_up_at = CASE WHEN %(problem)s::text IS NOT NULL
         AND written_at < now() - make_interval(secs => %(give_up)s) THEN now() END,
     due_at = now() + make_interval(secs => """
-    + _PAUSE
+    + _DELAY
     + """)
 WHERE incident_id = %(incident_id)s AND kind = %(kind)s AND channel = %(channel)s
 RETURNING sent_at IS NOT NULL AS sent, given_up_at IS NOT NULL AS given_up
@@ -54,7 +54,7 @@ RETURNING sent_at IS NOT NULL AS sent, given_up_at IS NOT NULL AS given_up
 )
 
 
-async def write(
+async def enqueue(
     connection: AsyncConnection[Any],
     incident: UUID,
     channels: Iterable[str],
@@ -62,7 +62,7 @@ async def write(
     *,
     sent: bool = False,
 ) -> None:
-    """Put a message on its way to each channel, or note that it was sent without a database."""
+    """Queue a message for each channel; `sent` records one that was sent without the database."""
     for channel in channels:
         await connection.execute(
             "INSERT INTO alert_messages (incident_id, kind, channel, body, sent_at) "
@@ -71,19 +71,19 @@ async def write(
         )
 
 
-def pause(tries: int) -> float:
-    """How long a message waits after a try that failed, in seconds; as `told` notes it."""
+def retry_delay(tries: int) -> float:
+    """Seconds between a failed attempt and the next; the same as in `record_attempt`."""
     return float(min(600, 5 * 2 ** min(tries, 10)))
 
 
 async def claim(connection: AsyncConnection[Any], channel: str, seconds: float) -> Row | None:
-    """The message to this channel that is to be sent now; for so long nobody else gets it."""
+    """The next due message of a channel, reserved for this service for `seconds`."""
     rows = await fetch(connection, _CLAIM, {"channels": [channel], "seconds": seconds})
     return rows[0] if rows else None
 
 
-async def give_back(connection: AsyncConnection[Any], message: Row) -> None:
-    """Let somebody else send what was claimed."""
+async def release(connection: AsyncConnection[Any], message: Row) -> None:
+    """End the reservation of a claimed message."""
     await connection.execute(
         "UPDATE alert_messages SET due_at = now() WHERE incident_id = %(incident_id)s "
         "AND kind = %(kind)s AND channel = %(channel)s AND sent_at IS NULL",
@@ -92,13 +92,13 @@ async def give_back(connection: AsyncConnection[Any], message: Row) -> None:
 
 
 async def any_untried(connection: AsyncConnection[Any], channels: Sequence[str]) -> bool:
-    """Whether a message to one of these waits for its first try, or is in it."""
+    """Whether the first attempt of a message to one of the channels is not finished."""
     statement = f"SELECT 1 {_UNSENT} AND m.tries = 0 LIMIT 1"
     return bool(await fetch(connection, statement, {"channels": list(channels)}))
 
 
-async def fired(connection: AsyncConnection[Any], incident: UUID) -> list[Row]:
-    """Who was told, or is to be told, that an incident began; and what."""
+async def fired_messages(connection: AsyncConnection[Any], incident: UUID) -> list[Row]:
+    """Channels and bodies of the `fired` messages of an incident that were not given up."""
     return await fetch(
         connection,
         "SELECT channel, body FROM alert_messages "
@@ -107,13 +107,13 @@ async def fired(connection: AsyncConnection[Any], incident: UUID) -> list[Row]:
     )
 
 
-async def told(
+async def record_attempt(
     connection: AsyncConnection[Any], message: Row, problem: str | None, give_up_seconds: float
 ) -> str:
-    """Note what became of a try: `sent`, `failed` or `given up`."""
+    """Record the outcome of an attempt; returns `sent`, `failed` or `given up`."""
     rows = await fetch(
         connection,
-        _TELL,
+        _RECORD_ATTEMPT,
         {**message, "body": None, "problem": problem, "give_up": give_up_seconds},
     )
     if rows and rows[0]["given_up"]:
@@ -121,14 +121,14 @@ async def told(
     return "sent" if rows and rows[0]["sent"] else "failed"
 
 
-async def forget(connection: AsyncConnection[Any], days: float) -> None:
-    """Remove what was sent long ago, or waits for a channel that is no more, and old incidents."""
+async def delete_expired(connection: AsyncConnection[Any], days: float) -> None:
+    """Delete old messages, also unsent ones of removed channels, and old incidents."""
     await connection.execute(
         "DELETE FROM alert_messages WHERE coalesce(sent_at, given_up_at, written_at) "
         "< now() - make_interval(secs => %s)",
         (days * 86_400,),
     )
-    # The latest of each stays: the next one counts on from it.
+    # The latest of each alert and subject stays: the next number follows from it.
     await connection.execute(
         "DELETE FROM alert_incidents i WHERE i.ended_at < now() - make_interval(secs => %s) "
         "AND EXISTS (SELECT FROM alert_incidents later WHERE later.alert = i.alert "

@@ -1,4 +1,4 @@
-"""Connections to the catalog's database, and what their failures mean."""
+"""The connection pool of the catalog's database. Maps driver errors to Headwater's."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from headwater.catalog.store.bounded import BoundedConnection, connection_options
 from headwater.errors import DatabaseUnavailableError, QueryTimeoutError, TooBusyError
 
-# What ends one of two transactions that lock the same rows; the same again may work.
+# Errors of a transaction that conflicts with another one; a retry may succeed.
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
-# For those who only hand one on.
+# For modules that must not import psycopg.
 Connection = AsyncConnection[Any]
 
 _LOG = logging.getLogger("headwater.catalog")
 
-# Beyond the time that the database gives a statement: it should speak first, it knows more.
+# Added to `statement_timeout`: the error of the database is more precise than a closed socket.
 _GRACE_SECONDS = 5.0
-# How long a connection may take to say that it is there.
+# Timeout of the check before a connection is used.
 _CHECK_SECONDS = 2.0
 
 
 class Pool:
-    """A pool that heals by itself after the database was gone."""
+    """A pool that reconnects after the database was unavailable."""
 
     def __init__(self, url: str, *, size: int, wait_seconds: float, query_seconds: float) -> None:
         self._query_seconds = query_seconds
@@ -41,10 +41,10 @@ class Pool:
             min_size=2,
             max_size=size,
             timeout=wait_seconds,
-            # Longer than a restart of PostgreSQL takes, shorter than a person's patience.
+            # Longer than a restart of PostgreSQL takes, and short enough to wait for.
             reconnect_timeout=30,
             configure=self._configure,
-            # A broken connection would cost a client an error: each is asked first, for 0.1 ms.
+            # Costs 0.1 ms and saves the client the error of a broken connection.
             check=self._check,
             open=False,
             kwargs=connection_options(url, "headwater-catalog"),
@@ -63,10 +63,10 @@ class Pool:
         """A connection in a transaction, committed at the end of the body.
 
         Raises:
-            DatabaseUnavailableError: the database is not there, went away, or hangs.
+            DatabaseUnavailableError: the database is not reachable or does not respond.
             QueryTimeoutError: a statement took longer than the setting allows.
-            TooBusyError: two writers were in each other's way; with `conflicts_as=None` the
-                driver's own error, for a caller that tries again.
+            TooBusyError: the transaction conflicts with another one. With `conflicts_as=None` the
+                driver's error is raised, for callers that retry.
         """
         try:
             async with self._pool.connection() as connection:
@@ -74,31 +74,36 @@ class Pool:
         except CONFLICTS:
             if conflicts_as is None:
                 raise
-            raise conflicts_as("two writers were in each other's way") from None
+            raise conflicts_as("the transaction conflicts with another one") from None
         except psycopg.errors.QueryCanceled:
             raise QueryTimeoutError(
                 f"a query took longer than {self._query_seconds:g} s",
-                hint="ask for less, or raise HEADWATER_CATALOG__QUERY_SECONDS",
+                hint="request less, or increase HEADWATER_CATALOG__QUERY_SECONDS",
             ) from None
         except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
-            # The driver's text may hold host and user, which are no business of a client.
+            # Not the driver's message: it may name the host and the user.
             _LOG.warning("database: %s", type(error).__name__)
             raise DatabaseUnavailableError(
-                "the catalog's database does not answer", hint="look at the service's log"
+                "the catalog's database does not answer", hint="see the service's log"
             ) from error
 
     async def _check(self, connection: BoundedConnection) -> None:
-        connection.patience = _CHECK_SECONDS
+        connection.reply_timeout = _CHECK_SECONDS
         await AsyncConnectionPool.check_connection(connection)
-        connection.patience = self._query_seconds + _GRACE_SECONDS
+        connection.reply_timeout = self._query_seconds + _GRACE_SECONDS
 
     async def _configure(self, connection: BoundedConnection) -> None:
         set_json_loads(orjson.loads, connection)
         milliseconds = int(self._query_seconds * 1000)
         await connection.execute(f"SET statement_timeout = {milliseconds}")
-        # A client that vanished in the middle must not hold locks.
+        # A transaction of a lost client must not keep its locks.
         await connection.execute("SET idle_in_transaction_session_timeout = '60s'")
         await connection.execute("SET timezone = 'UTC'")
-        # Short statements with JSON rows: compiling them costs more than it saves.
+        # Compiling short statements costs more than it saves.
         await connection.execute("SET jit = off")
         await connection.commit()
+
+
+async def ping(connection: Connection) -> None:
+    """Check that the database responds."""
+    await connection.execute("SELECT 1")

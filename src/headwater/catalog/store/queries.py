@@ -1,4 +1,4 @@
-"""Questions to the database, and their rows by name."""
+"""Queries with rows as dictionaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.catalog.store.values import Row
 
 
 async def fetch(connection: AsyncConnection[Any], statement: str, values: Any = ()) -> list[Row]:
-    """All rows of an answer."""
+    """All rows of a statement."""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(statement, values)
     return await cursor.fetchall()
@@ -22,14 +22,14 @@ async def fetch(connection: AsyncConnection[Any], statement: str, values: Any = 
 async def fetch_by(
     key: str, connection: AsyncConnection[Any], statement: str, values: Any
 ) -> dict[UUID, list[Row]]:
-    """The rows under each value of a column, in their order."""
-    found: dict[UUID, list[Row]] = defaultdict(list)
+    """The rows of a statement, grouped by a column."""
+    groups: dict[UUID, list[Row]] = defaultdict(list)
     for row in await fetch(connection, statement, values):
-        found[row[key]].append(row)
-    return found
+        groups[row[key]].append(row)
+    return groups
 
 
-async def count(connection: AsyncConnection[Any], what: str, values: Any) -> int:
-    """How many rows there are of `table WHERE …`."""
-    (row,) = await fetch(connection, f"SELECT count(*) AS n FROM {what}", values)
+async def count(connection: AsyncConnection[Any], source: str, values: Any) -> int:
+    """The number of rows of `table WHERE …`."""
+    (row,) = await fetch(connection, f"SELECT count(*) AS n FROM {source}", values)
     return int(row["n"])

@@ -1,4 +1,4 @@
-"""From a record's address to the batch that wrote it, and from there to what that batch read."""
+"""Finds the batch that wrote a record, and the batches that wrote its inputs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headwater.catalog.store import runs
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 
-# Ranges of several writers may lie inside one another: the one that begins last is the closest.
-# How many are looked at is bounded, because most offsets that nobody wrote are marks of
-# transactions, and each of them would have all earlier ranges read.
+# Ranges of several writers may be nested: the one with the greatest first offset is the closest.
+# The scan is limited, because offsets without a writer are common (transaction markers), and each
+# would scan all earlier ranges.
 _WRITER = """
 SELECT * FROM (
     SELECT r.*, d.namespace AS dataset_namespace
@@ -25,7 +25,7 @@ SELECT * FROM (
 ) AS near WHERE last_offset >= %(offset)s LIMIT 1
 """
 
-# All that began inside a range that was read; the one that was begun before it is its writer.
+# Ranges that start inside a range that was read. `_WRITER` finds the one that starts before it.
 _WRITERS = """
 SELECT r.*, d.namespace AS dataset_namespace
 FROM record_ranges r JOIN datasets d ON d.id = r.dataset_id
@@ -33,7 +33,7 @@ WHERE r.output AND left(r.topic, 249) = left(%(topic)s, 249) AND r.topic = %(top
     AND r.partition = %(partition)s
     AND r.first_offset > %(first)s AND r.first_offset <= %(last)s
     AND d.namespace = %(namespace)s
-ORDER BY r.first_offset, r.at, r.run_id LIMIT %(most)s
+ORDER BY r.first_offset, r.at, r.run_id LIMIT %(limit)s
 """
 
 _INPUTS = """
@@ -43,7 +43,7 @@ WHERE r.run_id = %(run)s AND r.batch = %(batch)s AND NOT r.output
 ORDER BY d.namespace, r.topic, r.partition, r.first_offset LIMIT 100
 """
 
-# The newest batches, and all ranges of them.
+# All ranges of the newest batches.
 _BATCHES = """
 WITH newest AS (
     SELECT DISTINCT batch FROM record_ranges WHERE run_id = %(run)s
@@ -55,7 +55,7 @@ JOIN datasets d ON d.id = r.dataset_id
 ORDER BY r.batch DESC, r.output, r.topic, r.partition, r.first_offset
 """
 
-# Beyond it a trace says that it was cut; each step asks a few questions.
+# A longer trace is truncated: every step costs a few queries.
 _MAX_STEPS = 200
 
 
@@ -68,12 +68,12 @@ async def record(
     namespace: str | None = None,
     depth: int = 20,
 ) -> Json | None:
-    """Who wrote a record, and the trace; None if no batch has told of it."""
+    """The batch that wrote a record, and its trace; None if no batch reported the offset."""
     search = _Search(connection)
     writer = await search.writer(topic, partition, offset, namespace)
     if writer is None:
         return None
-    answer = {
+    response = {
         "topic": topic,
         "partition": partition,
         "offset": offset,
@@ -81,17 +81,17 @@ async def record(
         "trace": await search.trace(writer, depth, {_key(writer)}),
     }
     if search.steps >= _MAX_STEPS:
-        answer["truncated"] = True
-    return answer
+        response["truncated"] = True
+    return response
 
 
 async def batches(
     connection: AsyncConnection[Any], run: UUID, limit: int
 ) -> tuple[list[Json], bool]:
-    """The micro-batches of a run, newest first, at most so many; and whether there are more."""
-    found: dict[int, Json] = {}
+    """The newest micro-batches of a run, newest first; and whether there are more."""
+    by_number: dict[int, Json] = {}
     for row in await fetch(connection, _BATCHES, {"run": run, "limit": limit + 1}):
-        batch = found.setdefault(
+        batch = by_number.setdefault(
             row["batch"],
             {
                 "batch": row["batch"],
@@ -102,7 +102,7 @@ async def batches(
             },
         )
         batch["outputs" if row["output"] else "inputs"].append(_range_json(row))
-    shown = list(found.values())
+    shown = list(by_number.values())
     return shown[:limit], len(shown) > limit
 
 
@@ -117,7 +117,7 @@ def _range_json(row: Row) -> Json:
 
 
 class _Search:
-    """One question, with a bound on its steps."""
+    """One search with a limited number of steps."""
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self._connection = connection
@@ -128,19 +128,19 @@ class _Search:
         self, topic: str, partition: int, offset: int, namespace: str | None
     ) -> Row | None:
         values = {"topic": topic, "partition": partition, "offset": offset, "namespace": namespace}
-        found = await fetch(self._connection, _WRITER, values)
-        return found[0] if found else None
+        rows = await fetch(self._connection, _WRITER, values)
+        return rows[0] if rows else None
 
     async def writers(self, read: Row) -> list[Row]:
         """The batches that wrote a range, in the order of their records."""
-        place = {
+        partition = {
             "topic": read["topic"],
             "partition": read["partition"],
             "namespace": read["dataset_namespace"],
         }
-        first = await self.writer(**place, offset=read["first_offset"])
-        span = {"first": read["first_offset"], "last": read["last_offset"], "most": _MAX_STEPS}
-        others = await fetch(self._connection, _WRITERS, {**place, **span})
+        first = await self.writer(**partition, offset=read["first_offset"])
+        span = {"first": read["first_offset"], "last": read["last_offset"], "limit": _MAX_STEPS}
+        others = await fetch(self._connection, _WRITERS, {**partition, **span})
         return [first, *others] if first else others
 
     async def batch_json(self, row: Row) -> Json:
@@ -161,26 +161,26 @@ class _Search:
         }
 
     async def trace(self, row: Row, depth: int, seen: set[tuple[Any, ...]]) -> list[Json]:
-        """What the batch read, each with the batches that wrote it."""
-        found: list[Json] = []
+        """The ranges that a batch read, each with the batches that wrote it."""
+        ranges: list[Json] = []
         batch = {"run": row["run_id"], "batch": row["batch"]}
         for read in await fetch(self._connection, _INPUTS, batch):
             shown: Json = {**_range_json(read), "writtenBy": []}
-            found.append(shown)
+            ranges.append(shown)
             if depth <= 0 or self.steps >= _MAX_STEPS:
                 continue
-            for maker in await self.writers(read):
-                if _key(maker) in seen:
+            for writer in await self.writers(read):
+                if _key(writer) in seen:
                     continue
                 if self.steps >= _MAX_STEPS:
                     break
                 self.steps += 1
-                seen.add(_key(maker))
-                made = await self.batch_json(maker)
+                seen.add(_key(writer))
+                batch_json = await self.batch_json(writer)
                 shown["writtenBy"].append(
-                    {**made, "trace": await self.trace(maker, depth - 1, seen)}
+                    {**batch_json, "trace": await self.trace(writer, depth - 1, seen)}
                 )
-        return found
+        return ranges
 
     async def _run(self, key: UUID) -> Row | None:
         if key not in self._runs:

@@ -1,7 +1,7 @@
-"""Removes what is older than the set age, in small steps, and keeps the current graph.
+"""Deletes rows that are older than the retention time, in small steps.
 
 Edges, column lineage, jobs, datasets, the latest run of each job and the current version of each
-dataset stay, however old they are.
+dataset are kept, regardless of their age.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from headwater.errors import UnavailableError
 
 _LOG = logging.getLogger("headwater.catalog")
 
-# Short enough that nobody waits for the locks of a step; the pause leaves the disk to others.
+# Small enough that writers hardly wait for the locks of a step; the pause limits the disk load.
 _STEP = 500
 _PAUSE_SECONDS = 0.1
-_BETWEEN_SECONDS = 600.0
+_INTERVAL_SECONDS = 600.0
 
 _STEPS = (
     "DELETE FROM events WHERE key IN "
     "(SELECT key FROM events WHERE event_time < %(before)s ORDER BY event_time LIMIT %(step)s)",
     "DELETE FROM record_ranges WHERE ctid IN "
     "(SELECT ctid FROM record_ranges WHERE at < %(before)s LIMIT %(step)s)",
-    # A run goes with all that hangs on it.
+    # A run is deleted with its dependent rows.
     """
 WITH old AS (
     SELECT r.id FROM runs r
@@ -39,7 +39,7 @@ WITH old AS (
 ), versions AS (
     DELETE FROM dataset_versions v WHERE v.run_id IN (SELECT id FROM old)
         AND NOT EXISTS (SELECT FROM datasets d WHERE d.current_version = v.id)
-), told AS (
+), removed AS (
     DELETE FROM run_progress WHERE run_id IN (SELECT id FROM old) RETURNING *
 ), sums AS (
     UPDATE removed_progress p SET rows_out = p.rows_out + s.rows_out,
@@ -53,12 +53,12 @@ WITH old AS (
             coalesce(sum(rows_with_lineage), 0) AS rows_with_lineage,
             coalesce(sum(late_rows), 0) AS late_rows,
             coalesce(sum(dead_lettered), 0) AS dead_lettered,
-            coalesce(sum(order_violations), 0) AS order_violations FROM told) s
-    WHERE EXISTS (SELECT FROM told)
+            coalesce(sum(order_violations), 0) AS order_violations FROM removed) s
+    WHERE EXISTS (SELECT FROM removed)
 )
 DELETE FROM runs WHERE id IN (SELECT id FROM old)
 """,
-    # Texts that no version of their dataset shows any more; those sent lately may be in use.
+    # Texts that no version of their dataset uses. An open transaction may use a recent one.
     """
 DELETE FROM documents WHERE (dataset_id, hash) IN (
     SELECT t.dataset_id, t.hash FROM documents t
@@ -75,29 +75,31 @@ DELETE FROM documents WHERE (dataset_id, hash) IN (
 
 
 async def sweep(pool: Pool, before: datetime) -> int:
-    """Remove all that is older; returns how many rows of its four kinds went."""
+    """Delete older rows; returns the number of events, ranges, runs and texts."""
     removed = 0
     for statement in _STEPS:
         while True:
             async with pool.connection() as connection:
-                done = await connection.execute(statement, {"before": before, "step": _STEP})
-            removed += done.rowcount
-            if done.rowcount < _STEP:
+                result = await connection.execute(statement, {"before": before, "step": _STEP})
+            removed += result.rowcount
+            if result.rowcount < _STEP:
                 break
             await asyncio.sleep(_PAUSE_SECONDS)
     return removed
 
 
-async def keep_sweeping(pool: Pool, days: float) -> None:
-    """Sweep every ten minutes, for as long as the service runs."""
+async def sweep_periodically(
+    pool: Pool, days: float, interval_seconds: float = _INTERVAL_SECONDS
+) -> None:
+    """Sweep until cancelled."""
     while True:
         try:
             removed = await sweep(pool, datetime.now(UTC) - timedelta(days=days))
             if removed:
-                _LOG.info("retention: %d rows older than %g days removed", removed, days)
+                _LOG.info("retention: deleted %d rows older than %g days", removed, days)
         except UnavailableError as error:
             _LOG.warning("retention: %s", error)
         except Exception:
-            # Whatever it was, the next sweep may work; silence would let the disk fill up.
-            _LOG.exception("retention failed")
-        await asyncio.sleep(_BETWEEN_SECONDS)
+            # The next sweep may succeed; without one the disk would fill up.
+            _LOG.exception("retention: sweep failed")
+        await asyncio.sleep(interval_seconds)

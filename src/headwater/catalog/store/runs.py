@@ -1,4 +1,4 @@
-"""Runs, in the shape of Marquez's answers."""
+"""Runs, in the JSON of Marquez's API, and the runs upstream of a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from psycopg import AsyncConnection
 from headwater.catalog.identity import dataset_version_id
 from headwater.catalog.ingest.checks import parse_time
 from headwater.catalog.store.queries import count, fetch, fetch_by
-from headwater.catalog.store.values import Json, Row, facet, facets_json, short_instant, to_rfc3339
+from headwater.catalog.store.values import Json, Row, facet, facets_json, short_time, to_rfc3339
 
-# What every answer about a run is made of; a graph shows thousands of them.
+# The columns that every run has in a response; a graph shows thousands of runs.
 _SHOWN = """r.id, r.job_id, r.seen_at, r.last_event_at, r.started_at, r.running_at, r.ended_at,
     r.end_state, r.version, r.nominal_start, r.nominal_end, r.args, r.facets,
     j.namespace AS job_namespace, j.name AS job_name"""
@@ -25,8 +25,8 @@ SELECT {_SHOWN}, r.job_at, r.job_told, r.location, r.job_facets
 FROM runs r JOIN jobs j ON j.id = r.job_id
 """
 
-# An input whose version no event told was read as it stood then: the latest that counted, under any
-# name of the dataset. Each name is followed along its index, and only where no version is known.
+# If no event names the version of an input, it is the latest one at that time that was completed,
+# under any name of the dataset. The lookup is by index, and only for inputs without a version.
 _DATASETS = """
 SELECT rd.run_id, rd.output, rd.facets, d.id AS dataset_id, d.namespace, d.name,
     coalesce(rd.version_id, v.id) AS version
@@ -59,14 +59,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 async def rows_by_id(connection: AsyncConnection[Any], ids: Sequence[UUID]) -> list[Row]:
-    """Rows of runs, in no order."""
+    """Rows of runs, unordered."""
     return await fetch(connection, _COLUMNS + "WHERE r.id = ANY(%s)", (list(ids),))
 
 
 async def of_other_namespaces(
     connection: AsyncConnection[Any], ids: Collection[UUID], namespace: str
 ) -> set[UUID]:
-    """Those of the runs whose own events name a job of another namespace."""
+    """The runs whose own events name a job of another namespace."""
     cursor = await connection.execute(
         "SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job_id "
         "WHERE r.id = ANY(%s) AND r.job_told AND j.namespace <> %s",
@@ -78,15 +78,16 @@ async def of_other_namespaces(
 async def latest_of_jobs(
     connection: AsyncConnection[Any],
     jobs: Sequence[UUID],
-    each: int,
+    per_job: int,
     *,
     job_facets: bool = False,
     at: datetime | None = None,
 ) -> dict[UUID, list[Row]]:
-    """The latest runs of every job, newest first; with what they said of the job, if asked for.
+    """The latest runs of every job, newest first.
 
     Args:
-        at: only runs that were seen by then.
+        job_facets: also select the job facets of the runs.
+        at: only runs that existed at this time.
     """
     also = ", r.job_facets" if job_facets else ""
     return await fetch_by(
@@ -96,7 +97,7 @@ async def latest_of_jobs(
         "JOIN jobs j ON j.id = wanted.id "
         "CROSS JOIN LATERAL (SELECT * FROM runs WHERE job_id = wanted.id AND seen_at <= %s "
         "ORDER BY seen_at DESC, id DESC LIMIT %s) r",
-        (list(jobs), at or "infinity", each),
+        (list(jobs), at or "infinity", per_job),
     )
 
 
@@ -107,7 +108,7 @@ async def page(
     limit: int,
     offset: int,
 ) -> tuple[list[Row], int]:
-    """Runs of a job, or of all, newest first; and how many there are."""
+    """Runs of a job or of all jobs, newest first, and their total count."""
     only = ["r.job_id = %(job)s"] if job is not None else []
     if states:
         only.append(_in_states(set(states)))
@@ -116,23 +117,23 @@ async def page(
     order = " ORDER BY r.seen_at DESC, r.id DESC LIMIT %(limit)s OFFSET %(offset)s"
     rows = await fetch(connection, _COLUMNS + where + order, values)
     if len(rows) < limit and (rows or not offset):
-        # The last ones: there is no need to count.
+        # The last page: the count follows from it.
         return rows, offset + len(rows)
     return rows, await count(connection, f"runs r {where}", values)
 
 
 _ENDS = ("COMPLETED", "FAILED", "ABORTED")
-_BEGUN = "coalesce(r.started_at, r.running_at) IS NOT NULL"
+_STARTED = "coalesce(r.started_at, r.running_at) IS NOT NULL"
 
 
 def _in_states(states: Collection[str]) -> str:
-    """A condition in words that indexes are made for; the states are of our own list."""
-    ends = [f"r.end_state = '{state}'" for state in _ENDS if state in states]
+    """A condition that the indexes support. Unknown states are ignored, so it is safe in SQL."""
+    conditions = [f"r.end_state = '{state}'" for state in _ENDS if state in states]
     if "RUNNING" in states:
-        ends.append(f"(r.end_state IS NULL AND {_BEGUN})")
+        conditions.append(f"(r.end_state IS NULL AND {_STARTED})")
     if "NEW" in states:
-        ends.append(f"(r.end_state IS NULL AND NOT ({_BEGUN}))")
-    return f"({' OR '.join(ends)})"
+        conditions.append(f"(r.end_state IS NULL AND NOT ({_STARTED}))")
+    return f"({' OR '.join(conditions)})"
 
 
 STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state
@@ -142,18 +143,18 @@ STATE = """(CASE WHEN r.end_state IS NOT NULL THEN r.end_state
 async def datasets_of(
     connection: AsyncConnection[Any], runs: Sequence[UUID]
 ) -> dict[UUID, list[Row]]:
-    """What each run read and wrote."""
+    """The inputs and outputs of each run."""
     return await fetch_by("run_id", connection, _DATASETS, (list(runs),))
 
 
 async def shaped(connection: AsyncConnection[Any], rows: Sequence[Row]) -> dict[UUID, Json]:
-    """Rows as answers, by id."""
+    """Rows as JSON, by id."""
     datasets = await datasets_of(connection, [row["id"] for row in rows])
     return {row["id"]: run_json(row, datasets.get(row["id"], [])) for row in rows}
 
 
 def run_json(row: Row, datasets: Sequence[Row]) -> Json:
-    """One run."""
+    """A run as JSON."""
     started = row["started_at"] or row["running_at"]
     ended = row["ended_at"]
     version = row["version"]
@@ -181,7 +182,7 @@ def run_json(row: Row, datasets: Sequence[Row]) -> Json:
 
 
 def run_state(row: Row) -> str:
-    """An end is an end: what arrives late does not reopen a run."""
+    """An end state is final: a late event does not reopen a run."""
     if row["end_state"]:
         return str(row["end_state"])
     return "RUNNING" if row["started_at"] or row["running_at"] else "NEW"
@@ -200,19 +201,83 @@ def _version(row: Row) -> Json:
 
 
 def _arguments(row: Row) -> Json:
-    found: Json = orjson.loads(row["args"]) if row["args"] else {}
+    args: Json = orjson.loads(row["args"]) if row["args"] else {}
     nominal = facet(row["facets"], "nominalTime")
     for name, key in _NOMINAL:
         try:
-            found[name] = short_instant(parse_time(nominal[key]))
+            args[name] = short_time(parse_time(nominal[key]))
         except (KeyError, ValueError):
             continue
     parent = facet(row["facets"], "parent")
     job, run = parent.get("job"), parent.get("run")
     if isinstance(job, dict) and isinstance(run, dict):
-        found |= {
+        args |= {
             "run_id": run.get("runId"),
             "name": job.get("name"),
             "namespace": job.get("namespace"),
         }
-    return found
+    return args
+
+
+async def upstream(
+    connection: AsyncConnection[Any], run: UUID, *, depth: int, max_runs: int
+) -> Json:
+    """The run itself, then level by level the runs that wrote its inputs."""
+    shown: dict[UUID, Json] = {}
+    level = [run]
+    truncated = False
+    for _ in range(depth + 1):
+        rows = {r["id"]: r for r in await rows_by_id(connection, level)}
+        datasets = await datasets_of(connection, list(rows))
+        versions = {d["version"] for listed in datasets.values() for d in listed if d["version"]}
+        writers = await _writers(connection, versions)
+        following: list[UUID] = []
+        for key in level:
+            if key not in rows or key in shown:
+                continue
+            if len(shown) >= max_runs:
+                truncated = True
+                break
+            row = rows[key]
+            inputs = [d for d in datasets.get(key, []) if not d["output"]]
+            shown[key] = _upstream_json(row, inputs, writers)
+            following += [writers[d["version"]] for d in inputs if writers.get(d["version"])]
+        level = sorted(set(following) - set(shown))
+        if not level or truncated:
+            break
+    return {"runs": list(shown.values()), **({"truncated": True} if truncated else {})}
+
+
+async def _writers(connection: AsyncConnection[Any], versions: set[UUID]) -> dict[UUID, UUID]:
+    cursor = await connection.execute(
+        "SELECT id, run_id FROM dataset_versions WHERE id = ANY(%s) AND run_id IS NOT NULL",
+        (list(versions),),
+    )
+    return dict(await cursor.fetchall())
+
+
+def _upstream_json(row: Json, inputs: list[Json], writers: dict[UUID, UUID]) -> Json:
+    return {
+        "job": {
+            "namespace": row["job_namespace"],
+            "name": row["job_name"],
+            "version": str(row["version"]) if row["version"] else None,
+        },
+        "run": {
+            "id": str(row["id"]),
+            "start": to_rfc3339(row["started_at"] or row["running_at"]),
+            "end": to_rfc3339(row["ended_at"]),
+            "status": run_state(row),
+        },
+        "inputs": [
+            {
+                "namespace": each["namespace"],
+                "name": each["name"],
+                "version": str(each["version"]) if each["version"] else None,
+                "producedByRunId": str(writers[each["version"]])
+                if writers.get(each["version"])
+                else None,
+            }
+            for each in inputs
+        ],
+    }

@@ -1,15 +1,15 @@
-"""The statements that merge a projection into the tables.
+"""The SQL statements that merge a projection into the tables.
 
-Each takes one JSON document with all rows of its table, in the order of their keys. Statements
-always run in the same order as well, so that two writers lock rows in the same order. Every merge
-is a minimum, a maximum or the later word: the outcome does not depend on which event came first.
+Each takes one JSON document with all rows of its table, in the order of their keys. The statements
+also run in a fixed order, so two writers lock rows in the same order. Every merge is a minimum, a
+maximum or the latest value: the result does not depend on the order of events.
 """
 
 from __future__ import annotations
 
 
 def _facets(table: str, column: str = "facets") -> str:
-    """Words said after all known ones replace them; only late words need the slow merge."""
+    """Newer facets replace the stored ones; only late facets need the slow merge."""
     return f"""
     {column} = CASE WHEN {table}.{column}_at < excluded.{column}_from
         THEN {table}.{column} || excluded.{column}
@@ -18,13 +18,13 @@ def _facets(table: str, column: str = "facets") -> str:
     {column}_at = greatest({table}.{column}_at, excluded.{column}_at)"""
 
 
-# As Python compares texts: events that arrive together and one by one must end alike, whatever the
-# database's own order of letters is.
+# Compares texts as Python does: the result must not depend on the collation of the database, nor on
+# which events arrive in one transaction.
 _TEXT = ' COLLATE "C"'
 
 
 def _later(table: str, value: str, at: str, collate: str = "") -> str:
-    """The value that was said last; at the same moment, the greater one."""
+    """The latest value; at the same time, the greater one."""
     return f"""
     {value} = CASE WHEN excluded.{at} IS NOT NULL AND ({table}.{at} IS NULL
         OR ({table}.{at}, {table}.{value}{collate})
@@ -84,7 +84,7 @@ ON CONFLICT (alias_id, dataset_id) DO UPDATE
 RETURNING alias_id, dataset_id
 """
 
-# Every link that hangs together with the given datasets, in either direction.
+# All links connected to the datasets, in both directions.
 SYMLINK_FAMILY = """
 WITH RECURSIVE family(id) AS (
     SELECT unnest(%s::uuid[])
@@ -103,9 +103,9 @@ WHERE datasets.id = x.id AND datasets.canonical_id <> x.canonical_id
 RETURNING datasets.id
 """
 
-# Runs whose version changes with the name that stands for one of the datasets. Only as many as one
-# event may cost: a name that is told after thousands of runs leaves the oldest as they are.
-RUNS_TOUCHING = """
+# Runs whose version depends on the canonical name of one of the datasets. Limited, because one
+# event must not update thousands of runs: older runs keep their version.
+RUNS_OF_DATASETS = """
 SELECT DISTINCT rd.run_id FROM edges e
 CROSS JOIN LATERAL (
     SELECT id FROM runs WHERE job_id = e.job_id ORDER BY seen_at DESC, id DESC LIMIT 100
@@ -114,7 +114,7 @@ JOIN run_datasets rd ON rd.run_id = r.id AND rd.dataset_id = e.dataset_id
 WHERE e.dataset_id = ANY(%s) LIMIT 10000
 """
 
-# A dataset that was deleted comes back with an event that uses another name of it.
+# An event that uses an alias restores a deleted dataset.
 REVIVED = """
 UPDATE datasets c SET hidden = false FROM datasets a
 WHERE a.id = ANY(%s) AND a.canonical_id <> a.id AND c.id = a.canonical_id AND c.hidden
@@ -264,8 +264,9 @@ ON CONFLICT (run_id) DO UPDATE SET
     {_later("run_progress", "lag", "lag_at")}
 """
 
-# What the runs' outputs and the given versions change: a version counts when it was only seen, or
-# its run completed or streams. What was written goes before what was only seen.
+# Updates the current version of the datasets that the runs and versions concern. A version counts
+# if it was observed without a run, or if its run completed or streams. Written versions precede
+# observed ones.
 CURRENT_VERSIONS = """
 WITH candidates AS (
     SELECT DISTINCT ON (v.dataset_id) v.dataset_id, v.id, v.run_id IS NOT NULL AS written,
@@ -293,7 +294,7 @@ FROM candidates c WHERE d.id = c.dataset_id
     AND (d.fields_at IS NULL OR (d.fields_at, d.fields) < (c.last_seen, c.fields))
 """
 
-# What a version of a job is made of, for runs that have one: ended, or streaming.
+# The parts of a job version, for runs that ended or stream.
 RUN_SHAPES = """
 SELECT r.id, j.namespace, j.name, r.version, r.location,
     (r.job_facets->'sourceCodeLocation'->>1) AS code,

@@ -1,4 +1,4 @@
-"""Counts over time: events of the last hours or days, and how many things there were."""
+"""Statistics over time: events, jobs, datasets and sources per hour or day."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from psycopg import AsyncConnection
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, to_rfc3339
 
-# From, and up to but not including.
+# Start (inclusive) and end (exclusive).
 Interval = tuple[datetime, datetime]
 
 
 class Period(StrEnum):
-    """Over which time to count."""
+    """The time that statistics cover."""
 
     DAY = "DAY"
     WEEK = "WEEK"
@@ -34,25 +34,24 @@ _SPANS = (
 
 
 def intervals(period: Period, now: datetime) -> list[Interval]:
-    """The last 24 hours, or the last 7 days as days are counted in the zone of `now`.
+    """The last 24 hours, or the last 7 days in the time zone of `now`.
 
-    Here and not by the database: its list of zones is not the one that names were checked against.
+    Not computed by the database: it may not know a time zone that was validated in Python.
     """
     if period is Period.DAY:
         hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         starts = [hour - timedelta(hours=ago) for ago in range(_HOURS - 1, -2, -1)]
     else:
-        # Aware times of one zone are added to by the clock on the wall: days of 23 or 25 hours
-        # begin at midnight, too.
+        # Arithmetic within a time zone uses local time: days of 23 or 25 hours start at midnight.
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         starts = [day - timedelta(days=ago) for ago in range(_DAYS - 1, -2, -1)]
     return list(pairwise(starts))
 
 
-async def things(
+async def counts(
     connection: AsyncConnection[Any], kind: str, spans: Sequence[Interval]
 ) -> list[Json]:
-    """How many jobs, datasets or sources were known at the end of each interval."""
+    """The number of jobs, datasets or sources at the end of each interval."""
     only = " AND t.canonical_id = t.id" if kind == "datasets" else ""
     statement = f"""
 SELECT i.lower, i.upper,
@@ -64,17 +63,17 @@ FROM {_SPANS} ORDER BY i.lower
 
 
 async def lineage_events(connection: AsyncConnection[Any], spans: Sequence[Interval]) -> list[Json]:
-    """Events of each interval by their type and time."""
-    counts = ", ".join(
-        f"count(*) FILTER (WHERE e.event_type = '{word}') AS {name}"
-        for name, word in _TYPES.items()
+    """The number of events of each type per interval."""
+    columns = ", ".join(
+        f"count(*) FILTER (WHERE e.event_type = '{value}') AS {name}"
+        for name, value in _TYPES.items()
     )
     shown = ", ".join(f"coalesce(c.{name}, 0) AS {name}" for name in _TYPES)
-    # One look along the index of time: a join would look at all events for each interval.
+    # One index scan: a join would scan all events for each interval.
     statement = f"""
 SELECT i.lower, i.upper, {shown}
 FROM {_SPANS} LEFT JOIN (
-    SELECT width_bucket(e.event_time, %(lower)s::timestamptz[]) AS n, {counts} FROM events e
+    SELECT width_bucket(e.event_time, %(lower)s::timestamptz[]) AS n, {columns} FROM events e
     WHERE e.event_time >= %(first)s AND e.event_time < %(last)s GROUP BY 1
 ) c ON c.n = width_bucket(i.lower, %(lower)s::timestamptz[])
 ORDER BY i.lower
@@ -97,3 +96,17 @@ async def _rows(
 
 def _interval(row: Json) -> Json:
     return {"startInterval": to_rfc3339(row["lower"]), "endInterval": to_rfc3339(row["upper"])}
+
+
+_TOTALS = """
+SELECT (SELECT count(*) FROM namespaces WHERE NOT hidden) AS namespaces,
+    (SELECT count(*) FROM jobs WHERE NOT hidden) AS jobs,
+    (SELECT count(*) FROM datasets WHERE NOT hidden AND canonical_id = id) AS datasets,
+    (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM events) AS events
+"""
+
+
+async def totals(connection: AsyncConnection[Any]) -> dict[str, int]:
+    """Numbers of namespaces, jobs, datasets, runs and events."""
+    (row,) = await fetch(connection, _TOTALS, ())
+    return {name: int(count) for name, count in row.items()}

@@ -1,47 +1,88 @@
-"""A dataset that is known by several names (OpenLineage's symlinks) is one dataset.
+"""Datasets with several names (OpenLineage symlinks).
 
-What events say is stored under the name that they use: which of the names stands for all may change
-with the next event. What belongs together is joined when it is read.
+Events are stored under the name that they use, because a later event may change the canonical name.
+The names of a dataset are merged when it is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from headwater.catalog.store.values import Row
 
-# A facet is [moment, hash of its text], here followed by the dataset that the text is kept with,
-# where that is not the one that is shown.
-Words = dict[str, list[Any]]
+# (alias, dataset that names it, time of the first event that does)
+Link = tuple[UUID, UUID, datetime]
+
+# A facet is [time, hash of its text]. If the text is stored with an alias, the id of the alias
+# follows.
+StoredFacets = dict[str, list[Any]]
 
 _CURRENT = ("current_written", "current_at", "current_version")
 _FIELDS = ("fields_at", "fields")
 
 
-def owner(dataset: UUID, word: list[Any]) -> UUID:
-    """The dataset with which a facet's text is kept."""
-    return word[2] if len(word) > 2 else dataset
+def canonical_names(links: Iterable[Link]) -> dict[UUID, UUID]:
+    """The canonical dataset of every alias in `links`.
+
+    An alias leads to the dataset that named it first; aliases of aliases are followed. Of datasets
+    that name each other, the one that became an alias last is canonical. The result does not depend
+    on the order of the links.
+    """
+    first: dict[UUID, tuple[datetime, UUID]] = {}
+    for alias, dataset, at in links:
+        if alias not in first or (at, dataset) < first[alias]:
+            first[alias] = (at, dataset)
+    canonical: dict[UUID, UUID] = {}
+    for alias in first:
+        _follow(alias, first, canonical)
+    return {alias: canonical[alias] for alias in first}
 
 
-def later_words(facets: Words, others: Words) -> Words:
-    """Facets by name; the later word holds."""
-    found = dict(facets)
-    for name, word in others.items():
-        if name not in found or found[name] < word:
-            found[name] = word
-    return found
+def _follow(
+    start: UUID, first: dict[UUID, tuple[datetime, UUID]], canonical: dict[UUID, UUID]
+) -> None:
+    """Record the canonical dataset of every name on the path, so a long chain is walked once."""
+    path: dict[UUID, int] = {}
+    name = start
+    while name not in canonical:
+        if name not in first:
+            canonical[name] = name
+        elif name in path:
+            cycle = list(path)[path[name] :]
+            canonical[name] = max(cycle, key=lambda each: (first[each], each))
+        else:
+            path[name] = len(path)
+            name = first[name][1]
+    for passed in path:
+        canonical[passed] = canonical[name]
 
 
-def join_names(row: Row, alias: Row) -> None:
-    """Add to a dataset's row what is stored under another name of it.
+def owner(dataset: UUID, value: list[Any]) -> UUID:
+    """The dataset with which the text of a facet is stored."""
+    return value[2] if len(value) > 2 else dataset
 
-    By the rules of the store: what was written goes before what was only seen, then the later.
+
+def latest_facets(facets: StoredFacets, others: StoredFacets) -> StoredFacets:
+    """Facets by name, the latest of each."""
+    latest = dict(facets)
+    for name, value in others.items():
+        if name not in latest or latest[name] < value:
+            latest[name] = value
+    return latest
+
+
+def merge_alias(row: Row, alias: Row) -> None:
+    """Merge the row of an alias into the row of its dataset.
+
+    By the rules of the store: a written version precedes an observed one, then the latest.
     """
     row["created_at"] = min(row["created_at"], alias["created_at"])
     row["updated_at"] = max(row["updated_at"], alias["updated_at"])
     row["source"] = row["source"] or alias["source"]
-    row["facets"] = later_words(row["facets"], _owned(alias, "facets"))
+    row["facets"] = latest_facets(row["facets"], _owned(alias, "facets"))
     if _is_later(row, alias, _CURRENT):
         row.update({key: alias[key] for key in (*_CURRENT, "lifecycle")})
         row["version_facets"] = _owned(alias, "version_facets")
@@ -49,8 +90,8 @@ def join_names(row: Row, alias: Row) -> None:
         row.update({key: alias[key] for key in (*_FIELDS, "fields_text")})
 
 
-def _owned(row: Row, key: str) -> Words:
-    return {name: [*word, row["id"]] for name, word in (row[key] or {}).items()}
+def _owned(row: Row, key: str) -> StoredFacets:
+    return {name: [*value, row["id"]] for name, value in (row[key] or {}).items()}
 
 
 def _is_later(row: Row, alias: Row, keys: tuple[str, ...]) -> bool:

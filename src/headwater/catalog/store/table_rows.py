@@ -1,6 +1,6 @@
-"""A projection as rows for the statements: each table's in the order of its keys.
+"""Converts a projection to rows for the statements, sorted by key.
 
-The order is part of the promise: two writers that lock the same rows do so in the same order.
+The order matters: two writers must lock the same rows in the same order.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from uuid import UUID
 
 from headwater.catalog.identity import namespace_id, source_id
 from headwater.catalog.ingest import Projection
-from headwater.catalog.ingest.facets import FacetMap
-from headwater.catalog.ingest.rows import ColumnEdge, Span
+from headwater.catalog.ingest.rows import ColumnEdge, FacetMap, Span
 from headwater.catalog.store.values import Row
 
-# Later than any moment: nothing was said, so nothing can be late.
+# Later than any time: without facets there is no late one.
 _NEVER = 2**62
 _SCHEMES = {"postgres": "POSTGRESQL", "postgresql": "POSTGRESQL"}
 
 _RUN = (
     "job_id",
     "job_at",
-    "job_told",
     "seen_at",
     "last_event_at",
     "started_at",
@@ -45,11 +43,11 @@ def _copied(row: Any, *names: str) -> Row:
 
 
 def _facets(facets: FacetMap, prefix: str = "") -> Row:
-    moments = [moment for moment, _ in facets.values()]
+    times = [time for time, _ in facets.values()]
     return {
         f"{prefix}facets": facets,
-        f"{prefix}facets_from": min(moments, default=_NEVER),
-        f"{prefix}facets_at": max(moments, default=0),
+        f"{prefix}facets_from": min(times, default=_NEVER),
+        f"{prefix}facets_at": max(times, default=0),
     }
 
 
@@ -77,7 +75,7 @@ def sources(rows: Projection) -> list[Row]:
 
 
 def source_type(url: str) -> str:
-    """`s3://lake` is of type S3."""
+    """The type of a source, from its URL: `s3://lake` is S3."""
     scheme, colon, _ = url.partition(":")
     if not colon or not scheme.isalnum():
         return "OTHER"
@@ -144,6 +142,7 @@ def runs(rows: Projection) -> list[Row]:
         {
             "id": key,
             **_copied(row, *_RUN),
+            "job_told": row.job_confirmed,
             **_facets(row.facets),
             **_facets(row.job_facets, "job_"),
         }
@@ -188,7 +187,7 @@ def column_edges(rows: Projection) -> list[Row]:
 
 
 def progress(rows: Projection) -> list[Row]:
-    return [{"run_id": run, **asdict(told)} for run, told in _by_key(rows.progress)]
+    return [{"run_id": run, **asdict(counts)} for run, counts in _by_key(rows.progress)]
 
 
 def _column(edge: ColumnEdge) -> tuple[str, UUID, str]:

@@ -1,4 +1,4 @@
-"""How stored values look in answers."""
+"""Stored values as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def to_rfc3339(at: datetime | None) -> str | None:
-    """`2026-11-15T10:00:01Z`, with as many digits of a second as there are."""
+    """`2026-11-15T10:00:01Z`, with milliseconds or microseconds if there are any."""
     if at is None:
         return None
     if at.tzinfo is not UTC:
@@ -23,22 +23,22 @@ def to_rfc3339(at: datetime | None) -> str | None:
     return text + "Z"
 
 
-def short_instant(at: datetime) -> str:
-    """The same without seconds where they are zero, as in the arguments of a run."""
+def short_time(at: datetime) -> str:
+    """The same without seconds if they are zero, as in the arguments of a run."""
     text = to_rfc3339(at) or ""
     return text.removesuffix(":00Z") + "Z" if text.endswith(":00Z") else text
 
 
 def facets_json(facets: dict[str, list[Any]]) -> Json:
-    """Facets by name; each is put into the answer as the text that is stored."""
+    """Facets by name; the stored texts are embedded without parsing."""
     return {name: orjson.Fragment(text) for name, (_, text) in facets.items()}
 
 
 def facet(facets: dict[str, list[Any]], name: str) -> Json:
-    """One facet as a value; empty if it is missing or no object."""
-    word = facets.get(name)
-    found = orjson.loads(word[1]) if word else None
-    return found if isinstance(found, dict) else {}
+    """A parsed facet; empty if it is missing or not an object."""
+    value = facets.get(name)
+    body = orjson.loads(value[1]) if value else None
+    return body if isinstance(body, dict) else {}
 
 
 def text_of(value: Any) -> str | None:
@@ -46,5 +46,5 @@ def text_of(value: Any) -> str | None:
 
 
 def dicts_of(value: Any) -> list[Json]:
-    """The objects of a list in a facet, which holds whatever its producer put there."""
+    """The objects of a list in a facet. Facets are not validated: other values are ignored."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""What this process knows to be stored already, so that it need not be sent again."""
+"""Caches the keys of stored texts and column edges, so that they are not sent again."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from headwater.catalog.ingest import Projection
 
 Key = tuple[UUID, UUID]
 
-# Removing unused texts spares those that were sent within a day: an entry must be much younger.
+# Retention keeps unused texts for a day after they were sent: an entry must expire much earlier.
 _SECONDS = 600.0
-_MOST = 50_000
+_MAX_KEYS = 50_000
 
 
 class _Recent:
-    """Keys of the last minutes, the oldest of too many forgotten."""
+    """Keys of the last minutes, limited in number."""
 
     def __init__(self) -> None:
-        self._until: OrderedDict[Key, float] = OrderedDict()
+        self._expires: OrderedDict[Key, float] = OrderedDict()
 
     def __contains__(self, key: object) -> bool:
-        until = self._until.get(key)  # type: ignore[call-overload]
-        return until is not None and until > time.monotonic()
+        expires = self._expires.get(key)  # type: ignore[call-overload]
+        return expires is not None and expires > time.monotonic()
 
     def add(self, keys: Iterable[Key]) -> None:
         now = time.monotonic()
         for key in keys:
-            # A known key keeps its end: it was not sent just now.
-            if self._until.get(key, 0.0) <= now:
-                self._until[key] = now + _SECONDS
-                self._until.move_to_end(key)
-        while len(self._until) > _MOST:
-            self._until.popitem(last=False)
+            # A known key keeps its expiry: it was not sent again.
+            if self._expires.get(key, 0.0) <= now:
+                self._expires[key] = now + _SECONDS
+                self._expires.move_to_end(key)
+        while len(self._expires) > _MAX_KEYS:
+            self._expires.popitem(last=False)
 
 
-class Stored:
-    """Texts and column edges that a committed transaction has written."""
+class WriteCache:
+    """Keys of texts and column edges of committed transactions."""
 
     def __init__(self) -> None:
         self.documents = _Recent()
         self.columns = _Recent()
 
     def add(self, rows: Projection) -> None:
-        """Only after the commit: before it, nothing is stored."""
+        """Call it after the commit only."""
         self.documents.add(rows.documents)
         self.columns.add(rows.column_edges)

@@ -1,9 +1,8 @@
-"""Takes events and stores each with its projection, durably, before it is acknowledged.
+"""Stores events with their projection, durably, before they are acknowledged.
 
-Events that wait at the same time share one transaction: the disk is asked once for all of them.
-What they say is merged before it is written, so that no row is written twice and a dataset that
-all of them name is locked once. An event that makes the shared transaction fail is stored alone,
-so that it can't harm its neighbours.
+Queued events share one transaction, and so one fsync. Their projection is merged before it is
+written: no row is written twice, and a dataset that all of them name is locked once. If the shared
+transaction fails, the requests are stored one by one, so that an event can't fail the others.
 """
 
 from __future__ import annotations
@@ -19,48 +18,48 @@ import orjson
 from psycopg import AsyncConnection
 
 from headwater.catalog.ingest import Event, Projection, project
-from headwater.catalog.metrics.values import Pace
+from headwater.catalog.metrics.values import IngestMetrics
 from headwater.catalog.store import statements
 from headwater.catalog.store.merge import merge
 from headwater.catalog.store.pool import CONFLICTS, Pool
-from headwater.catalog.store.write_cache import Stored
+from headwater.catalog.store.write_cache import WriteCache
 from headwater.errors import HeadwaterError, InternalError, TooBusyError, UnavailableError
 from headwater.settings.fault_points import reach
 
 _LOG = logging.getLogger("headwater.catalog")
 
-# As many as share one transaction: beyond it the statements grow faster than the disk is spared.
-_MAX_TOGETHER = 64
-# Two services on one database may still lock each other out, for a moment; each try is a whole
-# transaction, and the pause grows to 0.4 s.
-_TRIES = 6
-_LARGE = 1024 * 1024
+# Events per transaction: with more of them, the statements cost more than the fsync saves.
+_MAX_BATCH = 64
+# Attempts after conflicts with other services on the database; the pause grows to 0.4 s.
+_MAX_ATTEMPTS = 6
+# Larger batches are projected in a thread.
+_LARGE_BYTES = 1024 * 1024
 
-# An event as it was sent, with its text.
+# An event and its JSON text.
 Item = tuple[Event, str]
-_Waiting = tuple[Sequence[Item], "asyncio.Future[int]"]
+_Request = tuple[Sequence[Item], "asyncio.Future[int]"]
 
 
 class Writer:
     """One per service. `start` before use, `close` at the end."""
 
     def __init__(self, pool: Pool, *, max_waiting: int) -> None:
-        self.pace = Pace()
-        # Told what was stored, after the commit; it must not wait.
+        self.metrics = IngestMetrics()
+        # Called after each commit; it must not block.
         self.on_stored: Callable[[Projection], None] | None = None
         self._pool = pool
         self._max_waiting = max_waiting
-        self._waiting: deque[_Waiting] = deque()
+        self._queue: deque[_Request] = deque()
         self._count = 0
         self._wake = asyncio.Event()
-        self._stored = Stored()
+        self._cache = WriteCache()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Store what waits, then end."""
+        """Store the queued events, then stop."""
         if self._task is not None:
             while self._count:
                 await asyncio.sleep(0.01)
@@ -68,81 +67,83 @@ class Writer:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def store(self, items: Sequence[Item]) -> int:
-        """Returns when all events are on disk; how many of them were new.
-
-        All of them are stored, or none.
+        """Store all events or none; returns the number of new ones once they are on disk.
 
         Raises:
-            TooBusyError: too many events wait already.
-            DatabaseUnavailableError: nothing is known to be stored; sending again is harmless.
+            TooBusyError: too many events are queued.
+            DatabaseUnavailableError: the events may not be stored; they can be sent again.
         """
         if not items:
             return 0
         if self._count + len(items) > self._max_waiting and self._count:
             raise TooBusyError(
-                f"{self._count} events wait to be stored",
-                hint="send fewer at once, or raise HEADWATER_CATALOG__MAX_WAITING_EVENTS",
+                f"{self._count} events are queued",
+                hint="send fewer events, or increase HEADWATER_CATALOG__MAX_WAITING_EVENTS",
             )
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((items, done))
+        self._queue.append((items, done))
         self._count += len(items)
         self._wake.set()
         began = time.monotonic()
         new = await done
         now = time.monotonic()
-        self.pace.note(new, now - began, now)
+        self.metrics.record(new, now - began, now)
         return new
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
-            together = self._take()
-            if not together:
+            batch = self._take()
+            if not batch:
                 self._wake.clear()
                 continue
             try:
-                await self._store_together(together)
+                await self._store_batch(batch)
             finally:
-                self._count -= sum(len(items) for items, _ in together)
-                for _, done in together:
+                self._count -= sum(len(items) for items, _ in batch)
+                for _, done in batch:
                     if not done.done():
-                        done.set_exception(InternalError("an event was left behind"))
+                        done.set_exception(InternalError("an event was not stored"))
 
-    def _take(self) -> list[_Waiting]:
-        together: list[_Waiting] = []
+    def _take(self) -> list[_Request]:
+        batch: list[_Request] = []
         size = 0
-        while self._waiting and (not together or size < _MAX_TOGETHER):
-            items, done = self._waiting.popleft()
-            together.append((items, done))
+        while self._queue and (not batch or size < _MAX_BATCH):
+            items, done = self._queue.popleft()
+            batch.append((items, done))
             size += len(items)
-        return together
+        return batch
 
-    async def _store_together(self, together: list[_Waiting]) -> None:
+    async def _store_batch(self, batch: list[_Request]) -> None:
         try:
-            new = await self._store([item for items, _ in together for item in items])
+            new = await self._store([item for items, _ in batch for item in items])
         except UnavailableError as error:
-            # The database, not an event, is the reason: one by one it would only take longer.
-            _fail(together, error)
+            # The database is the reason, not an event: storing them one by one would fail, too.
+            _fail(batch, error)
         except Exception as error:
-            if len(together) == 1:
-                _fail(together, error)
+            if len(batch) == 1:
+                _fail(batch, error)
                 return
-            _LOG.warning("storing %d requests one by one: %s", len(together), type(error).__name__)
-            for one in together:
-                await self._store_together([one])
+            _LOG.warning(
+                "a batch failed, storing its %d requests one by one: %s",
+                len(batch),
+                type(error).__name__,
+            )
+            for one in batch:
+                await self._store_batch([one])
         else:
-            for items, done in together:
+            for items, done in batch:
                 if not done.cancelled():
                     done.set_result(sum(event.key in new for event, _ in items))
 
     async def _store(self, items: Sequence[Item]) -> set[Any]:
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 return await self._transaction(items)
             except CONFLICTS:
-                if attempt == _TRIES - 1:
+                if attempt == _MAX_ATTEMPTS - 1:
                     raise TooBusyError(
-                        f"writers got in each other's way {_TRIES} times in a row"
+                        f"the transaction conflicted with others {_MAX_ATTEMPTS} times"
                     ) from None
                 await asyncio.sleep(0.0125 * 2**attempt)
         raise InternalError("unreachable")
@@ -151,27 +152,27 @@ class Writer:
         unique = {event.key: (event, text) for event, text in items}
         async with self._pool.connection(conflicts_as=None) as connection:
             new = await _insert_events(connection, [unique[key] for key in sorted(unique)])
-            # An event that is there already has had its effect, and must not undo a deletion.
+            # A stored event is not projected again: that would undo a deletion.
             rows = await self._project([unique[key] for key in new])
             if new:
-                await merge(connection, rows, self._stored)
+                await merge(connection, rows, self._cache)
             reach("before_catalog_commit")
         reach("after_catalog_commit")
-        self._stored.add(rows)
+        self._cache.add(rows)
         if self.on_stored is not None:
             try:
                 self.on_stored(rows)
             except Exception:
-                # What is stored is stored, whatever became of those who wanted to know.
-                _LOG.exception("what was stored could not be told")
+                # The events are stored: the request succeeds.
+                _LOG.exception("on_stored callback failed")
         return new
 
     async def _project(self, items: Sequence[Item]) -> Projection:
         events = [event for event, _ in items]
-        if sum(len(text) for _, text in items) < _LARGE:
-            return project(events, self._stored.columns)
-        # Long enough for others to notice: a thread does it, and they are answered meanwhile.
-        return await asyncio.to_thread(project, events, self._stored.columns)
+        if sum(len(text) for _, text in items) < _LARGE_BYTES:
+            return project(events, self._cache.columns)
+        # In a thread, so that the event loop can serve other requests.
+        return await asyncio.to_thread(project, events, self._cache.columns)
 
 
 async def _insert_events(connection: AsyncConnection[Any], items: Sequence[Item]) -> set[Any]:
@@ -190,10 +191,10 @@ async def _insert_events(connection: AsyncConnection[Any], items: Sequence[Item]
     return {key for (key,) in await inserted.fetchall()}
 
 
-def _fail(together: list[_Waiting], error: Exception) -> None:
+def _fail(batch: list[_Request], error: Exception) -> None:
     if not isinstance(error, HeadwaterError):
         _LOG.exception("an event could not be stored", exc_info=error)
         error = InternalError("an event could not be stored")
-    for _, done in together:
+    for _, done in batch:
         if not done.done():
             done.set_exception(error)

@@ -1,15 +1,15 @@
-"""Dead letters: listing them and sending them back (no JVM), and the columns that Spark writes."""
+"""Dead letters: list and redrive them (no JVM), and the columns that Spark writes."""
 
 from headwater.delivery.dead_letter.history import History
 from headwater.delivery.dead_letter.listing import Choice, Listed, Summary, list_letters
-from headwater.delivery.dead_letter.redrive import Handled, Outcome, RedriveReport, redrive
+from headwater.delivery.dead_letter.redrive import Handled, RedriveOutcome, RedriveReport, redrive
 
 __all__ = [
     "Choice",
     "Handled",
     "History",
     "Listed",
-    "Outcome",
+    "RedriveOutcome",
     "RedriveReport",
     "Summary",
     "list_letters",

@@ -1,8 +1,8 @@
-"""What a topic tells of earlier redrives into it.
+"""Finds earlier redrives in the topics they were written to.
 
-Nothing is noted anywhere else: a redriven record names its dead letter as its parent, so the
-topic itself says what was redriven. A record that goes back to the topic it came from goes back
-to its partition, behind itself: only what lies behind the first one has to be read.
+No other state is kept: a redriven record names its dead letter as its parent, so the topic itself
+shows what was redriven. A record is redriven to the partition it came from, so its copy has a
+higher offset: only records after the lowest original have to be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headwater.errors import BadAddressError
 from headwater.kafka import is_compacted, partition_states, read_topic
 from headwater.model import Address, Record
 from headwater.model.dead_letter import REDRIVE_OF
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
@@ -23,21 +23,21 @@ REDRIVE_JOB = "headwater_redrive"
 
 @dataclass
 class Starts:
-    """The lowest offset behind which a copy may lie, by topic and partition."""
+    """The lowest offset at which a copy may be, by topic and partition."""
 
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
 
-    def take(self, origin: Address) -> None:
+    def add(self, origin: Address) -> None:
         partitions = self.offsets.setdefault(origin.topic, {})
-        behind = origin.offset + 1
-        partitions[origin.partition] = min(partitions.get(origin.partition, behind), behind)
+        after = origin.offset + 1
+        partitions[origin.partition] = min(partitions.get(origin.partition, after), after)
 
 
 @dataclass
 class History:
-    """What was redriven from one dead letter topic into a topic.
+    """What was redriven from one dead letter topic to a topic.
 
-    `copies` are by the identity of a letter: several may be made from one record.
+    `copies` has the identity of the letter as key: one record may have several letters.
     """
 
     topic: str
@@ -46,17 +46,17 @@ class History:
     copies: dict[Address, Address] = field(default_factory=dict)
 
     def doubt(self, origin: Address | None) -> str | None:
-        """Why a record that has no copy here may have had one; None if it surely had not."""
+        """Why a copy of a record may have existed and be gone; None if that is impossible."""
         if self.compacted:
-            return f"{self.topic} is compacted, a copy may be gone"
+            return f"{self.topic} is compacted, a copy may have been removed"
         partitions = self.firsts
-        behind = 0
+        start = 0
         if origin is not None and origin.topic == self.topic:
             partitions = {p: first for p, first in partitions.items() if p == origin.partition}
-            behind = origin.offset + 1
+            start = origin.offset + 1
         for partition, first in partitions.items():
-            if first > behind:
-                return f"{self.topic}/{partition} begins at {first} now, a copy may be gone"
+            if first > start:
+                return f"{self.topic}/{partition} starts at {first}, a copy may have been deleted"
         return None
 
 
@@ -67,10 +67,10 @@ def read_history(
     settings: Settings,
     progress: Progress = no_progress,
 ) -> History:
-    """Read the part of a topic in which redriven records may lie.
+    """Read the part of a topic that may contain redriven records.
 
     Args:
-        starts: the first offset to read of each partition; None reads all of the topic.
+        starts: the first offset to read of each partition; None reads the complete topic.
 
     Raises:
         TopicNotFoundError: there is no such topic.
@@ -82,10 +82,15 @@ def read_history(
     history = History(topic, firsts, is_compacted(topic, settings.kafka))
     if starts is not None:
         starts = {p: start for p, start in starts.items() if start < ends.get(p, 0)}
-    begins = firsts if starts is None else {p: max(s, firsts[p]) for p, s in starts.items()}
-    # Also behind the beginning of somebody's open transaction: redriven records are in none.
+    first_offsets = firsts if starts is None else {p: max(s, firsts[p]) for p, s in starts.items()}
+    # Read uncommitted: an open transaction must not hide redriven records, which are in none.
     for record in read_topic(
-        topic, settings.kafka, start=begins, until=ends, read_uncommitted=True, progress=progress
+        topic,
+        settings.kafka,
+        start=first_offsets,
+        until=ends,
+        read_uncommitted=True,
+        progress=progress,
     ):
         letter = _letter_of(record, dead_letters)
         if letter is not None:

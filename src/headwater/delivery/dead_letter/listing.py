@@ -1,4 +1,4 @@
-"""Listing dead letters: which there are, why, and what was redriven."""
+"""Lists dead letters with their reason, and whether they were redriven."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_REASON = "no readable reason"
 
 @dataclass(frozen=True)
 class Choice:
-    """Which dead letters are meant; without anything set, all.
+    """Selects dead letters; the default selects all.
 
-    `records` are addresses of dead letters, or of the records that they were made from. Times
-    are those of the dead letters, as Kafka holds them.
+    `records` are addresses of dead letters or of the records they were made from. Times are
+    the Kafka timestamps of the dead letters.
     """
 
     reason: str | None = None
@@ -33,7 +33,7 @@ class Choice:
     since: datetime | None = None
     until: datetime | None = None
 
-    def takes(self, letter: DeadLetter) -> bool:
+    def matches(self, letter: DeadLetter) -> bool:
         if self.records and not self.records & {letter.address, letter.identity}:
             return False
         if self.reason is not None and (letter.reason or NO_REASON) != self.reason:
@@ -45,7 +45,7 @@ class Choice:
 
 
 class Letters:
-    """The chosen letters of a topic, as it was at first: each pass gives the same ones."""
+    """The selected letters of a topic up to its end at construction: each pass gives the same."""
 
     def __init__(self, topic: str, choice: Choice, settings: Settings, progress: Progress) -> None:
         self.topic = topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
@@ -57,63 +57,63 @@ class Letters:
         except TopicNotFoundError as error:
             raise TopicNotFoundError(
                 f"there is no topic {self.topic!r}",
-                hint="a job makes it with its output; `headwater topics list` shows what is there",
+                hint="a job creates it with its output; `headwater topics list` shows the topics",
                 topic=self.topic,
             ) from error
-        self._begins = {state.partition: state.first for state in states}
+        self._starts = {state.partition: state.first for state in states}
         self._ends = {state.partition: state.end for state in states}
 
     def __iter__(self) -> Iterator[DeadLetter]:
         records = read_topic(
             self.topic,
             self._settings.kafka,
-            start=self._begins,
+            start=self._starts,
             until=self._ends,
             progress=self._progress,
         )
         try:
             for record in records:
                 letter = read_letter(record)
-                if self._choice.takes(letter):
+                if self._choice.matches(letter):
                     yield letter
         finally:
             records.close()
 
     def histories(self, target: str | None) -> Mapping[str, History]:
-        """What the topics to which the letters go tell of earlier redrives.
+        """Earlier redrives of the letters, by the topic they were written to.
 
-        Topics that letters name and that are not there have none.
+        Topics that letters name and that do not exist are left out.
 
         Raises:
-            InputError: a record that was asked for is not among the dead letters.
+            InputError: a requested record is not among the dead letters.
         """
         starts, unmatched = Starts(), set(self._choice.records)
         for letter in self:
             unmatched -= {letter.address, letter.identity}
             if letter.origin is not None:
-                starts.take(letter.origin)
+                starts.add(letter.origin)
         for address in sorted(unmatched):
             raise InputError(
-                f"no dead letter of {self.topic!r} is, or was made from, {address}",
-                hint=f"`headwater dead-letter list {self.topic}` shows those that there are",
+                f"{self.topic!r} has no dead letter with address or origin {address}",
+                hint=f"`headwater dead-letter list {self.topic}` shows its dead letters",
                 topic=self.topic,
                 record=str(address),
             )
         if target is not None:
-            # What came from elsewhere may lie anywhere in it.
+            # Copies of records of other topics may be anywhere in it.
             return {target: read_history(target, self.topic, None, self._settings, self._progress)}
-        found = {}
-        for topic, begins in starts.offsets.items():
+        histories = {}
+        for topic, topic_starts in starts.offsets.items():
             with suppress(TopicNotFoundError):
-                found[topic] = read_history(
-                    topic, self.topic, begins, self._settings, self._progress
+                histories[topic] = read_history(
+                    topic, self.topic, topic_starts, self._settings, self._progress
                 )
-        return found
+        return histories
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A dead letter, and where it lies again if it was redriven."""
+    """A dead letter, and the address of its copy if it was redriven."""
 
     letter: DeadLetter
     copy: Address | None
@@ -121,7 +121,7 @@ class Listed:
 
 @dataclass
 class Summary:
-    """How many there are, by reason, and how many of them were redriven."""
+    """Number of dead letters by reason, and of those that were redriven."""
 
     topic: str
     total: int = 0
@@ -137,15 +137,15 @@ def list_letters(
     target: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Summary, Iterator[Listed]]:
-    """The dead letters of an output, in the order of their topic; the summary fills on the way.
+    """The dead letters of an output in topic order; iterating them fills the summary.
 
     Args:
-        topic: an output, or a dead letter topic itself.
-        target: where redriven records are looked for; default: the topics they came from.
+        topic: an output, or a dead letter topic.
+        target: topic in which redriven records are searched; default: those they came from.
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        InputError: a record that was asked for is not there.
+        InputError: a requested record does not exist.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     letters = Letters(topic, choice or Choice(), settings, progress)

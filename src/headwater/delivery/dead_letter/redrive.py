@@ -1,14 +1,13 @@
-"""Sending dead letters back to the topics they came from, each once.
+"""Sends dead letters back to the topics they came from, each once.
 
-A redriven record carries the raw key and value, the headers of others, and a lineage whose one
-parent is the dead letter. That is also how a second redrive knows of it: `history` reads what
-lies in the topic already. Nothing is noted elsewhere, so a redrive that was cut off at any
-moment is finished by the next one. One redrive of a topic runs at a time.
+A redriven record has the raw key and value, the headers that other applications set, and a
+lineage whose only parent is the dead letter. By that lineage a later redrive recognizes it:
+`history` reads what the topic already contains. No other state is kept, so a redrive that was
+interrupted at any point is completed by the next one. A topic has one redrive at once.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import uuid
 from collections import Counter
@@ -23,28 +22,29 @@ from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader
 from headwater.model import Address, Header, Lineage, Record
 from headwater.model.dead_letter import REDRIVE_COUNT, REDRIVE_OF, DeadLetter
-from headwater.model.header_codec import encode
-from headwater.model.headers import (
+from headwater.model.header import (
     LINEAGE,
     PARENT_LINEAGE,
     STAMP_HEADERS,
     JobStamp,
+    encode,
     parent_lineage_text,
 )
+from headwater.model.local_files import locked
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings, fault_points
 
 MAX_REDRIVES = 3
-# The version of what is done here, as the stamp of a redriven record tells it.
+# The job version in the stamp of redriven records.
 _VERSION = "v1"
-# Told about when acknowledged, and held in memory until then, up to a megabyte each.
+# Reported when acknowledged, and kept in memory until then, up to a megabyte each.
 _FLUSH_EVERY = 100
-# The client's own limit, one megabyte, would refuse what the topic may well take.
+# The client's default limit of one megabyte may be below the limit of the topic.
 _LARGEST_VALUE = 256 * 1024 * 1024
 
 
-class Outcome(Enum):
-    """What was done with a dead letter."""
+class RedriveOutcome(Enum):
+    """The result of a redrive for one dead letter."""
 
     REDRIVEN = "redriven"
     BEFORE = "redriven before"
@@ -57,36 +57,36 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """A dead letter, what was done with it and, unless it was sent just now, why."""
+    """A dead letter and its outcome, with the reason unless it was sent now."""
 
     letter: DeadLetter
-    outcome: Outcome
+    outcome: RedriveOutcome
     target: str | None
     why: str = ""
 
 
 @dataclass
 class RedriveReport:
-    """Numbers by outcome. A dry run counts as redriven what would be."""
+    """Counts by outcome. A dry run counts as redriven what it would send."""
 
     topic: str
     run_id: str
     dry_run: bool
-    counts: Counter[Outcome] = field(default_factory=Counter)
+    counts: Counter[RedriveOutcome] = field(default_factory=Counter)
 
     @property
     def passed(self) -> bool:
-        """Nothing was refused: all that was chosen has been redriven, now or before."""
-        return not set(self.counts) - {Outcome.REDRIVEN, Outcome.BEFORE}
+        """No letter was refused: all selected ones were redriven, now or before."""
+        return not set(self.counts) - {RedriveOutcome.REDRIVEN, RedriveOutcome.BEFORE}
 
 
-# Why nothing is sent.
-_Refusal = tuple[Outcome, str]
+# Why a letter is not sent.
+_Refusal = tuple[RedriveOutcome, str]
 
 
 @dataclass(frozen=True)
 class _Sendable:
-    """What goes into the target for a dead letter, and why it may not be what it was."""
+    """The record to send for a dead letter, and why it may differ from the original."""
 
     key: bytes | None
     value: bytes | None
@@ -104,52 +104,52 @@ def redrive(
     max_redrives: int = MAX_REDRIVES,
     allow_unproven: bool = False,
     dry_run: bool = False,
-    tell: Callable[[Handled], None] = lambda handled: None,
+    on_handled: Callable[[Handled], None] = lambda handled: None,
     progress: Progress = no_progress,
 ) -> RedriveReport:
-    """Send dead letters back, in their order, leaving out what was sent before.
+    """Send dead letters back in order, without those that were sent before.
 
     Args:
-        topic: an output, or a dead letter topic itself.
-        target: another topic than the ones they came from.
-        limit: end after so many were sent.
-        max_redrives: a record that was sent back so often and failed again is refused.
-        allow_unproven: send also where the target no longer tells whether it was done before.
-        tell: called for each, for those that were sent when they are acknowledged.
+        topic: an output, or a dead letter topic.
+        target: a topic to send to instead of the original ones.
+        limit: stop after sending this number of records.
+        max_redrives: refuse a record that was redriven this often and failed again.
+        allow_unproven: send also if the target can't show whether it was done before.
+        on_handled: called for each letter; for those that are sent, after the acknowledgement.
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        InputError: a record that was asked for is not there, or another redrive runs.
-        DeliveryError: records were not acknowledged; the next redrive sends what is not there.
+        InputError: a requested record does not exist, or another redrive is running.
+        DeliveryError: records were not acknowledged; the next redrive sends those that are missing.
         BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
     """
     report = RedriveReport(topic, str(uuid.uuid4()), dry_run)
     letters = Letters(topic, choice or Choice(), settings, progress)
     report.topic = letters.topic
-    judge = _Judge(target, max_redrives, allow_unproven)
-    with _alone(letters.topic, settings, dry_run), RecordReader(settings.kafka) as reader:
-        # Looked up when nobody else sends any more.
-        judge.histories = dict(letters.histories(target))
+    decisions = _Decisions(target, max_redrives, allow_unproven)
+    with _exclusive(letters.topic, settings, dry_run), RecordReader(settings.kafka) as reader:
+        # Under the lock, so that no other redrive sends in between.
+        decisions.histories = dict(letters.histories(target))
         properties = {"message.max.bytes": _LARGEST_VALUE}
         with RecordProducer(settings.kafka, **properties) as producer:
             waiting: list[Handled] = []
             for letter in letters:
-                handled, content = judge.handle(letter, reader)
+                handled, content = decisions.handle(letter, reader)
                 if content is not None and not dry_run:
                     _send(producer, handled, content, report.run_id)
                     fault_points.reach("record_redriven")
                 waiting.append(handled)
                 report.counts[handled.outcome] += 1
                 if len(waiting) == _FLUSH_EVERY:
-                    _settle(producer, waiting, tell)
-                if report.counts[Outcome.REDRIVEN] == limit:
+                    _flush(producer, waiting, on_handled)
+                if report.counts[RedriveOutcome.REDRIVEN] == limit:
                     break
-            _settle(producer, waiting, tell)
+            _flush(producer, waiting, on_handled)
     return report
 
 
-class _Judge:
-    """Decides what is done with each letter, and remembers what was sent."""
+class _Decisions:
+    """Decides which letters are sent, and keeps track of those that were."""
 
     def __init__(self, target: str | None, max_redrives: int, allow_unproven: bool) -> None:
         self.histories: dict[str, History] = {}
@@ -163,7 +163,7 @@ class _Judge:
         result = self._decide(letter, target, reader)
         if isinstance(result, _Sendable):
             self._sent.add(letter.identity)
-            return Handled(letter, Outcome.REDRIVEN, target), result
+            return Handled(letter, RedriveOutcome.REDRIVEN, target), result
         outcome, why = result
         return Handled(letter, outcome, target, why), None
 
@@ -171,18 +171,21 @@ class _Judge:
         self, letter: DeadLetter, target: str | None, reader: RecordReader
     ) -> _Sendable | _Refusal:
         if target is None:
-            return Outcome.NO_ORIGIN, "its headers do not say where it came from; use --to"
+            return RedriveOutcome.NO_ORIGIN, "its headers do not name its origin; use --to"
         history = self.histories.get(target)
         if history is None:
-            return Outcome.ORIGINAL_GONE, f"there is no topic {target!r}; use --to"
+            return RedriveOutcome.ORIGINAL_GONE, f"there is no topic {target!r}; use --to"
         if letter.identity in self._sent:
-            return Outcome.BEFORE, "as another dead letter of the same record"
+            return RedriveOutcome.BEFORE, "by another dead letter of the same record"
         copy = history.copies.get(letter.identity)
         if copy is not None:
-            return Outcome.BEFORE, f"it is {copy}"
+            return RedriveOutcome.BEFORE, f"as {copy}"
         if letter.redrives >= self._max_redrives:
             count = letter.redrives
-            return Outcome.TOO_OFTEN, f"it failed again after {count} redrives; see --max-redrives"
+            return (
+                RedriveOutcome.TOO_OFTEN,
+                f"it failed again after {count} redrives; see --max-redrives",
+            )
         return self._restore(letter, history, reader)
 
     def _restore(
@@ -192,34 +195,37 @@ class _Judge:
         if isinstance(restored, _Sendable) and not self._allow_unproven:
             doubt = history.doubt(letter.origin) or restored.doubt
             if doubt is not None:
-                return Outcome.UNPROVEN, f"{doubt}; --allow-unproven sends it all the same"
+                return RedriveOutcome.UNPROVEN, f"{doubt}; --allow-unproven sends it anyway"
         return restored
 
 
 def _restore(
     letter: DeadLetter, target: str, reader: RecordReader, *, by_request: bool
 ) -> _Sendable | _Refusal:
-    """The record as it was, held against the original where that is still there.
+    """The original record, compared with its topic as long as it exists there.
 
-    Headers may be forged: without this anybody who may write to a dead letter topic could make
-    others send to a topic of his choice.
+    Headers can be forged: without this check, write access to a dead letter topic would be
+    enough to send records to any topic that the redrive can write to.
     """
     origin = letter.origin
     if origin is None:
         return _Sendable(letter.record.key, letter.record.value, -1)
     original = reader.fetch(origin)
-    # To its own partition: behind itself, where the next redrive looks for it.
-    own = origin.topic == target and (isinstance(original, Record) or original.was_there)
+    # To its own partition, after the original, where the next redrive searches for it.
+    own = origin.topic == target and (isinstance(original, Record) or original.may_have_existed)
     partition = origin.partition if own else -1
     if isinstance(original, Record):
         if not _is_value_of(letter, original):
-            return Outcome.NOT_THE_ORIGINAL, f"the value at {origin} is another one"
-        # A job may have given it another key.
+            return RedriveOutcome.NOT_THE_ORIGINAL, f"the value at {origin} differs"
+        # The job may have changed the key.
         return _Sendable(original.key, original.value, partition)
     if letter.reference is not None:
-        return Outcome.ORIGINAL_GONE, f"only {origin} held its value: {original.value}"
-    if not original.was_there and not by_request:
-        return Outcome.NOT_THE_ORIGINAL, f"there never was a record at {origin}: {original.value}"
+        return RedriveOutcome.ORIGINAL_GONE, f"its value was only at {origin}: {original.value}"
+    if not original.may_have_existed and not by_request:
+        return (
+            RedriveOutcome.NOT_THE_ORIGINAL,
+            f"no record ever existed at {origin}: {original.value}",
+        )
     doubt = None if by_request else f"it can't be compared with {origin}: {original.value}"
     return _Sendable(letter.record.key, letter.record.value, partition, doubt)
 
@@ -241,9 +247,10 @@ def _send(producer: RecordProducer, handled: Handled, content: _Sendable, run_id
 
 
 def redriven_headers(letter: DeadLetter, run_id: str) -> list[Header]:
-    """A stamp of its own, the letter's stamp, the letter as the parent; then those of others.
+    """The redrive's stamp, the letter's stamp, the lineage with the letter as parent, then the
+    headers of other applications.
 
-    The headers with the reason stay on the letter, to which the lineage leads.
+    The error headers are not copied: the lineage leads to the letter, which has them.
     """
     count = letter.redrives + 1
     headers = list(JobStamp(REDRIVE_JOB, _VERSION, count).headers(STAMP_HEADERS))
@@ -259,31 +266,29 @@ def redriven_headers(letter: DeadLetter, run_id: str) -> list[Header]:
     return [*headers, *letter.foreign_headers()]
 
 
-def _settle(
-    producer: RecordProducer, waiting: list[Handled], tell: Callable[[Handled], None]
+def _flush(
+    producer: RecordProducer, waiting: list[Handled], on_handled: Callable[[Handled], None]
 ) -> None:
     producer.flush()
     for handled in waiting:
-        tell(handled)
+        on_handled(handled)
     waiting.clear()
 
 
 @contextmanager
-def _alone(topic: str, settings: Settings, dry_run: bool) -> Iterator[None]:
-    """Two at once would each find that the other's records are not there yet."""
+def _exclusive(topic: str, settings: Settings, dry_run: bool) -> Iterator[None]:
+    """Lock the topic: two redrives at once would not see each other's records and send both."""
     if dry_run:
         yield
         return
-    folder = settings.home_dir / "redrive"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{topic}.lock").open("a") as file:
-        try:
-            # Ends with the process, however that ends.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"another redrive of {topic!r} runs: it holds {file.name}",
-                hint="wait until it has ended",
-                topic=topic,
-            ) from None
+    path = settings.home_dir / "redrive" / f"{topic}.lock"
+
+    def busy() -> InputError:
+        return InputError(
+            f"another redrive of {topic!r} is running: it holds {path}",
+            hint="wait until it has finished",
+            topic=topic,
+        )
+
+    with locked(path, busy):
         yield

@@ -1,17 +1,16 @@
-"""Heartbeats: records that tell a side of a join the time, when its own records do not.
+"""Heartbeats: records that advance the event time of a side of a join.
 
-Spark's watermark is the earlier one of both sides, and a side's time is that of its newest record.
-It stands still in two cases, and in both a *heartbeat* helps: a record in a topic of its own, which
-both sides read beside their own and which says to one of them how late it is. A heartbeat is no
-data: it matches nothing and is kept nowhere.
+Spark's watermark is the lower one of both sides, and the time of a side is that of its newest
+record. A *heartbeat* is a record in a separate topic, which both sides read in addition to their
+own; it has a time for one side. It matches no record and is not stored in the state. Heartbeats
+are sent in two cases in which the watermark would not advance:
 
-- A query that starts again does not know how far its sides had come. Each is told its own newest
-  time.
-- A topic may be quiet, and then holds back the other for ever. With an idle timeout it is told the
-  newest time of the other side, once it has had no record for so long and all it has is read.
+- After a restart the query does not know the newest time of its sides. Each gets its own time.
+- An idle topic holds back the other one indefinitely. With an idle timeout, a side without new
+  records for that time, and with all its records read, gets the newest time of the other side.
 
-What can be late by the second: a record of the quiet side that is older than the newest record
-of the other side by more than its own delay. Such a heartbeat never passes the wall clock.
+In the second case a record of the idle side is late if it is older than the newest record of the
+other side by more than its delay. Such a heartbeat never exceeds the wall clock.
 """
 
 from __future__ import annotations
@@ -32,34 +31,34 @@ from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
-# Each heartbeat is a micro-batch: no more of them than this.
-_LOOK_EVERY_SECONDS = 1.0
+# Each heartbeat causes a micro-batch, so this limits their rate.
+_CHECK_SECONDS = 1.0
 
 
-class _Quiet:
-    """Whether a topic is quiet: no new record for a time, and none that is not read."""
+class _IdleTopic:
+    """Measures how long a topic is idle: without new records and without unread ones."""
 
     def __init__(self) -> None:
         self.read: Mapping[str, int] = {}
         self._ends: Mapping[int, int] = {}
         self._since = 0.0
 
-    def saw(self, ends: Mapping[int, int], now: float) -> bool:
-        """Take the ends of the topic as they are now; whether they are others than before."""
+    def update(self, ends: Mapping[int, int], now: float) -> bool:
+        """Set the current end offsets of the topic; returns whether they have changed."""
         if ends == self._ends:
             return False
         self._ends, self._since = ends, now
         return True
 
-    def for_seconds(self, now: float) -> float:
+    def idle_seconds(self, now: float) -> float:
         unread = any(self.read.get(str(p), 0) < end for p, end in self._ends.items())
         return 0.0 if unread else now - self._since
 
 
 class Heartbeats:
-    """Sends heartbeats while the body runs; with a timeout, from a thread as well.
+    """Sends heartbeats while the body runs; with a timeout, also from a thread.
 
-    What goes wrong is told and tried again: it never ends the job.
+    Errors are logged and retried: they never fail the job.
     """
 
     def __init__(
@@ -78,9 +77,9 @@ class Heartbeats:
         self._settings = settings
         self._clock = clock
         self._monotonic = monotonic
-        self._quiet = {side.topic: _Quiet() for side in times.sides}
-        self._told: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._idle = {side.topic: _IdleTopic() for side in times.sides}
+        self._sent: dict[str, int] = {}
+        self._logged: set[str] = set()
         self._run: str | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -103,75 +102,75 @@ class Heartbeats:
             self._thread.join(5)
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """Note what a micro-batch has read; behind the first of a query, tell the sides."""
+        """Process the progress of a micro-batch; after the first of a query, send heartbeats."""
         with self._lock:
             self._times.take(progress)
             for source in progress["sources"]:
                 for topic, offsets in (source["endOffset"] or {}).items():
-                    if topic in self._quiet:
-                        self._quiet[topic].read = offsets
+                    if topic in self._idle:
+                        self._idle[topic].read = offsets
             first, self._run = progress["runId"] != self._run, progress["runId"]
         if first:
-            # A batch that was cut off is finished by a query of its own, and forgotten with it.
+            # An interrupted batch is completed by a separate query, whose event times are lost.
             self._send(self.own_times())
 
     def own_times(self) -> dict[str, int]:
-        """What each side has to be told of itself."""
+        """The newest times that the sides have not received yet."""
         with self._lock:
             return {
                 side.topic: side.newest_ms
                 for side in self._times.sides
-                if side.newest_ms is not None and side.newest_ms > self._told.get(side.topic, 0)
+                if side.newest_ms is not None and side.newest_ms > self._sent.get(side.topic, 0)
             }
 
-    def times_of_quiet(self, ends: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
-        """What quiet sides have to be told of the other one, given the ends of both topics."""
+    def times_for_idle(self, ends: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+        """The times that idle sides need of the other side, from the end offsets of both topics."""
         visits, ads = self._times.sides
         with self._lock:
-            found = {}
+            times = {}
             for side, other in ((visits, ads), (ads, visits)):
-                upto = self._upto(side, other, ends[side.topic])
-                if upto is not None:
-                    found[side.topic] = upto
-        return found
+                time_ms = self._time_for(side, other, ends[side.topic])
+                if time_ms is not None:
+                    times[side.topic] = time_ms
+        return times
 
-    def _upto(self, side: SideTime, other: SideTime, ends: Mapping[int, int]) -> int | None:
-        now, quiet = self._monotonic(), self._quiet[side.topic]
-        if quiet.saw(ends, now):
-            self._said.discard(side.topic)
-        if self._timeout is None or quiet.for_seconds(now) < self._timeout.total_seconds():
+    def _time_for(self, side: SideTime, other: SideTime, ends: Mapping[int, int]) -> int | None:
+        now, topic = self._monotonic(), self._idle[side.topic]
+        if topic.update(ends, now):
+            self._logged.discard(side.topic)
+        if self._timeout is None or topic.idle_seconds(now) < self._timeout.total_seconds():
             return None
         if other.newest_ms is None:
             return None
-        upto = min(other.newest_ms, int(self._clock().timestamp() * 1000))
-        known = max(side.newest_ms or 0, self._told.get(side.topic, 0))
-        return upto if upto > known else None
+        time_ms = min(other.newest_ms, int(self._clock().timestamp() * 1000))
+        known = max(side.newest_ms or 0, self._sent.get(side.topic, 0))
+        return time_ms if time_ms > known else None
 
     def _work(self) -> None:
-        while not self._stop.wait(_LOOK_EVERY_SECONDS):
+        while not self._stop.wait(_CHECK_SECONDS):
             try:
-                ends = {topic: end_offsets(topic, self._settings.kafka) for topic in self._quiet}
+                ends = {topic: end_offsets(topic, self._settings.kafka) for topic in self._idle}
             except HeadwaterError as error:
                 _LOG.warning("end offsets of idle topics can't be read: %s", error)
                 continue
-            due = self.times_of_quiet(ends)
-            for topic in self._send(due) - self._said:
-                self._said.add(topic)
+            due = self.times_for_idle(ends)
+            for topic in self._send(due) - self._logged:
+                self._logged.add(topic)
                 _LOG.info("%s is idle, it no longer holds back the watermark", topic)
 
     def _send(self, due: Mapping[str, int]) -> set[str]:
-        """Send heartbeats; gives the topics that were told."""
+        """Send heartbeats; returns the topics they were sent for."""
         if not due:
             return set()
         try:
             with RecordProducer(self._settings.kafka) as producer:
-                for topic, upto in due.items():
-                    producer.send(self._topic.name, _text(upto).encode(), self._topic.key(topic))
+                for topic, time_ms in due.items():
+                    producer.send(self._topic.name, _text(time_ms).encode(), self._topic.key(topic))
         except HeadwaterError as error:
             _LOG.warning("heartbeat was not sent: %s", error)
             return set()
         with self._lock:
-            self._told.update(due)
+            self._sent.update(due)
         return set(due)
 
 

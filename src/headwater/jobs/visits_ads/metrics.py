@@ -1,4 +1,4 @@
-"""What a join counts."""
+"""Metrics of a join."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ _SIDES = ("visits", "ads")
 
 
 class JoinMetrics:
-    """Counters and gauges of one join, in a registry of their own; labels are the two sides."""
+    """Counters and gauges of one join, in their own registry."""
 
     def __init__(self, output: str) -> None:
         self.registry = CollectorRegistry()
         rows = Gauge(
             "headwater_join_state_rows",
-            "Rows that wait in the state of the join.",
+            "Rows in the state of the join.",
             ("output",),
             registry=self.registry,
         )
         size = Gauge(
             "headwater_join_state_bytes",
-            "Bytes of the state of the join, in memory or in files, as Spark reports them.",
+            "Size of the state of the join in memory or in files, as reported by Spark.",
             ("output",),
             registry=self.registry,
         )
         dropped = Counter(
             "headwater_join_dropped_rows_total",
-            "Rows that Spark dropped as late behind Headwater's back; always 0.",
+            "Late rows that Spark dropped unexpectedly; always 0.",
             ("output",),
             registry=self.registry,
         )
@@ -37,9 +37,9 @@ class JoinMetrics:
                 f"headwater_join_{kind}_total", text, ("output", "side"), registry=self.registry
             )
             for kind, text in (
-                ("records", "Records that were read."),
-                ("late", "Records that came too late and went to the late topic."),
-                ("malformed", "Records that can't be read and went to the dead letter."),
+                ("records", "Records read."),
+                ("late", "Late records, sent to the late topic."),
+                ("malformed", "Malformed records, sent to the dead letter topic."),
             )
         }
         self._output = output

@@ -1,4 +1,4 @@
-"""Running a join: its state store, its topics, and whoever watches it."""
+"""Runs a join: its state store, topics and callbacks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import Any
 from headwater.errors import InputError
 from headwater.job import LineageJob, OnFailure
 from headwater.jobs.visits_ads.idle import Heartbeats
-from headwater.jobs.visits_ads.join import enrich
-from headwater.jobs.visits_ads.lateness import RULE_OF_LATENESS, register_functions
+from headwater.jobs.visits_ads.join import LATENESS_CONFIGURATION, enrich, register_functions
 from headwater.jobs.visits_ads.metrics import JoinMetrics
-from headwater.jobs.visits_ads.notes import keep_rule
-from headwater.jobs.visits_ads.rule import JoinRule
-from headwater.jobs.visits_ads.state import StateLimits, StateWatch
+from headwater.jobs.visits_ads.rule import JoinRule, save_rule
+from headwater.jobs.visits_ads.state import StateLimits, StateMonitor
 from headwater.jobs.visits_ads.times import HeartbeatTopic, Times
 from headwater.kafka import Topic, describe_topic, ensure_topic
+from headwater.model.local_files import file_uri
 from headwater.settings import Settings
 from headwater.spark.conf import configured
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
-# On disk and off the heap, so that a long wait costs no garbage collection; with a log of changes,
-# a batch uploads what it changed and not whole files.
+# RocksDB keeps the state on disk and off the heap, without garbage collection; with a changelog a
+# batch uploads its changes instead of complete files.
 STATE_STORES: Mapping[str, Mapping[str, str]] = {
     "rocksdb": {
         "spark.sql.streaming.stateStore.providerClass": f"{_STORES}.RocksDBStateStoreProvider",
@@ -36,14 +35,14 @@ STATE_STORES: Mapping[str, Mapping[str, str]] = {
     },
 }
 _INPUT_PARTITIONS = 2
-# As Spark writes them.
+# As in Spark's offsets.
 _NAMED_OFFSETS = {"earliest": -2, "latest": -1}
 PARTITIONS_SETTING = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
 class Join:
-    """All that a join is run with besides its rule."""
+    """A join and the options of its query."""
 
     rule: JoinRule
     output: str
@@ -61,7 +60,7 @@ class Join:
     @property
     def location(self) -> str:
         if isinstance(self.checkpoint, Path):
-            return f"file://{self.checkpoint.absolute()}"
+            return file_uri(self.checkpoint)
         return self.checkpoint
 
 
@@ -72,50 +71,50 @@ def run_join(
     *,
     metrics: JoinMetrics | None = None,
 ) -> None:
-    """Run until the query ends or is stopped.
+    """Run the join until the query ends or is stopped.
 
     Raises:
         CheckpointError: the checkpoint belongs to another join.
-        StateLimitError: the state has reached its limit; the batch is done, and a start with
-            a higher one goes on.
+        StateLimitError: the state has reached its limit; the batch is committed, and a start
+            with a higher limit continues.
         QueryFailedError: the query failed.
     """
     rule = join.rule
     times = Times(rule, join.checkpoint)
     if isinstance(join.checkpoint, Path):
-        keep_rule(join.checkpoint, rule)
+        save_rule(join.checkpoint, rule)
         times.restore(join.checkpoint, settings)
-    beats = HeartbeatTopic.of(join.output, join.location)
+    heartbeat_topic = HeartbeatTopic.of(join.output, join.location)
     if settings.jobs.create_topics:
-        ensure_topic(beats.name, 1, settings.kafka)
+        ensure_topic(heartbeat_topic.name, 1, settings.kafka)
         for topic in (rule.visits, rule.ads):
             ensure_topic(topic, _INPUT_PARTITIONS, settings.kafka)
     register_functions(job.spark, join.location)
-    beside = describe_topic(beats.name, settings.kafka)
+    additional = describe_topic(heartbeat_topic.name, settings.kafka)
     partitions = {t: describe_topic(t, settings.kafka).partitions for t in (rule.visits, rule.ads)}
     inputs = {
         topic: job.read(
             topic,
             starting_offsets=starting_offsets_of(
-                Topic(topic, partitions[topic]), beside, join.starting_offsets
+                Topic(topic, partitions[topic]), additional, join.starting_offsets
             ),
-            beside=(beats.name,),
+            additional_topics=(heartbeat_topic.name,),
             max_records_per_batch=join.max_records_per_batch,
         )
         for topic in partitions
     }
-    rows = enrich(inputs[rule.visits], inputs[rule.ads], rule, heartbeats=beats)
-    watch = StateWatch(join.limits, metrics)
+    rows = enrich(inputs[rule.visits], inputs[rule.ads], rule, heartbeats=heartbeat_topic)
+    state_monitor = StateMonitor(join.limits, metrics)
     configuration = {
         **STATE_STORES[join.state_store],
-        **RULE_OF_LATENESS,
+        **LATENESS_CONFIGURATION,
         PARTITIONS_SETTING: str(join.state_partitions or max(partitions.values())),
     }
-    heartbeats = Heartbeats(times, beats, join.idle_timeout, settings)
+    heartbeats = Heartbeats(times, heartbeat_topic, join.idle_timeout, settings)
 
     def on_batch(progress: Mapping[str, Any]) -> None:
         heartbeats.take(progress)
-        watch.take(progress)
+        state_monitor.take(progress)
 
     with configured(job.spark, configuration), heartbeats:
         job.write(
@@ -130,19 +129,19 @@ def run_join(
 
 
 def starting_offsets_of(topic: Topic, heartbeats: Topic, text: str) -> str:
-    """Where a source with these two topics begins, which Spark wants to know of every partition.
+    """Starting offsets of a source with these two topics, for every partition as Spark requires.
 
-    A new join has nothing to do with the heartbeats of one before it.
+    A new join ignores existing heartbeats.
     """
     if text in _NAMED_OFFSETS:
-        offsets = _everywhere(topic, text)
+        offsets = _all_partitions(topic, text)
     else:
-        given = json.loads(text)
-        if topic.name not in given:
-            raise InputError(f"--starting-offsets does not name the topic {topic.name!r}: {text}")
-        offsets = given[topic.name]
-    return json.dumps({topic.name: offsets, heartbeats.name: _everywhere(heartbeats, "latest")})
+        parsed = json.loads(text)
+        if topic.name not in parsed:
+            raise InputError(f"--starting-offsets has no offsets of topic {topic.name!r}: {text}")
+        offsets = parsed[topic.name]
+    return json.dumps({topic.name: offsets, heartbeats.name: _all_partitions(heartbeats, "latest")})
 
 
-def _everywhere(topic: Topic, named: str) -> dict[str, int]:
+def _all_partitions(topic: Topic, named: str) -> dict[str, int]:
     return dict.fromkeys(map(str, range(topic.partitions)), _NAMED_OFFSETS[named])

@@ -1,4 +1,4 @@
-"""What a join keeps in its state: told as metrics, and held against a limit."""
+"""Monitors the size of the state of a join: metrics and limits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headwater.jobs.visits_ads.rule import ADS, VISITS
 
 _LOG = logging.getLogger(__name__)
 
-# From here on each batch that grows the state is told of.
+# Share of a limit from which a growing state is logged.
 _WARN_AT = 0.8
 _DISK = "rocksdbSstFileSize"
 
 
 @dataclass(frozen=True)
 class StateLimits:
-    """How much a state may hold; None: as much as comes."""
+    """Limits of the state; None: unlimited."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -28,10 +28,10 @@ class StateLimits:
 
 @dataclass(frozen=True)
 class StateSize:
-    """What a state holds behind a micro-batch.
+    """Size of the state after a micro-batch.
 
-    Bytes are those that Spark reports: of a store in memory its rows, of RocksDB its memory and
-    its files, whichever is more.
+    Bytes are as reported by Spark: the rows of a store in memory, or for RocksDB the maximum of its
+    memory and its files.
     """
 
     rows: int
@@ -45,8 +45,8 @@ class StateSize:
         return cls(sum(each["numRowsTotal"] for each in operators), max(memory, disk))
 
 
-class StateWatch:
-    """Takes what Spark tells of each batch of a join."""
+class StateMonitor:
+    """Checks the state after each batch of a join."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StateWatch:
         self._warned_at = StateSize(0, 0)
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """Count, warn, or refuse to go on.
+        """Update metrics, log a warning near a limit, fail at the limit.
 
         Raises:
             StateLimitError: the state has reached a limit.
@@ -66,7 +66,7 @@ class StateWatch:
         size = StateSize.of(progress)
         dropped = sum(each["numRowsDroppedByWatermark"] for each in progress["stateOperators"])
         if dropped:
-            # Late rows are taken out before the join: this would be a fault of Headwater's own.
+            # Late rows are removed before the join, so this is a bug of Headwater.
             _LOG.error(
                 "batch %d: Spark dropped %d late rows itself; this is a bug, please report it",
                 progress["batchId"],
@@ -85,18 +85,18 @@ class StateWatch:
             ("rows", size.rows, self._limits.rows, "--max-state-rows"),
             ("bytes", size.bytes, self._limits.bytes, "--max-state-mb"),
         ):
-            self._hold(progress["batchId"], what, now, limit, option)
+            self._check_limit(progress["batchId"], what, now, limit, option)
         self._warned_at = size
 
-    def _hold(self, batch: int, what: str, now: int, limit: int | None, option: str) -> None:
+    def _check_limit(self, batch: int, what: str, now: int, limit: int | None, option: str) -> None:
         if limit is None or now < limit * _WARN_AT:
             return
         if now >= limit:
             raise StateLimitError(
-                f"the state of the join has {now:,} {what} after batch {batch}, {limit:,} are "
-                "allowed",
-                hint=f"raise {option}; or shorten the bounds or the watermarks, or set "
-                "--idle-timeout if one of the topics is quiet (`--explain` tells what each does)",
+                f"the state of the join has {now:,} {what} after batch {batch}, the limit is "
+                f"{limit:,}",
+                hint=f"raise {option}; or reduce the bounds or the watermarks, or set "
+                "--idle-timeout if one of the topics is idle (`--explain` describes them)",
                 **{what: now, "limit": limit, "batch": batch},
             )
         if now > getattr(self._warned_at, what):

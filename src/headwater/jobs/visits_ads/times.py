@@ -1,9 +1,9 @@
-"""How far each side of a join has come: what Spark forgets when a query starts again.
+"""The newest event time of each side of a join, which a query loses on restart.
 
 Spark's checkpoint has the watermark of the join, but not the newest time of each side. After a
-restart the watermark would stand still until both sides brought something newer. So the newest
-times are noted beside the checkpoint behind each batch; what was read between the last note and a
-kill is read once more.
+restart the watermark would not advance until both sides have newer records. So the newest times
+are stored next to the checkpoint after each batch; records between the last stored batch and a
+kill are read again.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ AD_FIELDS = {"page": "string", "display_time": "timestamp", "campaign_name": "st
 
 @dataclass(frozen=True)
 class HeartbeatTopic:
-    """Where heartbeats go, and for whom: other joins may write the same output."""
+    """The topic of heartbeats, and the query they are for: joins may share an output."""
 
     name: str
     query: str
 
     @classmethod
     def of(cls, output: str, location: str) -> HeartbeatTopic:
-        """Of the join that writes `output`, with its checkpoint at this location."""
+        """For the join that writes `output`, with its checkpoint at this location."""
         return cls(f"{output}-heartbeat", hashlib.sha256(location.encode()).hexdigest()[:16])
 
     def key(self, topic: str) -> bytes:
-        """Of heartbeats for the side that reads `topic`."""
+        """The key of heartbeats for the side that reads `topic`."""
         return f"{topic} {self.query}".encode()
 
 
 @dataclass
 class SideTime:
-    """The newest time of a side's records, in milliseconds; None before the first."""
+    """The newest time of a side in milliseconds; None before the first record."""
 
     topic: str
     counted: str
@@ -59,12 +59,12 @@ class SideTime:
 
 
 class Times:
-    """Both sides of a join."""
+    """The newest times of both sides of a join."""
 
     def __init__(self, rule: JoinRule, checkpoint: Path | str) -> None:
         self.visits = SideTime(rule.visits, VISITS, VISIT_FIELDS)
         self.ads = SideTime(rule.ads, ADS, AD_FIELDS)
-        # Elsewhere than on this machine nothing is noted: a restart waits for both sides.
+        # Only for a local checkpoint; with others a restart waits for new records of both sides.
         self._file = checkpoint / TIMES_FILE if isinstance(checkpoint, Path) else None
 
     @property
@@ -72,37 +72,38 @@ class Times:
         return self.visits, self.ads
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """Note what a micro-batch has brought."""
+        """Process the progress of a micro-batch, and store the times."""
         for side in self.sides:
             counted = progress.get("observedMetrics", {}).get(side.counted) or {}
             side.take(counted.get("newest_ms"))
         if self._file is not None:
-            note = {"batch": progress["batchId"]}
-            content = note | {side.counted: side.newest_ms for side in self.sides}
+            content = {"batch": progress["batchId"]} | {
+                side.counted: side.newest_ms for side in self.sides
+            }
             self._file.parent.mkdir(parents=True, exist_ok=True)
             unfinished = self._file.with_suffix(".tmp")
             unfinished.write_text(json.dumps(content))
             unfinished.replace(self._file)
 
     def restore(self, checkpoint: Path, settings: Settings) -> None:
-        """Take the note, and what was committed after it."""
-        noted = NO_BATCH
+        """Read the stored times, and records that were committed after them."""
+        stored = NO_BATCH
         try:
             content = json.loads((checkpoint / TIMES_FILE).read_text())
-            noted = int(content["batch"])
+            stored = int(content["batch"])
             for side in self.sides:
                 side.take(content[side.counted])
         except (OSError, ValueError, KeyError, TypeError):
-            # The first batch may have been committed without a note.
+            # The first batch may have been committed before the file was written.
             pass
         committed = read_progress(checkpoint).committed
-        if noted >= committed:
+        if stored >= committed:
             return
         try:
-            begin = read_offsets(checkpoint, noted) if noted != NO_BATCH else {}
+            begin = read_offsets(checkpoint, stored) if stored != NO_BATCH else {}
             end = read_offsets(checkpoint, committed)
         except CheckpointError:
-            # Removed by Spark, a hundred batches ago: the next records tell the time.
+            # Spark keeps only the last hundred batches: the next records provide the time.
             return
         for side in self.sides:
             until = end.get(side.topic, {})
@@ -125,7 +126,7 @@ def event_time(value: bytes | None, fields: Mapping[str, str]) -> datetime | Non
             return None
         (name,) = (name for name, kind in fields.items() if kind == "timestamp")
         moment = datetime.fromisoformat(str(content[name]))
-        # Spark takes a time without a zone for one of the session's, which is UTC.
+        # Spark uses the session's time zone, UTC, for times without one.
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError, OverflowError, RecursionError):
         return None

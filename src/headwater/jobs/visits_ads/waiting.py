@@ -1,6 +1,6 @@
-"""Why a record that a join has read has no output: it waits in the state, or found no match.
+"""Explains why a record of a join has no output: it waits in the state, or has no match.
 
-Reads the rule and the watermark beside and in the checkpoint, and the record itself. No Spark.
+Reads the rule and the watermark from the checkpoint, and the record itself. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -10,46 +10,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headwater.jobs.visits_ads.notes import read_rule
-from headwater.jobs.visits_ads.rule import JoinRule
+from headwater.jobs.visits_ads.rule import JoinRule, read_rule
 from headwater.jobs.visits_ads.times import AD_FIELDS, VISIT_FIELDS, event_time
 from headwater.kafka import RecordReader
 from headwater.model import Address, Record
-from headwater.model.headers import origin_of
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.storage.checkpoint import CheckpointState, read_progress, read_watermark
 from headwater.tracing import Fate, Verdict
 
 
 class JoinExplainer:
-    """Knows the jobs that join visits and ads; asked by `why_missing`."""
+    """Explains records of jobs that join visits and ads, for `why_missing`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def explain(
-        self, record: Address, output: str, reading: CheckpointState | None
+        self, record: Address, output: str, checkpoint: CheckpointState | None
     ) -> Verdict | None:
-        """What became of a record that was read and has neither output nor been set aside."""
-        judge = None if reading is None else self.judge(record.topic, reading)
-        found = self._fetch(record) if judge is not None else None
-        fate = judge(found) if judge is not None and found is not None else None
-        if judge is None or found is None or fate is None:
+        """The verdict on a record that was read and has no output and no dead letter."""
+        judge = None if checkpoint is None else self.judge(record.topic, checkpoint)
+        content = self._fetch(record) if judge is not None else None
+        fate = judge(content) if judge is not None and content is not None else None
+        if judge is None or content is None or fate is None:
             return None
-        return Verdict(record, output, fate, judge.sentence(found))
+        return Verdict(record, output, fate, judge.sentence(content))
 
-    def judge(self, source: str, reading: CheckpointState) -> _Judge | None:
-        """What becomes of records of one side, as the checkpoint is now."""
-        rule = read_rule(reading.checkpoint)
+    def judge(self, source: str, checkpoint: CheckpointState) -> _Judge | None:
+        """A function that gives the fate of records of one side at this checkpoint."""
+        rule = read_rule(checkpoint.path)
         if rule is None or source not in (rule.visits, rule.ads):
             return None
-        progress = read_progress(reading.checkpoint)
+        progress = read_progress(checkpoint.path)
         return _Judge(
             rule,
             is_visit=source == rule.visits,
-            batch=reading.batch,
-            watermark=read_watermark(reading.checkpoint),
-            at_work=progress.cut_off is not None,
+            batch=checkpoint.batch,
+            watermark=read_watermark(checkpoint.path),
+            batch_running=progress.cut_off is not None,
         )
 
     def remark(
@@ -57,33 +56,33 @@ class JoinExplainer:
         record: Address,
         output: str,
         outputs: Sequence[Record],
-        reading: CheckpointState | None,
+        checkpoint: CheckpointState | None,
     ) -> str | None:
-        """That a visit came out alone, without an ad."""
-        rule = None if reading is None else read_rule(reading.checkpoint)
+        """A remark on a visit that was written without an ad."""
+        rule = None if checkpoint is None else read_rule(checkpoint.path)
         if rule is None or record.topic != rule.visits:
             return None
-        found = [origin_of(each).lineage for each in outputs]
-        if any(lineage is None or len(lineage.parents) != 1 for lineage in found):
+        lineages = [origin_of(each).lineage for each in outputs]
+        if any(lineage is None or len(lineage.parents) != 1 for lineage in lineages):
             return None
-        return f"unmatched: no ad came for it within {rule.bounds_text}"
+        return f"unmatched: there was no ad within {rule.bounds_text}"
 
     def _fetch(self, record: Address) -> Record | None:
         with RecordReader(self._settings.kafka) as reader:
-            found = reader.fetch(record)
-        return found if isinstance(found, Record) else None
+            result = reader.fetch(record)
+        return result if isinstance(result, Record) else None
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """One side of a join, at one moment; `at_work`: a batch that this watermark asks for is not
-    done yet."""
+    """One side of a join at a checkpoint. `batch_running`: the batch with this watermark is not
+    committed yet."""
 
     rule: JoinRule
     is_visit: bool
     batch: int
     watermark: datetime
-    at_work: bool
+    batch_running: bool
 
     def __call__(self, record: Record) -> Fate | None:
         due = self._due(record)
@@ -92,12 +91,12 @@ class _Judge:
         if self.watermark <= due:
             return Fate.WAITING
         if self.is_visit:
-            # Matched or not, the batch of this watermark brings it out; behind it, it is missing.
-            return Fate.WAITING if self.at_work else None
+            # The batch with this watermark writes it, matched or not; after that it is missing.
+            return Fate.WAITING if self.batch_running else None
         return Fate.UNMATCHED
 
     def sentence(self, record: Record) -> str:
-        """Of a record that is judged."""
+        """An explanation of the fate."""
         at, due = self._time(record), self._due(record)
         assert record.value is not None and at is not None and due is not None  # noqa: S101, PT018
         about, page = f"{record.address} of {_text(at)}", json.loads(record.value)["page"]
@@ -109,10 +108,9 @@ class _Judge:
                 f"{self.batch}"
             )
         if self.is_visit:
-            return f"{about} found no ad and comes out in batch {self.batch}, which runs"
+            return f"{about} has no ad and is written in batch {self.batch}, which is running"
         return (
-            f"{about} was not the match of any visit on page {page!r} by the time the watermark "
-            f"was past {_text(due)}"
+            f"{about} matched no visit on page {page!r} until the watermark was past {_text(due)}"
         )
 
     def _time(self, record: Record) -> datetime | None:

@@ -1,23 +1,22 @@
-"""Events on disk, until they are delivered.
+"""The spool: events on disk until they are delivered.
 
     spool/
-      4711-9f3c01d2/          of one process: pid, and a word of its own
-        lock                  held while that process lives
-        000001.events         a line for each event: checksum, space, JSON
-        sent                  how far the lines are delivered
-      refused.jsonl           events that the catalog would not take, with its answer
-      lost.json               how many events were lost, and why
+      4711-9f3c01d2/          one process: pid and a random suffix
+        lock                  held while that process runs
+        000001.events         a segment; one line per event: checksum, space, JSON
+        sent                  position up to which events are delivered
+      refused.jsonl           events that the catalog refused, with its response
+      lost.json               how many events were lost, and reason
 
-An event is on disk when `append` returns. The folder is bounded; when it or its disk is full,
-the oldest events of all processes give way, or the new one, by a setting. A file that could not
-be written is never written to again: what a failed fsync has left of it is not known. Its event
-is tried once more, in a new file.
+An event is on disk when `append` returns. The size of the folder is limited. When the limit is
+reached or the disk is full, `overflow_policy` decides whether the oldest events of all processes or
+the new event are dropped. A segment with a failed write is never written again, because its content
+after a failed fsync is unknown; its event is retried once, in a new segment.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import threading
@@ -29,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from headwater.openlineage.spool.losses import Losses
+from headwater.model.local_files import lock
+from headwater.openlineage.spool.losses import LOST_FILE, LOST_FILE_BYTES, add_lost
 from headwater.settings import Settings, fault_points
 
 OverflowPolicy = Literal["drop-oldest", "drop-new"]
@@ -37,18 +37,18 @@ OverflowPolicy = Literal["drop-oldest", "drop-new"]
 SUFFIX = ".events"
 LOCK_FILE = "lock"
 SENT_FILE = "sent"
-# Small enough that dropping the oldest drops little, large enough that there are few.
+# Small segments, so that dropping the oldest loses few events; not so small that there are many.
 _SEGMENTS = 16
 _SMALLEST_SEGMENT = 64 * 1024
-# Larger ones no catalog takes.
+# No catalog accepts larger events.
 MAX_EVENT_BYTES = 15 * 1024 * 1024
-# Room helps against these, and against nothing else that a disk may say.
+# Errors that freeing space can resolve.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass
 class SpoolCounts:
-    """What became of events here. `dropped` are lost, and told of."""
+    """Counts of this process; `dropped` events are lost."""
 
     kept: int = 0
     dropped: int = 0
@@ -56,7 +56,7 @@ class SpoolCounts:
 
 
 class Spool:
-    """The events of this process. Makes its folder with the first event; thread-safe."""
+    """The events of this process. Creates its folder with the first event. Thread-safe."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class Spool:
         return cls(settings.spool_dir, limit, settings.lineage.overflow_policy)
 
     def append(self, event: Mapping[str, Any]) -> bool:
-        """Put an event on disk. False if it had to be dropped, which is counted.
+        """Write an event to disk; returns False if it had to be dropped.
 
         Raises:
-            ValueError: the event can't be written as JSON, or is larger than any catalog takes.
+            ValueError: the event can't be written as JSON, or is larger than any catalog accepts.
         """
         line = encode_line(event)
         if len(line) > MAX_EVENT_BYTES:
-            raise ValueError(f"an event of {len(line)} bytes")
+            raise ValueError(f"event has {len(line)} bytes, at most {MAX_EVENT_BYTES} are allowed")
         with self._access:
             kept = self._has_room(len(line)) and self._put(line)
             self.counts.kept += kept
@@ -98,7 +98,7 @@ class Spool:
             return kept
 
     def close(self) -> None:
-        """Let others deliver what is left here."""
+        """Release the folder: other processes may deliver the remaining events."""
         with self._access:
             self._abandon()
             self.losses.write()
@@ -107,14 +107,14 @@ class Spool:
                 self._lock_file = None
 
     def current(self) -> int:
-        """The number of the file that is being written; those before it are whole."""
+        """Number of the segment that is being written; earlier ones are complete."""
         return self._number
 
     def _has_room(self, size: int) -> bool:
-        """Whether the bound leaves room, after older events gave way where they may."""
+        """Whether the event fits, after dropping older events if the policy allows it."""
         if size > self._limit:
-            # Nothing that gives way would make room for it.
-            self._lose(1, f"an event of {size} bytes is larger than lineage.spool_mb allows")
+            # Dropping other events would not help.
+            self._lose(1, f"event of {size} bytes is larger than lineage.spool_mb allows")
             return False
         over = used_bytes(self.root) + size - self._limit
         full = f"the spool {self.root} is full (lineage.spool_mb)"
@@ -128,8 +128,8 @@ class Spool:
         if error is None:
             return True
         reason = f"the spool can't be written: {error.strerror}: {self.root}"
-        again = error.errno not in _FULL or self._free(len(line), reason)
-        if again and self._try_to_write(line) is None:
+        retry = error.errno not in _FULL or self._free(len(line), reason)
+        if retry and self._try_to_write(line) is None:
             return True
         self._lose(1, reason)
         return False
@@ -142,19 +142,19 @@ class Spool:
             self._abandon()
             return error
 
-    def _free(self, size: int, why: str) -> bool:
-        """Drop the oldest until so much is free; whether it is."""
+    def _free(self, size: int, reason: str) -> bool:
+        """Drop the oldest events until `size` bytes are free; returns whether they are."""
         while size > 0:
-            if self._overflow_policy == "drop-new" or not (freed := self._drop_oldest(why)):
+            if self._overflow_policy == "drop-new" or not (freed := self._drop_oldest(reason)):
                 return False
             size -= freed
         return True
 
-    def _drop_oldest(self, why: str) -> int:
-        """Remove the oldest file that nobody writes to; returns how large it was."""
+    def _drop_oldest(self, reason: str) -> int:
+        """Remove the oldest segment that no other process writes; returns its size."""
         for path in sorted(segments_of(self.root), key=_age):
             if path.parent == self.folder and path.name == segment_name(self._number):
-                # Its own current one gives way, too, when nothing older is there.
+                # If nothing is older, the current segment of this process is dropped.
                 self._abandon()
             elif path.parent != self.folder and _is_written(path):
                 continue
@@ -162,10 +162,10 @@ class Spool:
                 size, lost = path.stat().st_size, _undelivered(path)
                 path.unlink()
             except OSError:
-                # Gone, or on a disk that became read-only: another one may give way.
+                # Removed meanwhile, or the disk became read-only: try the next one.
                 continue
             if lost:
-                self._lose(lost, why)
+                self._lose(lost, reason)
             if size:
                 return size
         return 0
@@ -182,10 +182,12 @@ class Spool:
         written = 0
         while written < len(line):
             written += os.write(self._file, line[written:])
-        fault_points.reach("before_spool_fsync")
+        if fault_points.armed_faults is not None:
+            fault_points.reach("before_spool_fsync")
         os.fsync(self._file)
         self._size += len(line)
-        fault_points.reach("after_spool_fsync")
+        if fault_points.armed_faults is not None:
+            fault_points.reach("after_spool_fsync")
 
     def _next_segment(self) -> None:
         self._abandon()
@@ -199,18 +201,18 @@ class Spool:
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        # Under its name only when it is held: a lock that is free stands for a dead process.
-        unheld = self.folder / f"{LOCK_FILE}.new"
-        file = os.open(unheld, os.O_RDWR | os.O_CREAT, 0o600)
+        # Renamed after locking: a free lock file means that the process is dead.
+        unlocked = self.folder / f"{LOCK_FILE}.new"
+        file = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            unheld.rename(self.folder / LOCK_FILE)
+            lock(file)
+            unlocked.rename(self.folder / LOCK_FILE)
         except OSError:
             os.close(file)
             raise
         self._lock_file = file
         _sync_folder(self.root)
-        # The root itself may be new; its parent may be one that can't be opened.
+        # The root itself may be new; its parent may not be readable.
         with suppress(OSError):
             _sync_folder(self.root.parent)
         self.losses.prepare()
@@ -218,15 +220,15 @@ class Spool:
     def _abandon(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            # Some file systems tell here that a write failed; fsync has told it before.
+            # Some file systems report write errors on close; fsync has reported them before.
             with suppress(OSError):
                 os.close(file)
 
 
 def encode_line(event: Mapping[str, Any]) -> bytes:
-    """A line that tells by itself whether it is whole."""
+    """A line with a checksum, which shows whether the line is complete."""
     plain = json.dumps(event, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    # Half a pair of surrogates, as in the name of a file that is not UTF-8, is no text for others.
+    # Unpaired surrogates, as in file names that are not UTF-8, can't be encoded.
     text = plain.encode(errors="replace")
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
@@ -244,12 +246,12 @@ def segment_name(number: int) -> str:
 
 
 def segments_of(root: Path, process: str = "*") -> list[Path]:
-    """Files with events: of all processes, or of the one whose folder has this name."""
+    """Segments of all processes, or of the process folder with this name."""
     return [path for path in root.glob(f"{process}/*{SUFFIX}") if path.stem.isdigit()]
 
 
 def used_bytes(root: Path, process: str = "*") -> int:
-    """What events take on disk."""
+    """Size of all segments on disk."""
     total = 0
     for path in segments_of(root, process):
         try:
@@ -260,7 +262,7 @@ def used_bytes(root: Path, process: str = "*") -> int:
 
 
 def read_sent(folder: Path) -> tuple[int, int]:
-    """Up to which file, and where in it, events are delivered."""
+    """Segment and byte position up to which events are delivered."""
     try:
         segment, at = json.loads((folder / SENT_FILE).read_text())
         return int(segment), int(at)
@@ -269,7 +271,7 @@ def read_sent(folder: Path) -> tuple[int, int]:
 
 
 def _undelivered(path: Path) -> int:
-    """How many events of a file are not delivered."""
+    """Number of undelivered events in a segment."""
     segment, at = read_sent(path.parent)
     if int(path.stem) < segment:
         return 0
@@ -284,16 +286,16 @@ def _age(path: Path) -> tuple[float, str]:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether another process that lives may still write to this file."""
+    """Whether another running process may still write to this segment."""
     newest = max(path.parent.glob(f"*{SUFFIX}"), default=path)
     return path == newest and is_alive(path.parent)
 
 
 def is_alive(folder: Path) -> bool:
-    """Whether the process that writes here still does."""
+    """Whether the process of this folder is running."""
     try:
         with (folder / LOCK_FILE).open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock(file, shared=True)
             return False
     except BlockingIOError:
         return True
@@ -302,9 +304,46 @@ def is_alive(folder: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A file is there after a crash only when its folder is on disk, too."""
+    """A new file survives a crash only if its folder is synced as well."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Losses:
+    """Counts the lost events of this process. `add` does no I/O. Thread-safe."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._access = threading.Lock()
+        self._pending = 0
+        self._reason = ""
+
+    def add(self, count: int, reason: str) -> None:
+        with self._access:
+            self._pending += count
+            self._reason = reason
+
+    def prepare(self) -> None:
+        """Create the file while the disk has space."""
+        with suppress(OSError):
+            file = os.open(self._root / LOST_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(file, b" " * LOST_FILE_BYTES)
+            finally:
+                os.close(file)
+
+    def write(self) -> None:
+        """Add the pending count to the file; after an error it stays pending."""
+        with self._access:
+            count, self._pending = self._pending, 0
+            reason = self._reason
+        if not count:
+            return
+        try:
+            add_lost(self._root, count, reason)
+        except OSError:
+            with self._access:
+                self._pending += count

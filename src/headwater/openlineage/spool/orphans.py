@@ -1,8 +1,7 @@
-"""The spool as its reader sees it: what is to be delivered, oldest first."""
+"""Reads the spool: events to deliver, oldest first, and the spools of dead processes."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.model.local_files import lock
 from headwater.openlineage.spool.files import (
     LOCK_FILE,
     SENT_FILE,
@@ -26,15 +26,15 @@ from headwater.openlineage.spool.files import (
 )
 
 _REFUSED = "refused.jsonl"
-# Refused events are for people to look at: of more than this, the older half goes.
+# Refused events are kept for inspection; beyond this size, the older half is removed.
 _MAX_REFUSED_BYTES = 16 * 1024 * 1024
 _MAX_ANSWER = 2_000
 _LOCK_PAUSES = (0.005, 0.02, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """An event that waits; `segment` and `end` say where it lies."""
+class SpooledEvent:
+    """An undelivered event; `segment` and `end` are its position."""
 
     body: bytes
     segment: int
@@ -42,27 +42,27 @@ class Entry:
 
 
 class Backlog:
-    """What one process has left to deliver. Not thread-safe: it has one reader."""
+    """Undelivered events of one process. Not thread-safe: it has one reader."""
 
     def __init__(self, folder: Path, writer: Spool | None = None) -> None:
         self.folder = folder
-        # Lines that are not whole, and were skipped.
+        # Incomplete lines, which are skipped.
         self.torn = 0
         self._writer = writer
-        # Where reading has come to; what is read and not delivered yet is in `_lines`.
+        # Read position; `_lines` holds the events that are read but not delivered.
         self._segment, self._read_to = read_sent(folder)
-        self._lines: deque[Entry] = deque()
+        self._lines: deque[SpooledEvent] = deque()
 
-    def peek(self) -> Entry | None:
-        """The next event; it stays until `done`."""
+    def peek(self) -> SpooledEvent | None:
+        """The next event; it stays in the backlog until `done`."""
         if not self._lines:
             self._load()
         return self._lines[0] if self._lines else None
 
     def done(self) -> None:
-        """The event that `peek` gave is delivered, or set aside."""
+        """Remove the event that `peek` returned: it is delivered or refused."""
         entry = self._lines.popleft()
-        # Without fsync: what is forgotten is delivered twice, which changes nothing.
+        # Without fsync: after a crash events may be delivered twice, which is harmless.
         unfinished = self.folder / f"{SENT_FILE}.tmp"
         try:
             unfinished.write_text(json.dumps([entry.segment, entry.end]))
@@ -70,31 +70,31 @@ class Backlog:
         except OSError:
             return
 
-    def waiting(self) -> int:
-        """How many events wait; reads all of them, and removes nothing."""
+    def count(self) -> int:
+        """Number of undelivered events; reads all segments and removes none."""
         count = len(self._lines)
         for number in self._numbers():
             if number >= self._segment:
-                # Only of the file that reading has come to: it may be gone, and others be there.
+                # The read position applies to this segment only.
                 begin = self._read_to if number == self._segment else 0
                 count += len(_read(self._path(number), number, begin, live=False).entries)
         return count
 
-    def of_other_runs(self, run_id: str) -> Iterator[Entry]:
-        """Of what is read: the first event of each other run. None is taken."""
+    def of_other_runs(self, run_id: str) -> Iterator[SpooledEvent]:
+        """The first loaded event of each other run; removes none."""
         self.peek()
         seen = {run_id}
         for entry in self._lines:
-            if (found := run_of(entry.body)) not in seen:
-                seen.add(found)
+            if (run := run_of(entry.body)) not in seen:
+                seen.add(run)
                 yield entry
 
     def remove(self) -> None:
-        """When nothing waits here and nobody writes."""
+        """Delete the folder; only if it has no events and no writer."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _load(self) -> None:
-        """Read what lies behind all that was read; files that are behind it are removed."""
+        """Load the next events; removes segments that are completely delivered."""
         for number in self._numbers():
             path = self._path(number)
             if number < self._segment:
@@ -102,13 +102,13 @@ class Backlog:
                 continue
             if number > self._segment:
                 self._segment, self._read_to = number, 0
-            # Asked before reading: a file that is whole now is whole when it is read.
+            # Checked before reading: a segment that is complete now is complete when read.
             live = self._writer is not None and number >= self._writer.current()
-            found = _read(path, number, self._read_to, live=live)
-            self.torn += found.torn
-            self._read_to = found.end
-            if found.entries:
-                self._lines.extend(found.entries)
+            content = _read(path, number, self._read_to, live=live)
+            self.torn += content.torn
+            self._read_to = content.end
+            if content.entries:
+                self._lines.extend(content.entries)
                 return
             if live:
                 return
@@ -123,23 +123,23 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    entries: list[Entry]
+class _SegmentContent:
+    entries: list[SpooledEvent]
     torn: int
     end: int
 
 
-def _read(path: Path, segment: int, begin: int, *, live: bool) -> _Found:
-    """Lines behind `begin`; of a live file, a last line that is not whole is still to come."""
+def _read(path: Path, segment: int, begin: int, *, live: bool) -> _SegmentContent:
+    """Lines from `begin` on; an incomplete last line of a live segment is still being written."""
     try:
         with path.open("rb") as file:
             file.seek(begin)
             content = file.read()
     except FileNotFoundError:
-        return _Found([], 0, begin)
+        return _SegmentContent([], 0, begin)
     if live:
         content = content[: content.rfind(b"\n") + 1]
-    entries: list[Entry] = []
+    entries: list[SpooledEvent] = []
     torn, at = 0, begin
     for line in content.splitlines(keepends=True):
         at += len(line)
@@ -147,33 +147,33 @@ def _read(path: Path, segment: int, begin: int, *, live: bool) -> _Found:
         if body is None:
             torn += 1
         else:
-            entries.append(Entry(body, segment, at))
-    return _Found(entries, torn, at)
+            entries.append(SpooledEvent(body, segment, at))
+    return _SegmentContent(entries, torn, at)
 
 
 def _unlink(path: Path) -> None:
-    """A file that can't be removed is passed over when it is read again."""
+    """Ignores errors: a segment that stays is skipped when it is read again."""
     with suppress(OSError):
         path.unlink()
 
 
 def run_of(body: bytes) -> str:
-    """The id of the run that an event is of."""
+    """The run id of an event."""
     return str(json.loads(body).get("run", {}).get("runId", ""))
 
 
 class OrphanedSpool:
-    """A backlog of a process that is dead, held while this one delivers it."""
+    """The backlog of a dead process, locked while this process delivers it."""
 
     def __init__(self, backlog: Backlog, lock_file: int) -> None:
         self.backlog = backlog
         self._lock_file: int | None = lock_file
 
     def release(self) -> None:
-        """Remove it if all is delivered; else leave it to the next one."""
+        """Unlock it; deletes it if all events are delivered."""
         if self._lock_file is None:
             return
-        # What can't be read may still be read by the next one.
+        # Unreadable events are kept: the next process may be able to read them.
         with suppress(OSError):
             if self.backlog.peek() is None:
                 self.backlog.remove()
@@ -181,27 +181,26 @@ class OrphanedSpool:
         self._lock_file = None
 
 
-def adopt(root: Path) -> list[OrphanedSpool]:
-    """Take what dead processes have left, the oldest first; those of others are not waited for."""
-    found = []
-    for folder in sorted(owners(root), key=_made):
+def claim_orphans(root: Path) -> list[OrphanedSpool]:
+    """Lock the spools of dead processes, oldest first; skips those that another process holds."""
+    orphans = []
+    for folder in sorted(process_folders(root), key=_created_at):
         try:
             handle = os.open(folder / LOCK_FILE, os.O_RDWR)
         except OSError:
             continue
         if _locked(handle):
-            found.append(OrphanedSpool(Backlog(folder), handle))
+            orphans.append(OrphanedSpool(Backlog(folder), handle))
         else:
             os.close(handle)
-    return found
+    return orphans
 
 
 def _locked(handle: int) -> bool:
-    """Whether the lock could be had. Who asks whether a process lives holds it for a moment, too:
-    that must not look like a process that lives."""
+    """Whether the lock could be taken. Retries: `is_alive` of another process holds it briefly."""
     for pause in (*_LOCK_PAUSES, None):
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
             return True
         except BlockingIOError:
             if pause is not None:
@@ -212,43 +211,43 @@ def _locked(handle: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """What waits in the folder of one process."""
+class PendingEvents:
+    """Undelivered events of one process."""
 
     pid: int
     alive: bool
     events: int
     bytes: int
-    # How long ago the first of them came, in seconds.
+    # Seconds since the folder was created.
     age: float
-    # Why not all of them could be counted.
+    # Why not all events could be counted.
     trouble: str | None = None
 
 
-def waiting(root: Path) -> list[Waiting]:
-    """What waits, by process, the oldest first; changes nothing."""
-    found = []
-    for folder in sorted(owners(root), key=_made):
+def pending_events(root: Path) -> list[PendingEvents]:
+    """Undelivered events by process, oldest first; changes nothing."""
+    pending = []
+    for folder in sorted(process_folders(root), key=_created_at):
         pid = int(folder.name.partition("-")[0]) if folder.name[:1].isdigit() else 0
         events, trouble = 0, None
         try:
-            events = Backlog(folder).waiting()
+            events = Backlog(folder).count()
         except OSError as error:
             trouble = f"{error.strerror}: {error.filename}"
         size = used_bytes(folder.parent, folder.name)
-        age = max(0.0, time.time() - _made(folder))
-        found.append(Waiting(pid, is_alive(folder), events, size, round(age, 1), trouble))
-    return found
+        age = max(0.0, time.time() - _created_at(folder))
+        pending.append(PendingEvents(pid, is_alive(folder), events, size, round(age, 1), trouble))
+    return pending
 
 
-def owners(root: Path) -> Iterator[Path]:
-    """The folders of all processes that have left something, or still write."""
+def process_folders(root: Path) -> Iterator[Path]:
+    """Folders of all processes, running and dead."""
     for path in root.glob("*/" + LOCK_FILE):
         yield path.parent
 
 
 def count_refused(root: Path) -> int:
-    """Events that the catalog would not take."""
+    """Number of events that the catalog refused."""
     try:
         return refused_path(root).read_bytes().count(b"\n")
     except OSError:
@@ -259,21 +258,29 @@ def refused_path(root: Path) -> Path:
     return root / _REFUSED
 
 
-def set_aside(root: Path, body: bytes, status: int, answer: str, at: str) -> None:
-    """Keep an event that the catalog would not take, with its answer."""
+def keep_refused(
+    root: Path,
+    body: bytes,
+    status: int,
+    answer: str,
+    at: str,
+    *,
+    max_bytes: int = _MAX_REFUSED_BYTES,
+) -> None:
+    """Store an event that the catalog refused, with its response."""
     path = refused_path(root)
     event = json.loads(body)
     note = {"at": at, "status": status, "answer": answer[:_MAX_ANSWER], "event": event}
     line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
-    if path.is_file() and path.stat().st_size + len(line) > _MAX_REFUSED_BYTES:
-        kept = path.read_bytes()[-_MAX_REFUSED_BYTES // 2 :].partition(b"\n")[2]
+    if path.is_file() and path.stat().st_size + len(line) > max_bytes:
+        kept = path.read_bytes()[-max_bytes // 2 :].partition(b"\n")[2]
         path.write_bytes(kept)
     path.touch(mode=0o600)
     with path.open("ab") as file:
         file.write(line)
 
 
-def _made(folder: Path) -> float:
+def _created_at(folder: Path) -> float:
     try:
         return folder.stat().st_ctime
     except OSError:

@@ -1,9 +1,9 @@
-"""Delivers what waits in the spool, from a thread of its own.
+"""Delivers the events of the spool in a background thread.
 
-First what dead processes have left, then this process's own events: so events of one run arrive in
-their order. An event that the catalog refuses is set aside with the answer, and one that it alone
-fails at (`suspicion.py`). Everything else is tried again, with growing pauses, for as long as the
-process lives, whatever goes wrong, on this machine or elsewhere; the rest waits on disk.
+Events of dead processes are delivered before those of this process, so that events of one run
+arrive in order. Events that the catalog refuses are moved to `refused.jsonl`, as are events that it
+fails on (`PoisonEventDetector`). After all other errors delivery is retried with exponential
+backoff while the process runs; undelivered events stay on disk.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from headwater.openlineage.events import to_rfc3339
-from headwater.openlineage.spool.files import Spool
-from headwater.openlineage.spool.losses import Losses
-from headwater.openlineage.spool.orphans import Backlog, OrphanedSpool, adopt, set_aside
-from headwater.openlineage.spool.poison_event import Suspicion
-from headwater.openlineage.transport import CatalogClient, Later, Refused
+from headwater.openlineage.spool.files import Losses, Spool
+from headwater.openlineage.spool.orphans import (
+    Backlog,
+    OrphanedSpool,
+    SpooledEvent,
+    claim_orphans,
+    keep_refused,
+    run_of,
+)
+from headwater.openlineage.transport import CatalogClient, Delivered, Later, Outcome, Refused
 
 _LOG = logging.getLogger(__name__)
-
-Tell = Callable[[str], None]
 
 _FIRST_PAUSE = 0.5
 _MAX_ATTEMPTS = 10
@@ -35,18 +39,18 @@ _MAX_ATTEMPTS = 10
 
 @dataclass
 class SenderCounts:
-    """What became of events on their way to the catalog."""
+    """Counts of delivered and failed events."""
 
     delivered: int = 0
     refused: int = 0
-    # Lines that were cut off by a crash, and skipped.
+    # Incomplete lines after a crash, which are skipped.
     torn: int = 0
     failed_tries: int = 0
     trouble: str | None = None
 
 
-class Delivery:
-    """Takes events from backlogs to the catalog, in order."""
+class SpoolDelivery:
+    """Delivers the events of backlogs to the catalog, in order."""
 
     def __init__(
         self,
@@ -60,40 +64,40 @@ class Delivery:
         self._root = root
         self._losses = Losses(root)
         self._own = own
-        self._suspicion = Suspicion(client, max_attempts)
-        # None until it was looked for.
-        self._adopted: list[OrphanedSpool] | None = None
-        self._left_behind: str | None = None
+        self._poison_events = PoisonEventDetector(client, max_attempts)
+        # None until the spool was scanned for them.
+        self._orphans: list[OrphanedSpool] | None = None
+        self._unreadable_orphan: str | None = None
 
     def deliver_all(self) -> Later | None:
-        """Deliver until nothing waits; else tells why not. Never raises."""
+        """Deliver all events; returns the reason if some remain. Never raises."""
         try:
-            return self._deliver_adopted() or (self._deliver(self._own) if self._own else None)
+            return self._deliver_orphans() or (self._deliver(self._own) if self._own else None)
         except OSError as error:
             return self._later(Later(_unreadable(error), here=True))
         except Exception as error:
-            return self._later(Later(f"delivering failed: {type(error).__name__}", here=True))
+            return self._later(Later(f"delivery failed: {type(error).__name__}", here=True))
 
     def release(self) -> None:
-        """Leave to others what is not delivered."""
-        for left in self._adopted or ():
-            left.release()
+        """Unlock undelivered spools for other processes."""
+        for orphan in self._orphans or ():
+            orphan.release()
         self._client.close()
 
-    def _deliver_adopted(self) -> Later | None:
-        """First take over what dead processes have left; once."""
-        if self._adopted is None:
-            self._adopted = adopt(self._root)
-        while self._adopted:
+    def _deliver_orphans(self) -> Later | None:
+        """Claim the spools of dead processes once, and deliver them."""
+        if self._orphans is None:
+            self._orphans = claim_orphans(self._root)
+        while self._orphans:
             try:
-                later = self._deliver(self._adopted[0].backlog)
+                later = self._deliver(self._orphans[0].backlog)
             except OSError as error:
-                # Left to the next process: the events of this one must not wait for it.
-                self._left_behind = self.counts.trouble = _unreadable(error)
+                # Left to the next process: it must not block the events of this one.
+                self._unreadable_orphan = self.counts.trouble = _unreadable(error)
                 later = None
             if later is not None:
                 return later
-            self._adopted.pop(0).release()
+            self._orphans.pop(0).release()
         return None
 
     def _deliver(self, backlog: Backlog) -> Later | None:
@@ -102,21 +106,21 @@ class Delivery:
             while (entry := backlog.peek()) is not None:
                 outcome = self._client.send(entry.body)
                 if isinstance(outcome, Later):
-                    outcome = self._suspicion.judge(entry, outcome, self._backlogs())
+                    outcome = self._poison_events.judge(entry, outcome, self._backlogs())
                 if isinstance(outcome, Later):
                     return self._later(outcome)
                 if isinstance(outcome, Refused):
                     at = to_rfc3339(datetime.now(UTC))
                     try:
-                        set_aside(self._root, entry.body, outcome.status, outcome.answer, at)
+                        keep_refused(self._root, entry.body, outcome.status, outcome.answer, at)
                     except OSError as error:
-                        # On a full disk it is lost, and counted: the others must not wait for it.
-                        self._losses.add(1, f"refused, and can't be kept: {error.strerror}")
+                        # Lost on a full disk, and counted: it must not block later events.
+                        self._losses.add(1, f"refused, and can't be stored: {error.strerror}")
                         self._losses.write()
                     self.counts.refused += 1
                 else:
                     self.counts.delivered += 1
-                self.counts.trouble = self._left_behind
+                self.counts.trouble = self._unreadable_orphan
                 backlog.done()
             return None
         finally:
@@ -128,16 +132,16 @@ class Delivery:
         return later
 
     def _backlogs(self) -> list[Backlog]:
-        adopted = [each.backlog for each in self._adopted or ()]
-        return [*adopted, self._own] if self._own else adopted
+        orphans = [each.backlog for each in self._orphans or ()]
+        return [*orphans, self._own] if self._own else orphans
 
 
 def _unreadable(error: OSError) -> str:
     return f"the spool can't be read: {error.strerror}: {error.filename}"
 
 
-class Sender:
-    """The thread. `wake` tells it of a new event, `close` asks it for a last effort."""
+class EventSender:
+    """The delivery thread. `wake` after a new event; `close` delivers a last time."""
 
     def __init__(
         self,
@@ -150,9 +154,9 @@ class Sender:
         self._spool = spool
         self._own = Backlog(spool.folder, spool)
         self._client = client
-        self._delivery = Delivery(client, spool.root, self._own, max_attempts)
+        self._delivery = SpoolDelivery(client, spool.root, self._own, max_attempts)
         self._max_pause = max_pause_seconds
-        self._news = threading.Event()
+        self._wakeup = threading.Event()
         self._closing = threading.Event()
         self._failures = 0
         self._outage_logged = False
@@ -163,19 +167,19 @@ class Sender:
         return self._delivery.counts
 
     def start(self) -> None:
-        # While the interpreter ends, or a limit is reached, there is no thread: see `close`.
+        # Fails during interpreter shutdown or at a thread limit: `close` delivers then.
         with suppress(RuntimeError):
             self._thread.start()
 
     def wake(self) -> None:
-        self._news.set()
+        self._wakeup.set()
 
     def close(self, seconds: float) -> bool:
-        """Try once more to deliver all, and end; whether nothing is left waiting."""
+        """Deliver a last time and end; returns whether all events are delivered."""
         self._closing.set()
-        self._news.set()
+        self._wakeup.set()
         if self._thread.ident is None:
-            self._client.end_by(time.monotonic() + seconds)
+            self._client.set_deadline(time.monotonic() + seconds)
             self._run()
         else:
             self._thread.join(seconds)
@@ -185,22 +189,22 @@ class Sender:
             return False
 
     def remove_folder(self) -> None:
-        """When all is delivered, and nobody writes any more."""
+        """Delete the folder of this process, after everything is delivered and written."""
         self._own.remove()
 
     def _run(self) -> None:
         try:
             while True:
-                self._news.clear()
-                last_effort = self._closing.is_set()
+                self._wakeup.clear()
+                last_attempt = self._closing.is_set()
                 later = self._delivery.deliver_all()
-                if last_effort:
+                if last_attempt:
                     if later is not None:
                         self._failed(later)
                     return
                 if later is None:
                     self._recovered()
-                    self._news.wait()
+                    self._wakeup.wait()
                 else:
                     self._failed(later)
                     self._pause(later)
@@ -209,7 +213,7 @@ class Sender:
 
     def _failed(self, later: Later) -> None:
         self._failures += 1
-        # Once per outage: retries of the same failure would fill the log.
+        # Once per outage: retries would fill the log.
         if not self._outage_logged:
             self._outage_logged = True
             _LOG.warning("lineage events are queued in %s: %s", self._spool.root, later.reason)
@@ -221,25 +225,79 @@ class Sender:
             _LOG.warning("lineage events are delivered again")
 
     def _pause(self, later: Later) -> None:
-        """Wait before the next try; a new event does not shorten it, the end of the job does."""
+        """Wait before the next attempt; `close` ends the wait, a new event does not."""
         pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 20), self._max_pause)
-        # Many jobs that lost the same catalog must not come back in the same moment.
-        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        # Jitter: many jobs that lost the same catalog must not retry at the same moment.
+        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         self._closing.wait(max(pause, later.after_seconds or 0.0))
 
 
 def flush(
     client: CatalogClient, root: Path, seconds: float, max_attempts: int = _MAX_ATTEMPTS
 ) -> SenderCounts:
-    """Deliver what dead processes have left; `trouble` tells why something still waits."""
-    delivery = Delivery(client, root, max_attempts=max_attempts)
+    """Deliver the events of dead processes; `trouble` is the reason if some remain."""
+    delivery = SpoolDelivery(client, root, max_attempts=max_attempts)
     deadline = time.monotonic() + seconds
     try:
         while (later := delivery.deliver_all()) is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 break
-            time.sleep(min(later.after_seconds or _FIRST_PAUSE, left))
+            time.sleep(min(later.after_seconds or _FIRST_PAUSE, remaining))
         return delivery.counts
     finally:
         delivery.release()
+
+
+# Other 5xx statuses indicate problems on the path to the catalog: 502 and 503 of a proxy.
+_SERVER_ERROR = 500
+# More than one, because the catalog may fail for other runs too; each costs a request.
+_MAX_WITNESSES = 3
+
+
+class PoisonEventDetector:
+    """Keeps the attempts of one sender."""
+
+    def __init__(self, client: CatalogClient, max_attempts: int) -> None:
+        self._client = client
+        self._max_attempts = max_attempts
+        self._entry: SpooledEvent | None = None
+        self._attempts = 0
+        # Runs with a poison event: their next events are likely to fail, and are checked at once.
+        self._runs: set[str] = set()
+
+    def judge(self, entry: SpooledEvent, later: Later, backlogs: Iterable[Backlog]) -> Outcome:
+        """Decide what to do with an event that was not accepted; may send it again."""
+        if later.status != _SERVER_ERROR:
+            self._entry = None
+            return later
+        if entry != self._entry:
+            self._entry, self._attempts = entry, 0
+        self._attempts += 1
+        run = run_of(entry.body)
+        if self._attempts < self._max_attempts and run not in self._runs:
+            return later
+        if not self._accepts_one_of(islice(_others(run, backlogs), _MAX_WITNESSES)):
+            return later
+        # The catalog may have recovered in between.
+        again = self._client.send(entry.body)
+        if isinstance(again, Later) and again.status == _SERVER_ERROR:
+            self._runs.add(run)
+            return Refused(_SERVER_ERROR, again.answer)
+        return again
+
+    def _accepts_one_of(self, others: Iterable[SpooledEvent]) -> bool:
+        for other in others:
+            outcome = self._client.send(other.body)
+            if isinstance(outcome, Delivered):
+                return True
+            if isinstance(outcome, Later) and outcome.status != _SERVER_ERROR:
+                return False
+        return False
+
+
+def _others(run: str, backlogs: Iterable[Backlog]) -> Iterator[SpooledEvent]:
+    for backlog in backlogs:
+        # An unreadable backlog has no witness.
+        with suppress(OSError):
+            yield from backlog.of_other_runs(run)

@@ -1,1 +1,1 @@
-"""What Spark measures while it writes: data quality and cost."""
+"""Data quality and cost, measured while Spark writes."""

@@ -1,6 +1,6 @@
-"""What rows are expected to be. Plain values: `measuring` makes Spark columns of them.
+"""Expectations of rows. Plain values: `quality_columns` turns them into Spark columns.
 
-A null breaks `not_null` only, as in a CHECK of SQL: to forbid it, say so.
+A null violates only `not_null`, as in a CHECK constraint of SQL.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Bound = int | float | Decimal | date | datetime | str
 Value = int | float | Decimal | date | datetime | str | bool
 
 SEVERITIES = ("warn", "fail")
-# Longer lists are a table's business: join with it.
+# For longer lists, join with a table.
 MAX_VALUES = 1000
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One thing that is expected of each row; made by the functions below.
+    """A condition for each row; created by the functions below.
 
-    With the severity `warn` the rows that break it are counted. With `fail` the first one ends
-    the write.
+    With severity `warn`, rows that violate it are counted. With `fail`, the first one stops the
+    write.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Expectation:
 
     @property
     def text(self) -> str:
-        """How it is told to people, such as `in_range(price, 0, None)`."""
+        """For messages, such as `in_range(price, 0, None)`."""
         if self.label is not None:
             return self.label
         if self.sql is not None:
@@ -64,8 +64,8 @@ class Expectation:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """What was asked for, for a facet."""
-        asked = {
+        """The parameters, for a facet."""
+        parameters = {
             "low": _plain(self.low),
             "high": _plain(self.high),
             "pattern": self.pattern,
@@ -73,11 +73,11 @@ class Expectation:
             "sql": self.sql,
             "name": self.label,
         }
-        return {name: value for name, value in asked.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
 
 def not_null(column: str, *, severity: Severity = "warn", name: str | None = None) -> Expectation:
-    """The column has a value."""
+    """The column is not null."""
     return Expectation("not_null", column, severity, label=name)
 
 
@@ -89,19 +89,19 @@ def in_range(
     severity: Severity = "warn",
     name: str | None = None,
 ) -> Expectation:
-    """The value lies between the bounds, both included; None is no bound. NaN is in no range."""
+    """The value is between the bounds, both included; None means unbounded. NaN is outside."""
     if low is None and high is None:
-        raise InputError(f"in_range({column}) has no bound", hint="give `low`, `high` or both")
+        raise InputError(f"in_range({column}) has no bound", hint="set `low`, `high` or both")
     for bound in (low, high):
         if isinstance(bound, float) and math.isnan(bound):
-            raise InputError(f"in_range({column}): NaN is no bound")
+            raise InputError(f"in_range({column}): NaN can't be a bound")
     return Expectation("in_range", column, severity, low=low, high=high, label=name)
 
 
 def matches(
     column: str, pattern: str, *, severity: Severity = "warn", name: str | None = None
 ) -> Expectation:
-    """The value, as text, holds the regular expression (Java's); `^…$` for the whole of it."""
+    """The value, as text, contains a match of the Java regular expression, or is one with `^…$`."""
     return Expectation("matches", column, severity, pattern=pattern, label=name)
 
 
@@ -113,21 +113,21 @@ def in_set(
     name: str | None = None,
 ) -> Expectation:
     """The value is one of these."""
-    given = tuple(values)
-    if not given or len(given) > MAX_VALUES:
+    allowed = tuple(values)
+    if not allowed or len(allowed) > MAX_VALUES:
         raise InputError(
-            f"in_set({column}) has {len(given)} values",
-            hint=f"give 1 to {MAX_VALUES}; for more, join with a table and use `not_null`",
+            f"in_set({column}) has {len(allowed)} values",
+            hint=f"use 1 to {MAX_VALUES}; for more, join with a table and use `not_null`",
         )
-    if any(value is None for value in given):
+    if any(value is None for value in allowed):
         raise InputError(
-            f"in_set({column}) lists None", hint="a null never breaks it; leave None out"
+            f"in_set({column}) lists None", hint="a null never violates it; leave None out"
         )
-    return Expectation("in_set", column, severity, values=given, label=name)
+    return Expectation("in_set", column, severity, values=allowed, label=name)
 
 
 def satisfies(sql: str, *, severity: Severity = "warn", name: str | None = None) -> Expectation:
-    """A boolean expression of Spark SQL over the row holds, such as `ends_at > starts_at`."""
+    """A boolean Spark SQL expression over the row is true, such as `ends_at > starts_at`."""
     if not sql.strip():
         raise InputError("satisfies needs an expression", hint="such as `ends_at > starts_at`")
     return Expectation("satisfies", None, severity, sql=sql, label=name)

@@ -1,4 +1,4 @@
-"""Measures rows while an action or a streaming query passes them on, with Spark's `observe`."""
+"""Measures rows in the same pass as an action or a streaming query, with Spark's `observe`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from headwater.spark.measures.quality_report import Report, key
 
 _NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
 _MARK = "headwater-expectation"
-_BROKEN = re.compile(rf"\[{_MARK} (.+?)#(\d+)\]")
-# Spark tells the metrics of an action in a thread of its own, a moment behind its end.
+_VIOLATION = re.compile(rf"\[{_MARK} (.+?)#(\d+)\]")
+# Spark reports the metrics of an action in another thread, shortly after its end.
 _WAIT_SECONDS = 5.0
 _POLL_SECONDS = 0.01
 
@@ -40,11 +40,10 @@ class Quality:
     """Counts, bounds and expectations of the rows of one DataFrame, batch or streaming.
 
     Args:
-        name: names the rows in reports, and the metrics in Spark's progress.
-        expectations: made by `not_null`, `in_range`, `matches`, `in_set` and `satisfies`.
-        columns: which columns to measure; without it the first ones, as many as
-            `HEADWATER_QUALITY__MAX_COLUMNS` says.
-        dataset: whose rows they are; of a streaming query without it those of its output.
+        name: names the rows in reports and the metrics in Spark's progress.
+        expectations: created by `not_null`, `in_range`, `matches`, `in_set` and `satisfies`.
+        columns: columns to measure. Default: the first `HEADWATER_QUALITY__MAX_COLUMNS`.
+        dataset: the dataset of the rows. Default in a streaming query: its output.
     """
 
     def __init__(
@@ -58,8 +57,8 @@ class Quality:
     ) -> None:
         if not _NAME.fullmatch(name):
             raise InputError(
-                f"rows can't be measured under the name {name!r}",
-                hint="letters, digits, spaces and `_.:/@-`, 200 at the most",
+                f"invalid name for measured rows: {name!r}",
+                hint="use letters, digits, spaces and `_.:/@-`, at most 200 characters",
             )
         self.name = name
         self.expectations = tuple(expectations)
@@ -71,19 +70,19 @@ class Quality:
         self._counter: Any = None
 
     def measure(self, rows: DataFrame) -> DataFrame:
-        """The same rows; whoever reads all of them measures them.
+        """The same rows, which are measured by the action that reads all of them.
 
-        A row that breaks an expectation of the severity `fail` ends the write: see
-        docs/guides/quality.md for what is there afterwards.
+        A row that violates an expectation of severity `fail` stops the write; what has been
+        written by then is described in docs/guides/quality.md.
 
         Raises:
             InputError: a column is missing, or an expectation can't be evaluated.
-            MissingPartError: Headwater's own jar is not on Spark's class path.
+            NotInstalledError: Headwater's jar is not on Spark's class path.
         """
         if self._report is not None:
             raise InputError(
-                f"{self.name!r} measures other rows already",
-                hint="make a `Quality` for each DataFrame",
+                f"{self.name!r} already measures other rows",
+                hint="create a `Quality` for each DataFrame",
             )
         check_expectations(self.expectations, rows)
         limits = self._settings.quality
@@ -101,49 +100,49 @@ class Quality:
             self._observation = Observation(self.metric)
             observed = rows.observe(self._observation, *metrics)
         guard = self._guard(rows)
-        # Above the metrics, below which Spark moves no filter: below a join a guard would meet rows
-        # that nobody writes.
+        # Spark moves no filter below `observe`: below a join the guard would check rows that are
+        # not written.
         return observed if guard is None else observed.where(guard)
 
     @property
     def metric(self) -> str:
-        """The name in Spark's progress."""
+        """The name of the metrics in Spark's progress."""
         return f"headwater.quality.{self.name}"
 
     def add_progress(self, progress: Mapping[str, Any]) -> None:
-        """Take what a micro-batch has measured from its progress, as JSON: an `on_batch`."""
+        """Add the metrics of a micro-batch from its progress as JSON; can be used as `on_batch`."""
         metrics = (progress.get("observedMetrics") or {}).get(self.metric)
         if metrics is not None:
             self._add(metrics)
 
     def report(self) -> Report:
-        """What was measured so far; of a batch, after its action.
+        """The results so far; for a batch DataFrame, after its action.
 
         Raises:
-            InputError: nothing is measured yet: `measure` was not called.
+            InputError: `measure` was not called.
         """
         if self._report is None:
-            raise InputError(f"{self.name!r} measures nothing yet", hint="call `measure` first")
+            raise InputError(f"{self.name!r} measures no rows", hint="call `measure` first")
         if self._observation is not None and not self._report.measured:
             self._take_observation(self._observation)
         return self._report
 
-    def tell(self, run: LineageRun, dataset: DatasetName) -> None:
-        """Make what was measured facets of a dataset that the run reads or writes."""
+    def add_facets(self, run: LineageRun, dataset: DatasetName) -> None:
+        """Add the results as facets of a dataset that the run reads or writes."""
         for name, facet in facets_of(self.report()).items():
             run.add_dataset_facet(dataset, name, facet)
 
     def failure(self, error: BaseException | str) -> ExpectationFailedError | None:
-        """The error to raise instead, if a row broke an expectation of the severity `fail`."""
-        found = _BROKEN.search(str(error))
-        if self._report is None or found is None or found[1] != self.name:
+        """The error to raise instead, if a row violated an expectation of severity `fail`."""
+        match = _VIOLATION.search(str(error))
+        if self._report is None or match is None or match[1] != self.name:
             return None
-        number = int(found[2])
+        number = int(match[2])
         self._report.stopped_by = number
         expectation = self.expectations[number]
         return ExpectationFailedError(
-            f"{self.name}: a row breaks {expectation.text}; the write has ended",
-            hint="mend the rows, or count them instead with severity='warn'",
+            f"{self.name}: a row violates {expectation.text}; the write was stopped",
+            hint="fix the rows, or only count them with severity='warn'",
             quality=self.name,
             expectation=expectation.text,
         )
@@ -153,11 +152,11 @@ class Quality:
         for number, expectation in enumerate(self.expectations):
             if expectation.severity != "fail":
                 continue
-            # No value of the row: errors are logged and sent.
-            text = f"a row breaks {expectation.text} [{_MARK} {self.name}#{number}]"
-            broken = ~condition(expectation, rows)
+            # Without values of the row, because errors are logged and sent.
+            text = f"a row violates {expectation.text} [{_MARK} {self.name}#{number}]"
+            violated = ~condition(expectation, rows)
             stop = F.raise_error(F.lit(text))
-            guard = F.when(broken, stop) if guard is None else guard.when(broken, stop)
+            guard = F.when(violated, stop) if guard is None else guard.when(violated, stop)
         return None if guard is None else guard.otherwise(F.lit(True))
 
     def _take_observation(self, observation: Observation) -> None:
@@ -172,7 +171,7 @@ class Quality:
         self._add(json.loads(java.getRow().json()))
 
     def _add(self, metrics: Mapping[str, Any]) -> None:
-        assert self._report is not None  # noqa: S101 - asked by the callers
+        assert self._report is not None  # noqa: S101 - checked by the callers
         self._report.add(metrics)
         if self._counter is not None:
             columns = enumerate(self._report.columns)
@@ -183,10 +182,10 @@ class Quality:
 
 @contextmanager
 def enforced(*qualities: Quality) -> Iterator[None]:
-    """Around an action: what it raises is an `ExpectationFailedError` where a row was the reason.
+    """Raise an `ExpectationFailedError` if a row makes the action in the body fail.
 
     Raises:
-        ExpectationFailedError: a row broke an expectation of the severity `fail`.
+        ExpectationFailedError: a row violated an expectation of severity `fail`.
     """
     try:
         yield
@@ -200,12 +199,12 @@ def enforced(*qualities: Quality) -> Iterator[None]:
 
 @contextmanager
 def read_once(batch: DataFrame) -> Iterator[DataFrame]:
-    """For `foreachBatch`: rows that are read several times, as by a MERGE, are measured once.
+    """For `foreachBatch`: measure rows once that are read several times, such as by a MERGE.
 
-    They are kept in memory, on disk where that is short, until the body ends.
+    They are cached in memory, or on disk, until the body ends.
     """
-    kept = batch.persist()
+    cached = batch.persist()
     try:
-        yield kept
+        yield cached
     finally:
-        kept.unpersist()
+        cached.unpersist()

@@ -1,4 +1,4 @@
-"""Columns and expectations as Spark expressions: the aggregates that `observe` computes."""
+"""Spark expressions of columns and expectations: the aggregates that `observe` computes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headwater.errors import InputError, NotInstalledError
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_report import ROWS, Measured, key
 
-# Sketches of 2^10 registers, a byte each. Spark keeps those of a query's last hundred batches: with
-# 40 columns that is 6 MB; each halving of the error would take four times as much.
+# Sketches of 2^10 registers, a byte each. Spark keeps those of the last hundred batches of a query:
+# 6 MB with 40 columns. Half the error would need four times as much.
 SKETCH_LOG2 = 10
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -26,44 +26,45 @@ _FRACTIONS = (T.FloatType, T.DoubleType)
 
 
 def column(name: str) -> Column:
-    """A column by its exact name, which may hold dots, spaces and backticks."""
+    """A column by its exact name, which may contain dots, spaces and backticks."""
     quoted = name.replace("`", "``")
     return F.col(f"`{quoted}`")
 
 
 def measured_columns(
-    rows: DataFrame, chosen: Sequence[str] | None, most: int, *, distinct: bool
+    rows: DataFrame, chosen: Sequence[str] | None, max_columns: int, *, distinct: bool
 ) -> tuple[list[Measured], list[str]]:
-    """Which columns are measured, and how; and the names of those that are not.
+    """The columns to measure, and the names of those that are left out.
 
     Raises:
-        InputError: a chosen column is not there, or there twice.
+        InputError: a chosen column does not exist, or is ambiguous.
     """
     for name in chosen or ():
         check_column(name, rows)
-    # To Spark, names that differ in case only are the same.
-    times = Counter(name.lower() for name in rows.columns)
-    once = [field for field in rows.schema if times[field.name.lower()] == 1]
+    # Spark's column names are case-insensitive.
+    counts = Counter(name.lower() for name in rows.columns)
+    once = [field for field in rows.schema if counts[field.name.lower()] == 1]
     if chosen is not None:
-        taken = [field for field in once if field.name in set(chosen)]
+        measured = [field for field in once if field.name in set(chosen)]
     else:
-        taken = once[:most]
-    names = {field.name for field in taken}
-    left = [] if chosen is not None else [each for each in rows.columns if each not in names]
-    return [_measured(field, distinct=distinct) for field in taken], list(dict.fromkeys(left))
+        measured = once[:max_columns]
+    names = {field.name for field in measured}
+    left_out = [] if chosen is not None else [each for each in rows.columns if each not in names]
+    columns = [_measured(field, distinct=distinct) for field in measured]
+    return columns, list(dict.fromkeys(left_out))
 
 
 def check_column(name: str, rows: DataFrame) -> None:
     """Raises:
-    InputError: the rows have no column of this name, or two.
+    InputError: the rows have no column of this name, or several.
     """
-    named_so = [each for each in rows.columns if each.lower() == name.lower()]
-    if named_so != [name]:
-        found = ", ".join(rows.columns[:20])
+    matching = [each for each in rows.columns if each.lower() == name.lower()]
+    if matching != [name]:
+        known = ", ".join(rows.columns[:20])
         raise InputError(
-            f"{'no' if name not in named_so else 'more than one'} column {name!r} to measure: "
-            f"{found}",
-            hint="names are taken as they stand; for a field of a struct use "
+            f"{'no' if name not in matching else 'more than one'} column {name!r} to measure: "
+            f"{known}",
+            hint="use the exact name; for a field of a struct use "
             "`satisfies('address.city IS NOT NULL')`",
             column=name,
         )
@@ -84,14 +85,14 @@ def aggregates(
     rows: DataFrame, columns: Sequence[Measured], expectations: Sequence[Expectation]
 ) -> list[Column]:
     """All metrics of the rows, each under its key."""
-    found = [F.count(F.lit(1)).alias(ROWS)]
+    metrics = [F.count(F.lit(1)).alias(ROWS)]
     for number, measured in enumerate(columns):
-        named = _of_column(measured)
-        found += [each.alias(key("c", number, what)) for what, each in named]
+        column_metrics = _of_column(measured)
+        metrics += [each.alias(key("c", number, what)) for what, each in column_metrics]
     for number, expectation in enumerate(expectations):
-        named = _of_expectation(expectation, rows)
-        found += [each.alias(key("e", number, what)) for what, each in named]
-    return found
+        violations = _of_expectation(expectation, rows)
+        metrics += [each.alias(key("e", number, what)) for what, each in violations]
+    return metrics
 
 
 def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
@@ -99,7 +100,7 @@ def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
     yield "values", F.count(value)
     bounded = value
     if measured.not_a_number:
-        # NaN is greater than all numbers for Spark, and would hide the largest of them.
+        # In Spark, NaN is greater than all numbers and would hide the maximum.
         yield "nan", _count(F.isnan(value))
         bounded = F.when(~F.isnan(value), value)
     if measured.bounds:
@@ -107,7 +108,7 @@ def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
         for what, end in (("low", F.min(bounded)), ("high", F.max(bounded))):
             yield what, end.cast("string") if text else end
     if measured.distinct:
-        # Sketches take few types; hashes they take.
+        # Sketches support few types, so they get hashes.
         hashed = F.when(value.isNotNull(), F.xxhash64(value))
         yield "sketch", F.hll_sketch_agg(hashed, SKETCH_LOG2)
 
@@ -117,7 +118,7 @@ def _of_expectation(expectation: Expectation, rows: DataFrame) -> Iterator[tuple
     if expectation.kind == "not_null":
         yield "broken", _count(~holds)
         return
-    decided = _tried(holds, rows)
+    decided = _try(holds, rows)
     yield "broken", _count(~decided)
     undecided = decided.isNull()
     if expectation.column is not None:
@@ -126,12 +127,12 @@ def _of_expectation(expectation: Expectation, rows: DataFrame) -> Iterator[tuple
 
 
 def _count(which: Column) -> Column:
-    # Not `count_if`, for which Spark puts a projection of all columns below.
+    # Not `count_if`, for which Spark adds a projection of all columns.
     return F.count(F.when(which, F.lit(True)))
 
 
 def condition(expectation: Expectation, rows: DataFrame) -> Column:
-    """What has to hold; null where it is not known."""
+    """The condition as a column; null where it is unknown."""
     if expectation.sql is not None:
         return F.expr(expectation.sql)
     value = column(str(expectation.column))
@@ -155,15 +156,15 @@ def _in_range(value: Column, expectation: Expectation, rows: DataFrame) -> Colum
     if high is not None:
         holds &= value <= F.lit(high)
     elif isinstance(rows.schema[str(expectation.column)].dataType, _FRACTIONS):
-        # Spark holds it to be greater than all numbers.
+        # In Spark, NaN is greater than all numbers.
         holds &= ~F.isnan(value)
     return holds
 
 
-def _tried(value: Column, rows: DataFrame) -> Column:
-    """Null instead of an error, such as an overflow or a text that is no number.
+def _try(value: Column, rows: DataFrame) -> Column:
+    """Null instead of an error, such as an overflow or a text that is not a number.
 
-    Counting must not end a job that would have gone well without it.
+    Measuring must not fail a job that would succeed without it.
     """
     java: Any = value._jc  # noqa: SLF001
     return Column(own_class("Attempt", rows).of(java))
@@ -171,7 +172,7 @@ def _tried(value: Column, rows: DataFrame) -> Column:
 
 def check_expectations(expectations: Sequence[Expectation], rows: DataFrame) -> None:
     """Raises:
-    InputError: one that can't be evaluated on these rows, whatever is in them.
+    InputError: an expectation can't be evaluated on rows with these columns.
     """
     for expectation in expectations:
         if expectation.column is not None:
@@ -183,40 +184,40 @@ def check_expectations(expectations: Sequence[Expectation], rows: DataFrame) -> 
         except (AnalysisException, ParseException) as error:
             raise InputError(
                 f"{expectation.text} can't be evaluated: {_first_line(error)}",
-                hint="it is an expression of Spark SQL over the columns of the rows",
+                hint="use a Spark SQL expression over the columns of the rows",
             ) from error
         if not isinstance(field.dataType, T.BooleanType):
             raise InputError(
-                f"{expectation.text} is {field.dataType.simpleString()}, not boolean",
-                hint="say what has to hold, such as `ends_at > starts_at`",
+                f"{expectation.text} must be boolean, got {field.dataType.simpleString()}",
+                hint="use a condition such as `ends_at > starts_at`",
             )
 
 
 def _check_pattern(expectation: Expectation, rows: DataFrame) -> None:
-    # Spark would tell only when rows come.
+    # Spark would report it only when there are rows.
     try:
         _jvm(rows).java.util.regex.Pattern.compile(expectation.pattern)
     except Exception as error:
         raise InputError(
-            f"{expectation.text} is no regular expression: {_first_line(error)}",
-            hint="Java's kind: `java.util.regex.Pattern`",
+            f"{expectation.text} has an invalid regular expression: {_first_line(error)}",
+            hint="see `java.util.regex.Pattern`",
         ) from None
 
 
 def own_class(name: str, rows: DataFrame) -> Any:
-    """One of Headwater's own classes for quality.
+    """A class of Headwater's jar for data quality.
 
     Raises:
-        MissingPartError: it is not on Spark's class path.
+        NotInstalledError: it is not on Spark's class path.
     """
-    found = getattr(_jvm(rows), f"headwater.quality.{name}")
-    if not isinstance(found, JavaClass):
-        # py4j takes an unknown class for a package.
+    java_class = getattr(_jvm(rows), f"headwater.quality.{name}")
+    if not isinstance(java_class, JavaClass):
+        # py4j treats an unknown class as a package.
         raise NotInstalledError(
-            "Headwater's own jar is not on Spark's class path",
+            "Headwater's jar is not on Spark's class path",
             hint='spark-submit --jars "$(headwater jars path)" …',
         )
-    return found
+    return java_class
 
 
 def _jvm(rows: DataFrame) -> Any:

@@ -1,7 +1,7 @@
-"""A report as facets of a dataset: OpenLineage's two, and one of our own for what they lack.
+"""A report as facets of a dataset: two of OpenLineage, and one of Headwater for the rest.
 
-All three stand in `facets` of the dataset, which the catalog keeps with the version that a run has
-written. Counts are those of the run so far.
+All three are in `facets` of the dataset, which the catalog stores with the version that the run
+wrote. Counts are totals of the run.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from headwater.openlineage.facets import Facet, official, own
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_report import (
-    ColumnFigures,
+    ColumnMetrics,
+    ExpectationResult,
     Measured,
-    Outcome,
     Report,
     number_or_text,
 )
@@ -20,32 +20,32 @@ METRICS = "dataQualityMetrics"
 ASSERTIONS = "dataQualityAssertions"
 OWN = "headwater_quality"
 
-# Of the sketches: one standard error, relative, with 2^10 registers.
+# Relative standard error of sketches with 2^10 registers.
 DISTINCT_ERROR = 0.033
-# OpenLineage's word for a test that blocks.
+# OpenLineage's names; `error` is a blocking test.
 _SEVERITY = {"warn": "warn", "fail": "error"}
 
 
 def facets_of(report: Report) -> dict[str, Facet]:
-    """By name; without metrics as long as nothing was measured."""
-    found = {}
+    """The facets by name; without metrics if nothing was measured."""
+    facets = {}
     if report.measured:
-        found[METRICS] = _metrics(report)
-        found[OWN] = _own(report)
+        facets[METRICS] = _metrics(report)
+        facets[OWN] = _own(report)
     assertions = _assertions(report)
     if assertions:
-        found[ASSERTIONS] = official(
+        facets[ASSERTIONS] = official(
             "DataQualityAssertionsDatasetFacet", "1-1-0", assertions=assertions
         )
-    return found
+    return facets
 
 
 def _metrics(report: Report) -> Facet:
     columns = {
-        column.name: _column(figures, report.rows)
-        for column, figures in zip(report.columns, report.figures, strict=True)
+        column.name: _column(metrics, report.rows)
+        for column, metrics in zip(report.columns, report.column_metrics, strict=True)
     }
-    # A reader of this facet alone must not take an estimate for a count.
+    # So that consumers of this facet do not take the estimate for an exact count.
     return official(
         "DataQualityMetricsDatasetFacet",
         "1-0-0",
@@ -55,13 +55,13 @@ def _metrics(report: Report) -> Facet:
     )
 
 
-def _column(figures: ColumnFigures, rows: int) -> Facet:
-    low, _ = number_or_text(figures.low)
-    high, _ = number_or_text(figures.high)
+def _column(metrics: ColumnMetrics, rows: int) -> Facet:
+    low, _ = number_or_text(metrics.low)
+    high, _ = number_or_text(metrics.high)
     known = {
-        "nullCount": figures.nulls(rows),
-        "count": figures.values,
-        "distinctCount": figures.distinct,
+        "nullCount": metrics.nulls(rows),
+        "count": metrics.values,
+        "distinctCount": metrics.distinct,
         "min": low,
         "max": high,
     }
@@ -70,34 +70,34 @@ def _column(figures: ColumnFigures, rows: int) -> Facet:
 
 def _assertions(report: Report) -> list[Facet]:
     if report.stopped_by is not None:
-        # Rows were counted up to some point in each task: what else held is not known.
+        # Each task counted only part of its rows: other results are unknown.
         return [_assertion(report.expectations[report.stopped_by], None)]
     if not report.measured:
         return []
-    pairs = zip(report.expectations, report.outcomes, strict=True)
-    return [_assertion(expectation, outcome) for expectation, outcome in pairs]
+    pairs = zip(report.expectations, report.results, strict=True)
+    return [_assertion(expectation, result) for expectation, result in pairs]
 
 
-def _assertion(expectation: Expectation, outcome: Outcome | None) -> Facet:
+def _assertion(expectation: Expectation, result: ExpectationResult | None) -> Facet:
     properties = dict(expectation.properties)
-    if outcome is not None and outcome.undecided:
-        properties["undecided"] = outcome.undecided
-    if outcome is None:
+    if result is not None and result.undecided:
+        properties["undecided"] = result.undecided
+    if result is None:
         properties["endedTheWrite"] = True
     return {
         "assertion": expectation.kind,
-        "success": outcome is not None and not outcome.broken,
+        "success": result is not None and not result.violations,
         **({"column": expectation.column} if expectation.column is not None else {}),
         "severity": _SEVERITY[expectation.severity],
-        **({"failures": outcome.broken} if outcome is not None else {}),
+        **({"failures": result.violations} if result is not None else {}),
         **({"properties": properties} if properties else {}),
     }
 
 
 def _own(report: Report) -> Facet:
     columns = {
-        column.name: _own_column(column, figures)
-        for column, figures in zip(report.columns, report.figures, strict=True)
+        column.name: _own_column(column, metrics)
+        for column, metrics in zip(report.columns, report.column_metrics, strict=True)
     }
     estimates = {"approximate": True, "relativeError": DISTINCT_ERROR}
     return own(
@@ -111,12 +111,12 @@ def _own(report: Report) -> Facet:
     )
 
 
-def _own_column(column: Measured, figures: ColumnFigures) -> Facet:
-    _, low = number_or_text(figures.low)
-    _, high = number_or_text(figures.high)
+def _own_column(column: Measured, metrics: ColumnMetrics) -> Facet:
+    _, low = number_or_text(metrics.low)
+    _, high = number_or_text(metrics.high)
     known = {
         "type": column.type,
-        "nanCount": figures.nan if column.not_a_number else None,
+        "nanCount": metrics.nan if column.not_a_number else None,
         "min": low,
         "max": high,
     }
@@ -124,4 +124,4 @@ def _own_column(column: Measured, figures: ColumnFigures) -> Facet:
 
 
 def _has_estimates(report: Report) -> bool:
-    return any(figures.distinct is not None for figures in report.figures)
+    return any(metrics.distinct is not None for metrics in report.column_metrics)

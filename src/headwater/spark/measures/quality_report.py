@@ -1,7 +1,7 @@
-"""What was measured on rows while they were written: added up over micro-batches, without Spark.
+"""Results of measured rows, added up over micro-batches. Needs no Spark.
 
-Metrics come as one flat object of numbers and texts. `rows` counts rows; what belongs to the column
-or the expectation with number N starts with `cN_` or `eN_`, so that no name of a column can clash.
+Metrics are one flat object of numbers and texts. `rows` is the row count; metrics of the column or
+expectation with number N have the prefix `cN_` or `eN_`, so that column names can't clash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def key(kind: str, number: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A column, and what can be measured of its type."""
+    """A column, and which metrics its type supports."""
 
     name: str
     type: str
@@ -36,8 +36,8 @@ class Measured:
 
 
 @dataclass
-class ColumnFigures:
-    """What is known of a column. `distinct` is an estimate."""
+class ColumnMetrics:
+    """Metrics of a column. `distinct` is an estimate."""
 
     values: int = 0
     nan: int = 0
@@ -50,16 +50,16 @@ class ColumnFigures:
 
 
 @dataclass
-class Outcome:
-    """Of an expectation: rows that broke it, and rows for which it could not be decided."""
+class ExpectationResult:
+    """Result of an expectation: rows that violate it, and rows that could not be checked."""
 
-    broken: int = 0
+    violations: int = 0
     undecided: int = 0
 
 
 @dataclass
 class Report:
-    """All that was measured under one name, since the start of a run."""
+    """All results under one name since the start of a run."""
 
     name: str
     columns: Sequence[Measured]
@@ -67,50 +67,49 @@ class Report:
     not_measured: Sequence[str] = ()
     rows: int = 0
     batches: int = 0
-    figures: list[ColumnFigures] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
-    # The number of the expectation that ended the write, and nothing else is known then.
+    column_metrics: list[ColumnMetrics] = field(default_factory=list)
+    results: list[ExpectationResult] = field(default_factory=list)
+    # The number of the expectation that stopped the write; other results are then unknown.
     stopped_by: int | None = None
 
     def __post_init__(self) -> None:
-        self.figures = self.figures or [ColumnFigures() for _ in self.columns]
-        self.outcomes = self.outcomes or [Outcome() for _ in self.expectations]
+        self.column_metrics = self.column_metrics or [ColumnMetrics() for _ in self.columns]
+        self.results = self.results or [ExpectationResult() for _ in self.expectations]
 
     @property
     def measured(self) -> bool:
         return self.batches > 0
 
     def add(self, metrics: Metrics) -> None:
-        """Add what one batch has told. Distinct values can't be added: see `add_distinct`."""
+        """Add the metrics of one batch. Distinct counts can't be added: see `add_distinct`."""
         self.batches += 1
         self.rows += metrics[ROWS]
-        for number, figures in enumerate(self.figures):
-            figures.values += metrics[key("c", number, "values")]
-            figures.nan += metrics.get(key("c", number, "nan")) or 0
+        for number, column in enumerate(self.column_metrics):
+            column.values += metrics[key("c", number, "values")]
+            column.nan += metrics.get(key("c", number, "nan")) or 0
             low, high = (_bound(metrics.get(key("c", number, end))) for end in ("low", "high"))
-            figures.low = _outer(min, figures.low, low)
-            figures.high = _outer(max, figures.high, high)
-        for number, outcome in enumerate(self.outcomes):
-            outcome.broken += metrics[key("e", number, "broken")]
-            outcome.undecided += metrics.get(key("e", number, "undecided")) or 0
+            column.low = _outer(min, column.low, low)
+            column.high = _outer(max, column.high, high)
+        for number, result in enumerate(self.results):
+            result.violations += metrics[key("e", number, "broken")]
+            result.undecided += metrics.get(key("e", number, "undecided")) or 0
 
     def add_distinct(self, estimates: Sequence[float]) -> None:
-        """Estimates over all batches so far, for the columns that have one, in their order."""
-        counted = [
-            f for f, column in zip(self.figures, self.columns, strict=True) if column.distinct
-        ]
-        for figures, estimate in zip(counted, estimates, strict=True):
-            # A sketch knows less than the count beside it: there are no more values than that.
-            figures.distinct = min(round(estimate), figures.values)
+        """Set the estimates over all batches of the columns that have one, in column order."""
+        pairs = zip(self.column_metrics, self.columns, strict=True)
+        counted = [metrics for metrics, column in pairs if column.distinct]
+        for metrics, estimate in zip(counted, estimates, strict=True):
+            # The estimate may exceed the exact number of values.
+            metrics.distinct = min(round(estimate), metrics.values)
 
-    def broken(self) -> list[tuple[Expectation, Outcome]]:
-        """Expectations that some rows broke."""
-        pairs = zip(self.expectations, self.outcomes, strict=True)
-        return [(expectation, outcome) for expectation, outcome in pairs if outcome.broken]
+    def violated(self) -> list[tuple[Expectation, ExpectationResult]]:
+        """Expectations that some rows violate."""
+        pairs = zip(self.expectations, self.results, strict=True)
+        return [(expectation, result) for expectation, result in pairs if result.violations]
 
 
 def _bound(value: Bounds | None) -> Bounds | None:
-    # JSON has no word for these, so Spark writes text.
+    # JSON has no infinity, so Spark writes text.
     return float(value) if value in ("Infinity", "-Infinity") else value
 
 
@@ -122,7 +121,7 @@ def _outer(choose: Any, known: Bounds | None, new: Bounds | None) -> Bounds | No
 
 
 def number_or_text(value: Bounds | None) -> tuple[float | int | None, str | None]:
-    """A bound as a number, if JSON has one for it, or else as text."""
+    """A bound as a number if JSON can represent it, else as text."""
     if value is None:
         return None, None
     if isinstance(value, str) or not math.isfinite(value):

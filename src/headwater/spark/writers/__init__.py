@@ -1,1 +1,1 @@
-"""What Spark writes: archives, the lineage index, tables with row lineage."""
+"""Spark writers: archives, the lineage index, tables with row lineage."""

@@ -1,4 +1,4 @@
-"""Records of Kafka as rows of the archive, by Spark expressions: no Python for any row."""
+"""Turns Kafka records into rows of the archive with Spark expressions."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pyspark.sql import functions as F
 from headwater.errors import InputError
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-# Spark reads times without a date, too, as of today: a row would lie elsewhere tomorrow.
+# Spark also parses times without a date, as times of today: the row's hour would not be stable.
 _DATED = r"^[0-9]{4,6}-.*"
 _IS_TEXT, _EVENT_TIME, _TIME = "_is_text", "_event_time", "_time"
 
 
 def check_field(field: str) -> None:
-    """Refuse what is no name of a JSON field, or names with dots between them.
+    """Refuse anything but the name of a JSON field or a path of names separated by dots.
 
     Raises:
-        InputError: it becomes part of an expression, and has another form.
+        InputError: it is not a valid name; it becomes part of a Spark expression.
     """
     if not _FIELD.fullmatch(field):
         raise InputError(
-            f"not the name of a field: {field!r}",
-            hint="such as `event_time`, or `visit.event_time` for a field within another",
+            f"not a field name: {field!r}",
+            hint="such as `event_time`, or `visit.event_time` for a nested field",
         )
 
 
 def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
-    """Rows of the archive, of records as Spark's Kafka source gives them.
+    """Rows of the archive from records of Spark's Kafka source.
 
-    A record is archived whatever it holds: without a readable event time it lies under Kafka's
-    timestamp, and is marked.
+    Every record is archived: without a readable event time it is stored under Kafka's timestamp
+    and marked.
     """
     check_field(event_time_field)
-    # Spark takes any bytes for text, and gives them back as they were.
+    # Spark casts any bytes to text without changing them.
     text = F.col("value").cast("string")
-    # Step by step, so that nothing costly is computed for each of its uses.
+    # In separate steps, so that costly expressions are not computed once per use.
     rows = records.withColumn(_IS_TEXT, F.is_valid_utf8(text))
     rows = rows.withColumn(_EVENT_TIME, _event_time(records, text, event_time_field))
     is_text, event_time = F.col(_IS_TEXT), F.col(_EVENT_TIME)
@@ -62,18 +62,18 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
 
 
 def _event_time(records: DataFrame, text: Column, field: str) -> Column:
-    """The time in a JSON field; null where there is none that can be read."""
+    """The time in a JSON field; null if it is missing or unreadable."""
     parsed = F.get_json_object(text, f"$.{field}")
-    found = F.regexp_extract(parsed, _DATED, 0).try_cast("timestamp")
+    time = F.regexp_extract(parsed, _DATED, 0).try_cast("timestamp")
     if "." in field:
-        return found
-    # Parsing costs more than all the rest together, and most values do not need it.
+        return time
+    # Parsing JSON costs more than everything else, and most values do not need it.
     micros = F.call_function(_registered(records.sparkSession, field), F.col("value"))
-    return F.coalesce(F.timestamp_micros(micros), found)
+    return F.coalesce(F.timestamp_micros(micros), time)
 
 
 def _registered(spark: SparkSession, field: str) -> str:
-    """The function of `java/` that looks for a field, by the name under which Spark knows it."""
+    """Register the Java function that finds the field, and return its name."""
     name = f"headwater_event_time_{field.encode().hex()}"
     if spark.catalog.functionExists(name):
         return name

@@ -1,6 +1,6 @@
-"""Lineage headers read by Spark expressions: no Python for any row.
+"""Parses lineage headers with Spark expressions.
 
-The form is that of `rowlineage.codec`, and a header that it would not read is not read here.
+The grammar is that of `model.header_codec`: both accept the same headers.
 """
 
 from __future__ import annotations
@@ -8,58 +8,57 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headwater.model.header_codec import MAX_HEADER_BYTES
-from headwater.model.headers import BATCH_VERSION, JOB_NAME, JOB_VERSION, LINEAGE
+from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION, LINEAGE, MAX_HEADER_BYTES
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
 
-# What came of a record's lineage header.
+# Results of parsing the lineage header of a record.
 READ = "read"
 WITHOUT_LINEAGE = "without_lineage"
 UNREADABLE = "unreadable"
-# Names the record itself as its parent, or one that was written later to the same partition.
+# A parent is the record itself, or a later one of the same partition.
 REFUSED = "refused"
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ADDRESS = "[a-zA-Z0-9._-]{1,249}/[0-9]{1,10}@[0-9]{1,19}"
-# `*+` gives nothing back once it has matched: without the plus, Java would take a stack frame
-# for each parent, and a long header would end the job.
+# `*+` is possessive: with `*`, Java would need a stack frame per parent, and a long header would
+# fail the job with a stack overflow.
 _HEADER = (
     rf"\A1 (?:-|{_UUID}) (?:-|{_ADDRESS}(?:,{_ADDRESS})*+)(?:,\+[0-9]{{1,18}})?"
     rf"(?: #[0-9]{{1,18}})?(?: =[0-9a-f]{{32}})?(?: >{_ADDRESS}(?:,{_ADDRESS})*+)?\z"
 )
-_NO_PARENTS = "array<struct<topic:string,partition:int,offset:bigint>>"
+_PARENTS_TYPE = "array<struct<topic:string,partition:int,offset:bigint>>"
 
 
 def parse_lineage(records: DataFrame) -> DataFrame:
-    """Rows of a Kafka source as `topic, partition, offset, lineage` (one of the words above),
+    """Rows of a Kafka source as `topic, partition, offset, lineage` (one of the results above),
     `parents`, `unlisted`, `run_id`, `job_name`, `job_version` and `batch_version`."""
-    found = records.select(
+    selected = records.select(
         "topic",
         "partition",
         "offset",
         *(_first(name).alias(f"_{name}") for name in (LINEAGE, *_STAMP)),
-        F.exists("headers", lambda header: header["key"] == LINEAGE).alias("_there"),
+        F.exists("headers", lambda header: header["key"] == LINEAGE).alias("_has_header"),
     )
     text = F.col(f"_{LINEAGE}").cast("string")
     fits = F.length(f"_{LINEAGE}") <= MAX_HEADER_BYTES
-    read = found.withColumn("_text", F.when(fits & text.rlike(_HEADER), text))
+    read = selected.withColumn("_text", F.when(fits & text.rlike(_HEADER), text))
     read = read.withColumn("_parents", _parents(F.col("_text")))
     listed = F.col("_parents")
     lineage = (
-        F.when(~F.coalesce("_there", F.lit(False)), WITHOUT_LINEAGE)
-        .when(listed.isNull() | F.exists(listed, _is_no_address), UNREADABLE)
-        .when(F.exists(listed, _is_no_parent), REFUSED)
+        F.when(~F.coalesce("_has_header", F.lit(False)), WITHOUT_LINEAGE)
+        .when(listed.isNull() | F.exists(listed, _is_invalid_address), UNREADABLE)
+        .when(F.exists(listed, _is_impossible_parent), REFUSED)
         .otherwise(READ)
     )
     words = F.split("_text", " ")
     good = F.col("lineage") == READ
-    nobody = F.array().cast(_NO_PARENTS)
+    no_parents = F.array().cast(_PARENTS_TYPE)
     return read.withColumn("lineage", lineage).select(
         "topic",
         "partition",
         "offset",
         "lineage",
-        F.when(good, F.array_distinct(listed)).otherwise(nobody).alias("parents"),
+        F.when(good, F.array_distinct(listed)).otherwise(no_parents).alias("parents"),
         F.when(good, _unlisted(words[2], F.col("_text"))).otherwise(0).alias("unlisted"),
         F.when(good & (words[1] != "-"), words[1]).alias("run_id"),
         _stamp_text(JOB_NAME).alias("job_name"),
@@ -72,14 +71,14 @@ _STAMP = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 
 
 def _first(name: str) -> Column:
-    """The value of the first header of that name: a job's own come before those of others."""
+    """The value of the first header of this name: a job writes its own headers first."""
     return F.get(F.filter("headers", lambda header: header["key"] == name), F.lit(0))["value"]
 
 
 def _parents(text: Column) -> Column:
-    """The listed parents, at most as many as are indexed; null if the text is.
+    """The listed parents, up to the indexed maximum; null if the text is null.
 
-    Records that list further ones count as parents: by them the walk goes on to those.
+    Records that list additional parents count as parents, so that a walk reaches those.
     """
     listed = F.substring_index(F.split(text, " ")[2], ",+", 1)
     words = F.when(listed == "-", F.array().cast("array<string>")).otherwise(F.split(listed, ","))
@@ -89,21 +88,21 @@ def _parents(text: Column) -> Column:
 
 
 def _address(word: Column) -> Column:
-    place = F.substring_index(word, "@", 1)
+    partition = F.substring_index(word, "@", 1)
     return F.struct(
-        F.substring_index(place, "/", 1).alias("topic"),
-        # Null where the number is greater than Kafka's.
-        F.substring_index(place, "/", -1).try_cast("int").alias("partition"),
+        F.substring_index(partition, "/", 1).alias("topic"),
+        # Null if the number exceeds Kafka's range.
+        F.substring_index(partition, "/", -1).try_cast("int").alias("partition"),
         F.substring_index(word, "@", -1).try_cast("bigint").alias("offset"),
     )
 
 
-def _is_no_address(parent: Column) -> Column:
-    numberless = parent["partition"].isNull() | parent["offset"].isNull()
-    return numberless | parent["topic"].isin(".", "..")
+def _is_invalid_address(parent: Column) -> Column:
+    out_of_range = parent["partition"].isNull() | parent["offset"].isNull()
+    return out_of_range | parent["topic"].isin(".", "..")
 
 
-def _is_no_parent(parent: Column) -> Column:
+def _is_impossible_parent(parent: Column) -> Column:
     return (
         (parent["topic"] == F.col("topic"))
         & (parent["partition"] == F.col("partition"))
@@ -112,9 +111,9 @@ def _is_no_parent(parent: Column) -> Column:
 
 
 def _unlisted(parents: Column, text: Column) -> Column:
-    """Parents that the header counts only, and those listed beyond what is indexed."""
-    alone = parents.contains("+") & ~text.contains(" >")
-    counted = F.when(alone, F.substring_index(parents, "+", -1).cast("bigint"))
+    """The number of parents that the header only counts or that exceed the indexed maximum."""
+    only_counted = parents.contains("+") & ~text.contains(" >")
+    counted = F.when(only_counted, F.substring_index(parents, "+", -1).cast("bigint"))
     commas = F.length(parents) - F.length(F.replace(parents, F.lit(","), F.lit("")))
     listed = F.when(parents.contains("+"), commas).otherwise(commas + 1)
     beyond = F.greatest(listed - MAX_INDEXED_PARENTS, F.lit(0))
@@ -123,7 +122,7 @@ def _unlisted(parents: Column, text: Column) -> Column:
 
 def _stamp_text(name: str) -> Column:
     value = F.col(f"_{name}")
-    # Readers of Parquet and of Delta's statistics take text to be UTF-8.
+    # Readers of Parquet and of Delta's statistics require UTF-8.
     text = F.make_valid_utf8(value.cast("string"))
     return F.when(F.length(value) <= MAX_STAMP_BYTES, text)
 

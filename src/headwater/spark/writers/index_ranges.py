@@ -1,7 +1,7 @@
-"""Rows that lie one behind the other become one row.
+"""Joins rows with consecutive offsets into ranges.
 
-A job that copies makes records n, n+1, n+2 from records m, m+1, m+2: one row says it all. What
-was filtered or shuffled stays a row for each edge.
+A job that copies creates records n, n+1, n+2 from records m, m+1, m+2, which one row represents.
+Filtered or shuffled records need a row for each edge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCAN_SUMS = ("records", "without_lineage", "unreadable", "refused", "unlisted")
 
 
 def edges_of(parsed: DataFrame) -> DataFrame:
-    """An edge for each parent of each record, in ranges."""
+    """The edges from parents to records, in ranges."""
     singles = parsed.select("topic", "partition", "offset", F.explode("parents").alias("parent"))
     return join_edges(
         singles.select(
@@ -38,7 +38,7 @@ def edges_of(parsed: DataFrame) -> DataFrame:
 
 
 def made_of(parsed: DataFrame) -> DataFrame:
-    """Which job, version, batch and run made which records."""
+    """Which job, version, batch and run produced which records."""
     by_a_job = F.col("job_name").isNotNull() & F.col("lineage").isin(READ, WITHOUT_LINEAGE)
     offset = F.col("offset")
     return join_made(
@@ -49,20 +49,20 @@ def made_of(parsed: DataFrame) -> DataFrame:
 
 
 def join_edges(edges: DataFrame) -> DataFrame:
-    """Edges whose parents and whose children both follow upon each other, as one."""
-    # Within one distance from parent to child, following parents have following children.
+    """Join edges with consecutive parents and consecutive children."""
+    # With one distance between parent and child, consecutive parents have consecutive children.
     shifted = edges.withColumn(_SHIFT, F.col("first") - F.col("parent_first"))
     joined = _join(shifted, _EDGE_KEYS, "parent_first", "parent_last")
     return joined.withColumn("first", F.col("parent_first") + F.col(_SHIFT)).drop(_SHIFT)
 
 
 def join_made(made: DataFrame) -> DataFrame:
-    """Records of one batch that follow upon each other, as one row."""
+    """Join consecutive records of one batch."""
     return _join(made, _MADE_KEYS, "first", "last", ("unlisted",))
 
 
 def join_scans(scans: DataFrame) -> DataFrame:
-    """Ranges that were read one behind the other, as one row."""
+    """Join consecutive ranges of offsets that were read."""
     return _join(scans, _SCAN_KEYS, "first", "last", SCAN_SUMS)
 
 
@@ -70,7 +70,7 @@ JOINS = {EDGE: join_edges, MADE: join_made, SCAN: join_scans}
 
 
 def as_rows(kind: str, level: int, rows: DataFrame) -> DataFrame:
-    """All columns of the table; what this kind does not have is null."""
+    """All columns of the table; those of other kinds are null."""
 
     def column(name: str, type_: str) -> Column:
         value = F.col(name) if name in rows.columns else F.lit(None)
@@ -83,7 +83,7 @@ def as_rows(kind: str, level: int, rows: DataFrame) -> DataFrame:
 def _join(
     rows: DataFrame, keys: Sequence[str], first: str, last: str, sums: Sequence[str] = ()
 ) -> DataFrame:
-    """Gaps and islands: a row that does not follow upon those before it begins a new range."""
+    """Gaps and islands: a row that does not continue the previous ones starts a new range."""
     in_order = Window.partitionBy(*keys).orderBy(first)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     begins = F.col(first) > F.max(last).over(before) + 1

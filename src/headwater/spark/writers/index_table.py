@@ -1,13 +1,13 @@
-"""The table, written by Spark: one commit for each micro-batch, and compaction.
+"""Writes the table of the lineage index: one commit per micro-batch, and compaction.
 
-Exactly once, by position: a commit holds the edges of a batch and the ranges of offsets they
-were read from, and what lies in a range that was read already is left out. So a batch that runs
-again adds nothing, and neither does a checkpoint that was lost or is an old copy; by the number
-of the batch, Delta's own way, the latter would lose edges silently.
+Exactly once by position: a commit contains the edges of a batch and the offset ranges they were
+read from; offsets of a range that was read before are left out. So neither a rerun of a batch nor
+a lost or restored checkpoint adds duplicates. With Delta's own way, the batch id, a restored
+checkpoint would lose edges silently.
 
-Compaction is that of a log-structured merge: a level that has come to a certain number of
-commits is joined, sorted and moved to the next in one commit. Each edge is written again once a
-level, and an address is looked up in a bounded number of files.
+Compaction works like a log-structured merge tree: when a level has a number of commits, its rows
+are joined, sorted and moved to the next level in one commit. Each edge is rewritten once per
+level, and a lookup reads a bounded number of files.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import LineageIndexError
+from headwater.model.local_files import file_uri
 from headwater.settings import fault_points
 from headwater.spark.conf import configured
 from headwater.spark.writers.index_ranges import JOINS, as_rows
-from headwater.storage.delta.names import location, sql_name
+from headwater.storage.delta import sql_name
 from headwater.storage.index.contract import (
     COLUMNS,
     FORMAT_PROPERTY,
@@ -38,33 +39,33 @@ from headwater.storage.index.contract import (
     SORTED_BY,
 )
 
-# Commits of a level that are joined into one of the next: a look-up opens at most so many files
-# a level, and ten thousand batches are four levels.
-_FANOUT = 16
-# A task sorts and writes so many rows; some 10 to 40 MB.
+# Commits of a level that are joined into one of the next: a lookup opens at most this many files
+# per level, and ten thousand batches are four levels.
+FANOUT = 16
+# Rows that a task sorts and writes: some 10 to 40 MB.
 _ROWS_PER_FILE = 5_000_000
 # Spark's default of 200 tasks takes longer to start than a small batch takes to join.
-_LEAST_SHUFFLES = 8
+_MIN_SHUFFLES = 8
 _ROWS_PER_SHUFFLE = 500_000
 
 _WRITING = {
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),
-    # Differences of sorted numbers: 4 bytes an edge where plain ones take 10.
+    # Delta encoding of sorted numbers: 4 bytes per edge instead of 10.
     "parquet.writer.version": "PARQUET_2_0",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Rows of level n are replaced by ones of level n+1: Delta takes that for a mistake.
+    # Rows of level n are replaced by rows of level n+1, which Delta's check would refuse.
     "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
 }
-# Listing some hundred files: Spark's default is ten thousand tasks, which take minutes.
-_CLEANING = {
+# For listing some hundred files; Spark's default of ten thousand tasks takes minutes.
+_VACUUM = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    "spark.sql.shuffle.partitions": str(_LEAST_SHUFFLES),
+    "spark.sql.shuffle.partitions": str(_MIN_SHUFFLES),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Offsets of a partition that were read: from `first` up to and with `last`."""
+    """Offsets of a partition that were read, from `first` to `last` inclusive."""
 
     topic: str
     partition: int
@@ -73,72 +74,77 @@ class Scanned:
 
 
 def make_table(spark: SparkSession, path: Path) -> None:
-    """Make the table if it is not there.
+    """Create the table if it does not exist.
 
     Raises:
-        LineageIndexError: there is something else in its place.
+        LineageIndexError: the path contains something else.
     """
     columns = {**COLUMNS, **PARTITIONS}
     listed = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
     properties = {
         FORMAT_PROPERTY: FORMAT_VERSION,
         "delta.enableDeletionVectors": "false",
-        # Each micro-batch is a commit: a month of them would take long to open.
+        # Each micro-batch is a commit: opening a table with a month of them would be slow.
         "delta.logRetentionDuration": "interval 1 day",
-        # Readers that keep the table open may for so long use what compaction has replaced.
+        # Readers may use files that compaction has replaced for this long.
         "delta.deletedFileRetentionDuration": "interval 1 hour",
     }
-    given = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    table_properties = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     try:
         spark.sql(
             f"CREATE TABLE IF NOT EXISTS {sql_name(path)} ({listed}) USING delta "
-            f"PARTITIONED BY ({', '.join(PARTITIONS)}) TBLPROPERTIES ({given})"
+            f"PARTITIONED BY ({', '.join(PARTITIONS)}) TBLPROPERTIES ({table_properties})"
         )
         rows = spark.sql(f"SHOW TBLPROPERTIES {sql_name(path)}").collect()
     except AnalysisException as error:
         raise _other_table(path, str(error).splitlines()[0]) from error
-    form = {row["key"]: row["value"] for row in rows}.get(FORMAT_PROPERTY)
-    if form != FORMAT_VERSION:
-        raise _other_table(path, f"{FORMAT_PROPERTY}={form}")
+    version = {row["key"]: row["value"] for row in rows}.get(FORMAT_PROPERTY)
+    if version != FORMAT_VERSION:
+        raise _other_table(path, f"{FORMAT_PROPERTY}={version}")
 
 
 def _other_table(path: Path, reason: str) -> LineageIndexError:
     return LineageIndexError(
-        f"{path} is no index of form {FORMAT_VERSION}: {reason}",
-        hint="set HEADWATER_INDEX__TABLE to another folder, or remove this one and the job's "
-        "checkpoint",
+        f"{path} is not a lineage index of format {FORMAT_VERSION}: {reason}",
+        hint="set HEADWATER_INDEX__TABLE to another folder, or remove this folder and the "
+        "checkpoint of the job",
         path=str(path),
     )
 
 
 class IndexTable:
-    """The one writer of an index."""
+    """The only writer of an index.
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        """Open the table, which `make_table` has made."""
+    Args:
+        fanout: number of commits at which a level is compacted.
+    """
+
+    def __init__(self, spark: SparkSession, path: Path, *, fanout: int = FANOUT) -> None:
+        """Open the table, which `make_table` has created."""
+        self._fanout = fanout
         self._spark = spark
-        self._location = location(path)
+        self._location = file_uri(path)
         self._name = sql_name(path)
         self._commits = self._count_files()
         self.scanned = self._read_scanned()
 
     def append(self, rows: Sequence[DataFrame], edges: int, scanned: Iterable[Scanned]) -> None:
-        """Write what a batch found in one commit, then compact if it is time to.
+        """Write the rows of a batch in one commit, then compact full levels.
 
         Args:
-            edges: how many there are, to choose the number of files.
-            scanned: the ranges that the rows were read from, which are among the rows.
+            edges: number of edges, to choose the number of files.
+            scanned: the ranges that the rows were read from, which the rows contain as well.
         """
         fault_points.reach("before_index_commit")
         self._write(rows, edges, mode="append")
         fault_points.reach("after_index_commit")
-        self.scanned = _normal([*self.scanned, *scanned])
+        self.scanned = _normalized([*self.scanned, *scanned])
         self._commits[0] += 1
         for level in self._full_levels():
             self._compact(level)
 
     def overlaps(self, ranges: Iterable[Scanned]) -> bool:
-        """Whether some of these offsets were read before."""
+        """Whether any of these offsets were read before."""
         return any(
             (old.topic, old.partition) == (new.topic, new.partition)
             and old.first <= new.last
@@ -164,18 +170,18 @@ class IndexTable:
         return self._spark.read.format("delta").load(self._location)
 
     def _count_files(self) -> Counter[int]:
-        """How many commits a level has, as far as its files tell."""
+        """The number of commits of each level, derived from its files."""
         files = self._rows().where(F.col("kind") == SCAN).inputFiles()
         return Counter(int(file.partition("level=")[2].partition("/")[0]) for file in files)
 
     def _read_scanned(self) -> list[Scanned]:
         rows = self._rows().where(F.col("kind") == SCAN)
-        found = rows.select("topic", "partition", "first", "last").collect()
-        return _normal([Scanned(*row) for row in found])
+        ranges = rows.select("topic", "partition", "first", "last").collect()
+        return _normalized([Scanned(*row) for row in ranges])
 
     def _full_levels(self) -> Iterator[int]:
         level = 0
-        while self._commits[level] >= _FANOUT:
+        while self._commits[level] >= self._fanout:
             yield level
             level += 1
 
@@ -187,13 +193,13 @@ class IndexTable:
             for kind, join in JOINS.items()
         ]
         fault_points.reach("before_index_compaction")
-        # Nothing is new in it: who follows the table as a stream need not look.
+        # No data changes: streaming readers of the table can skip the commit.
         where = {"replaceWhere": f"level = {level}", "dataChange": "false"}
         self._write(joined, number, mode="overwrite", **where)
         self._commits[level] = 0
         self._commits[level + 1] += 1
         if level:
-            with configured(self._spark, _CLEANING):
+            with configured(self._spark, _VACUUM):
                 self._spark.sql(f"VACUUM {self._name}")
 
     def _write(self, rows: Sequence[DataFrame], number: int, mode: str, **options: str) -> None:
@@ -202,20 +208,20 @@ class IndexTable:
             together = together.unionByName(more)
         order = (*PARTITIONS, *SORTED_BY)
         files = math.ceil(number / _ROWS_PER_FILE)
-        # Not coalesce, which would make one task of all that comes before it, too.
+        # Not coalesce, which would also run the previous steps in one task.
         repartition = partial(together.repartitionByRange, files)
         spread = repartition(*order) if files > 1 else together.repartition(1)
         writer = spread.sortWithinPartitions(*order).write.format("delta").mode(mode)
-        shuffles = str(max(_LEAST_SHUFFLES, number // _ROWS_PER_SHUFFLE))
-        # The rows' own session: that of a streaming query is a copy of the one it began with.
+        shuffles = str(max(_MIN_SHUFFLES, number // _ROWS_PER_SHUFFLE))
+        # The session of the rows: a streaming query runs in a cloned session.
         with configured(
             together.sparkSession, {**_WRITING, "spark.sql.shuffle.partitions": shuffles}
         ):
             writer.partitionBy(*PARTITIONS).options(**options).save(self._location)
 
 
-def _normal(ranges: Iterable[Scanned]) -> list[Scanned]:
-    """The same offsets in as few ranges as can be."""
+def _normalized(ranges: Iterable[Scanned]) -> list[Scanned]:
+    """The same offsets in as few ranges as possible."""
     joined: list[Scanned] = []
     for each in sorted(ranges, key=lambda s: (s.topic, s.partition, s.first)):
         before = joined[-1] if joined else None

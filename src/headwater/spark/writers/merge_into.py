@@ -1,8 +1,8 @@
-"""Merges rows into an Iceberg table by a key: one row for each, whoever wrote it before.
+"""Merges rows into an Iceberg table by a key.
 
-A merge reads its source twice, first for the files to rewrite, then for the rows. So the source
-is kept while it runs: two readings of a changing source would not fit together. Of two merges at
-once Iceberg refuses the later one; as a merge by a key may be done twice, it is tried again.
+A merge reads its source twice, first to find the files to rewrite, then for the rows. So the source
+is cached: two reads of a changing source would be inconsistent. Of two concurrent merges Iceberg
+refuses the later one; as a merge by a key is idempotent, it is retried.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from headwater.errors import InputError, LineageTableError
 from headwater.spark.conf import configured
 
 _SOURCE = "headwater_merge_source"
-_PLACE = "_headwater_place"
-# Of a snapshot: how many rows were merged in it.
+_RANK = "_headwater_rank"
+# Snapshot property: number of rows that were merged.
 ROWS = "headwater.rows"
 _SNAPSHOT = "spark.sql.iceberg.snapshot-property."
-_TASKS, _DEFAULT_TASKS, _LEAST_TASKS = "spark.sql.shuffle.partitions", "200", 16
-# A merge beside another one that never ends would else wait for ever.
-_TRIES = 8
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
-# What Iceberg says when somebody else has committed meanwhile; nothing is written then.
+_TASKS, _DEFAULT_TASKS, _MIN_TASKS = "spark.sql.shuffle.partitions", "200", 16
+# Bounded, because another writer may commit without end.
+_ATTEMPTS = 8
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 5.0
+# Iceberg's errors for a concurrent commit; nothing is written then.
 _CONFLICTS = (
     "org.apache.iceberg.exceptions.ValidationException",
     "org.apache.iceberg.exceptions.CommitFailedException",
@@ -35,14 +35,14 @@ _CONFLICTS = (
 
 @dataclass(frozen=True)
 class MergeRule:
-    """How rows of one key become one row.
+    """How the rows of a key are merged.
 
     Attributes:
-        key: the column that identifies a row; rows without it are refused.
-        newest: names of columns; of several rows of a key in one batch the greatest by them stays.
-        unless: a condition in SQL over `t`, the row that is there, and `s`, the new one, under
-            which the row that is there stays as it is.
-        deleted: a column that is no column of the table; where it is true the row is deleted.
+        key: the column that identifies a row.
+        newest: columns by which the greatest of several rows of a key in one batch is chosen.
+        unless: a SQL condition over `t`, the existing row, and `s`, the new row, under which the
+            existing row is not changed.
+        deleted: a column that is not in the table; rows with true are deleted.
     """
 
     key: str
@@ -53,15 +53,15 @@ class MergeRule:
     def __post_init__(self) -> None:
         for name in (self.key, *(path.partition(".")[0] for path in self.newest)):
             if not name.isidentifier():
-                raise InputError(f"not the name of a column to merge by: {name!r}")
+                raise InputError(f"not a column name to merge by: {name!r}")
 
     def clauses(self, columns: Sequence[str]) -> str:
-        """What happens to rows that are there, and to new ones. Other columns than these, which
-        somebody has added to the table, stay as they are, and are null in new rows."""
-        given = [f"`{name}`" for name in columns if name != self.deleted]
-        update = f"UPDATE SET {', '.join(f't.{name} = s.{name}' for name in given)}"
-        values = ", ".join(f"s.{name}" for name in given)
-        insert = f"INSERT ({', '.join(given)}) VALUES ({values})"  # noqa: S608 - columns of ours
+        """The WHEN clauses of the MERGE. Other columns of the table are not changed, and null in
+        new rows."""
+        written = [f"`{name}`" for name in columns if name != self.deleted]
+        update = f"UPDATE SET {', '.join(f't.{name} = s.{name}' for name in written)}"
+        values = ", ".join(f"s.{name}" for name in written)
+        insert = f"INSERT ({', '.join(written)}) VALUES ({values})"  # noqa: S608 - names of columns
         # A comparison with null is not true.
         old = f" AND NOT coalesce({self.unless}, false)" if self.unless else ""
         if self.deleted is None:
@@ -75,62 +75,72 @@ class MergeRule:
     def one_per_key(self, rows: DataFrame) -> DataFrame:
         """The newest row of each key."""
         newest_first = (F.desc_nulls_last(name) for name in self.newest)
-        place = F.row_number().over(Window.partitionBy(self.key).orderBy(*newest_first))
-        return rows.withColumn(_PLACE, place).where(F.col(_PLACE) == 1).drop(_PLACE)
+        rank = F.row_number().over(Window.partitionBy(self.key).orderBy(*newest_first))
+        return rows.withColumn(_RANK, rank).where(F.col(_RANK) == 1).drop(_RANK)
 
 
-def merge(table: str, rows: DataFrame, rule: MergeRule, marks: Mapping[str, str]) -> int:
-    """Merge in one commit, whose snapshot carries the marks; gives how many rows, one for each key
-    that is not deleted.
+def merge(
+    table: str,
+    rows: DataFrame,
+    rule: MergeRule,
+    properties: Mapping[str, str],
+    *,
+    first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
+) -> int:
+    """Merge in one commit and return the number of rows, one for each key that is not deleted.
+
+    Args:
+        properties: of the snapshot.
+        first_pause_seconds: pause before the first retry; it doubles with each further one.
 
     Raises:
-        LineageTableError: others commit to the table all the time.
+        LineageTableError: all attempts conflicted with concurrent commits.
     """
     session = rows.sparkSession
     with configured(session, _few_tasks(session)):
         newest = rule.one_per_key(rows).persist()
         try:
-            # Both readings of the merge begin at once: without this each would make the rows.
-            kept = _count(newest, rule)
+            # Fills the cache: both reads of the merge start at once and would compute the rows.
+            merged = _count(newest, rule)
             newest.createOrReplaceTempView(_SOURCE)
             statement = (
                 f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
                 + rule.clauses(newest.columns)
             )
-            # A statement has no options of its own; the session is the micro-batch's, or one job's.
-            told = {**marks, ROWS: str(kept)}
-            with configured(session, {f"{_SNAPSHOT}{name}": told[name] for name in told}):
-                _until_it_fits(session, table, statement)
+            # A statement has no options; the session belongs to the micro-batch or to one job.
+            snapshot = {**properties, ROWS: str(merged)}
+            with configured(session, {f"{_SNAPSHOT}{name}": snapshot[name] for name in snapshot}):
+                _run_with_retries(session, table, statement, first_pause_seconds)
         finally:
             session.catalog.dropTempView(_SOURCE)
             newest.unpersist()
-    return kept
+    return merged
 
 
 def _count(newest: DataFrame, rule: MergeRule) -> int:
-    stays = F.lit(True) if rule.deleted is None else ~F.col(rule.deleted)
-    found = newest.agg(F.count_if(stays)).head()
-    return int(found[0]) if found else 0
+    remains = F.lit(True) if rule.deleted is None else ~F.col(rule.deleted)
+    count = newest.agg(F.count_if(remains)).head()
+    return int(count[0]) if count else 0
 
 
-def _until_it_fits(session: SparkSession, table: str, statement: str) -> None:
-    pause = _FIRST_PAUSE_SECONDS
-    for left in reversed(range(_TRIES)):
+def _run_with_retries(session: SparkSession, table: str, statement: str, pause: float) -> None:
+    for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             _run(session, statement)
             return
         except Exception as error:
             if not _is_conflict(error):
                 raise
-            if not left:
+            if not attempts_left:
                 raise LineageTableError(
-                    f"table {table}: {_TRIES} merges in a row met commits of others: {error}",
-                    hint="let fewer jobs write it at once, or make their commits rarer, such as "
-                    "by a longer --trigger",
+                    f"table {table}: {_ATTEMPTS} merges in a row conflicted with other commits: "
+                    f"{error}",
+                    hint="reduce the number of concurrent writers, or let them commit less often, "
+                    "such as with a longer --trigger",
                     table=table,
                 ) from error
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
 
 def _run(session: SparkSession, statement: str) -> None:
@@ -142,8 +152,8 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 def _few_tasks(session: SparkSession) -> dict[str, str]:
-    """On one machine Spark's 200 tasks for each step take longer than their rows."""
+    """On one machine, starting Spark's default of 200 tasks takes longer than the work."""
     context = session.sparkContext
     if not (context.master or "").startswith("local") or session.conf.get(_TASKS) != _DEFAULT_TASKS:
         return {}
-    return {_TASKS: str(max(_LEAST_TASKS, 2 * context.defaultParallelism))}
+    return {_TASKS: str(max(_MIN_TASKS, 2 * context.defaultParallelism))}

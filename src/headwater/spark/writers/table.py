@@ -1,7 +1,7 @@
 """Writes micro-batches to a Delta or Iceberg table, each once.
 
-Both formats let a commit carry who made it. A batch that runs again after a kill finds its own
-commit there and writes nothing: no row twice, and no reader sees half a batch.
+In both formats a commit contains the query and batch that wrote it. A batch that is rerun after a
+kill finds its commit and writes nothing: no row twice, and no reader sees part of a batch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headwater.errors import InputError, LineageTableError
+from headwater.model.local_files import file_uri, local_path
 from headwater.settings import fault_points
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
 from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
@@ -24,9 +25,9 @@ from headwater.storage.tables.registry import KnownTable
 ORDINAL_COLUMN = "ordinal"
 _QUERY_ID = "headwater.query-id"
 _BATCH_ID = "headwater.batch-id"
-# Of a partitioned Iceberg table: rows are sorted by partition before they are written. Else a task
-# has a file open for each partition that it meets, and some hundred of them fill the heap.
-_ONE_FILE_AT_A_TIME = "TBLPROPERTIES ('write.spark.fanout.enabled' = 'false')"
+# For partitioned Iceberg tables: sort rows by partition before the write. Otherwise a task has an
+# open file for each of its partitions, and some hundred of them fill the heap.
+_SORTED_WRITES = "TBLPROPERTIES ('write.spark.fanout.enabled' = 'false')"
 
 
 class Table(ABC):
@@ -38,29 +39,29 @@ class Table(ABC):
 
     @abstractmethod
     def known(self) -> KnownTable:
-        """Under which name and where it is found by the questions."""
+        """Name and location by which queries find it."""
 
     @abstractmethod
     def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
-        """Make it if it is not there."""
+        """Create it if it does not exist."""
 
     @abstractmethod
     def columns(self) -> StructType:
-        """Those that it has."""
+        """The columns of the table."""
 
     @abstractmethod
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
-        """Write a batch in one commit, unless it is there."""
+        """Write a batch in one commit, unless it is already written."""
 
     def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
-        """Merge a batch in one commit, unless it is there; gives how many rows that were.
+        """Merge a batch in one commit, unless it is already written; returns the number of rows.
 
         Raises:
-            InputError: this format has no merge here.
+            InputError: not supported for this format.
         """
         raise InputError(
-            f"rows are merged into Iceberg tables only, not into {self.name}",
-            hint="leave out `merge`, or choose table_format='iceberg'",
+            f"merging is supported for Iceberg tables only, not for {self.name}",
+            hint="omit `merge`, or use table_format='iceberg'",
         )
 
 
@@ -70,8 +71,7 @@ class DeltaTable(Table):
     def __init__(self, spark: SparkSession, location: Path) -> None:
         super().__init__(spark, str(location))
         self._location = location.absolute()
-        # With its scheme: a bare path would be one of the cluster's default file system.
-        self._uri = f"file://{self._location}"
+        self._uri = file_uri(self._location)
 
     def known(self) -> KnownTable:
         return KnownTable(self.name, str(self._location))
@@ -85,7 +85,7 @@ class DeltaTable(Table):
         return self.spark.read.format("delta").load(self._uri).schema
 
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
-        # Delta leaves out a commit of an application whose version it has.
+        # Delta skips a commit with an application id and version that it already has.
         once = {"txnAppId": query_id, "txnVersion": str(batch)}
         rows.write.format("delta").mode("append").options(**once).save(self._uri)
 
@@ -96,13 +96,13 @@ class IcebergTable(Table):
     def known(self) -> KnownTable:
         described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.name}").collect()
         location = next(row["data_type"] for row in described if row["col_name"] == "Location")
-        return KnownTable(self.name, location.removeprefix("file:"))
+        return KnownTable(self.name, str(local_path(location) or location))
 
     def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         namespace = self.name.rpartition(".")[0]
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        # Two jobs may start at once on a new table.
-        parts = f"PARTITIONED BY ({', '.join(partitioned_by)}) {_ONE_FILE_AT_A_TIME}"
+        # IF NOT EXISTS: two jobs may create the table at the same time.
+        parts = f"PARTITIONED BY ({', '.join(partitioned_by)}) {_SORTED_WRITES}"
         self.spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name} ({schema.toDDL()}) USING iceberg "
             + (parts if partitioned_by else "")
@@ -112,7 +112,7 @@ class IcebergTable(Table):
         return self.spark.table(self.name).schema
 
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
-        if self._rows_there(query_id, batch) is not None:
+        if self._rows_written(query_id, batch) is not None:
             return
         (
             rows.writeTo(self.name)
@@ -122,32 +122,32 @@ class IcebergTable(Table):
         )
 
     def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
-        there = self._rows_there(query_id, batch)
-        if there is not None:
-            return there
+        written = self._rows_written(query_id, batch)
+        if written is not None:
+            return written
         return merge(self.name, rows, rule, {_QUERY_ID: query_id, _BATCH_ID: str(batch)})
 
-    def _rows_there(self, query_id: str, batch: int) -> int | None:
-        """How many rows the batch's own commit brought; None if there is none."""
+    def _rows_written(self, query_id: str, batch: int) -> int | None:
+        """The number of rows in the commit of the batch; None if it is not committed."""
         summary = F.col("summary")
-        number = summary[_BATCH_ID].cast("bigint")
-        found = (
+        batch_id = summary[_BATCH_ID].cast("bigint")
+        snapshot = (
             self.spark.table(f"{self.name}.snapshots")
-            .where((summary[_QUERY_ID] == query_id) & (number >= batch))
-            .orderBy(number)
-            .select(number, summary[ROWS].cast("bigint"))
+            .where((summary[_QUERY_ID] == query_id) & (batch_id >= batch))
+            .orderBy(batch_id)
+            .select(batch_id, summary[ROWS].cast("bigint"))
             .head()
         )
-        if found is None:
+        if snapshot is None:
             return None
-        return int(found[1] or 0) if found[0] == batch else 0
+        return int(snapshot[1] or 0) if snapshot[0] == batch else 0
 
 
 def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) -> Table:
     """The table: a folder for Delta, a name in a catalog for Iceberg.
 
     Raises:
-        InputError: an unknown format, or a name that is none.
+        InputError: an unknown format, or an invalid name.
     """
     if table_format == "delta":
         return DeltaTable(spark, Path(table))
@@ -156,53 +156,53 @@ def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) 
     parts = str(table).split(".")
     if len(parts) < 2 or not all(part.isidentifier() for part in parts):
         raise InputError(
-            f"not the name of an Iceberg table: {str(table)!r}",
-            hint="catalog, namespace and table, separated by dots, such as `demo.news.visits`",
+            f"not an Iceberg table name: {str(table)!r}",
+            hint="use catalog, namespace and table, such as `demo.news.visits`",
         )
     return IcebergTable(spark, str(table))
 
 
 def writer_of(
     table: Table,
-    maker: JobRun,
+    job_run: JobRun,
     rule: MergeRule | None = None,
-    note: Callable[[int, int], None] = lambda batch, rows: None,
+    on_merge: Callable[[int, int], None] = lambda batch, rows: None,
 ) -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: gives the rows their lineage, and appends or merges them.
+    """A function for `foreachBatch` that adds the lineage and appends or merges the rows.
 
     Args:
-        note: gets the number of each batch that was merged, and of its rows.
+        on_merge: called with the id of each merged batch and its number of rows.
     """
 
     def write(rows: DataFrame, batch: int) -> None:
         query_id = _query_id(rows)
         fault_points.reach("before_table_commit")
-        kept = stored(rows, maker, batch)
+        with_lineage = stored(rows, job_run, batch)
         if rule is None:
-            table.append(kept, query_id, batch)
+            table.append(with_lineage, query_id, batch)
         else:
-            note(batch, table.merge(kept, rule, query_id, batch))
+            on_merge(batch, table.merge(with_lineage, rule, query_id, batch))
         fault_points.reach("after_table_commit")
 
     return write
 
 
-def stored(rows: DataFrame, maker: JobRun, batch: int) -> DataFrame:
-    """Rows as a table keeps them."""
+def stored(rows: DataFrame, job_run: JobRun, batch: int) -> DataFrame:
+    """Rows as they are stored in a table."""
     ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(0)
-    lineage = stored_lineage(F.col(COLUMN), maker, batch, ordinal)
+    lineage = stored_lineage(F.col(COLUMN), job_run, batch, ordinal)
     return rows.withColumn(COLUMN, lineage).drop(ORDINAL_COLUMN)
 
 
 def check_columns(table: Table, rows: DataFrame) -> None:
-    """The table must have the rows' columns, or a batch would fail in the middle of a stream; and
-    none beyond them that has to be filled.
+    """Check that the table has the columns of the rows and no other required one, so that the query
+    does not fail at its first batch.
 
     Raises:
         LineageTableError: names the column.
     """
     columns = table.columns()
-    there = {field.name: field.dataType for field in columns}
+    existing = {field.name: field.dataType for field in columns}
     for field in columns:
         if not field.nullable and field.name not in rows.columns:
             raise LineageTableError(
@@ -211,20 +211,20 @@ def check_columns(table: Table, rows: DataFrame) -> None:
                 table=table.name,
             )
     for field in rows.schema:
-        kind = there.get(field.name)
+        kind = existing.get(field.name)
         if kind is None or kind.simpleString() != field.dataType.simpleString():
-            found = "is not there" if kind is None else f"is {kind.simpleString()}"
+            actual = "is missing" if kind is None else f"is {kind.simpleString()}"
             raise LineageTableError(
                 f"table {table.name}: column `{field.name}` should be "
-                f"{field.dataType.simpleString()}, but {found}",
+                f"{field.dataType.simpleString()}, but {actual}",
                 hint=f"ALTER TABLE … ADD COLUMN; `{COLUMN}` is {TYPE}",
                 table=table.name,
             )
 
 
 def _query_id(rows: DataFrame) -> str:
-    # Of the thread that runs the micro-batch.
+    # Set on the thread that runs the micro-batch.
     context = rows.sparkSession.sparkContext
-    found = context.getLocalProperty("sql.streaming.queryId")
-    assert found is not None  # noqa: S101 - Spark sets it for every streaming query
-    return found
+    query_id = context.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None  # noqa: S101 - Spark sets it for every streaming query
+    return query_id

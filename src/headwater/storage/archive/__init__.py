@@ -1,4 +1,5 @@
-"""Topics kept in Delta tables, one each, with the address of every record.
+"""Archives: one Delta table per topic, with the address of every record.
 
-`contract` is what all sides agree on. `rows` and `table` are the writer's, on Spark; `reader` and
-what it uses need the extra `index` and no JVM."""
+`contract` is shared with the writer in `headwater.spark.writers`; the other modules need the extra
+`index` and no JVM.
+"""

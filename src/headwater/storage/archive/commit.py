@@ -1,21 +1,18 @@
-"""A commit of Delta's log that replaces files by others with the same rows.
+"""A Delta commit that replaces files by others with the same rows.
 
-Delta's own ways to join files keep no order of offsets, or write everything again. A commit is a
-file of JSON lines whose name is the next version; whoever makes that file has committed. Its
-form is Delta's protocol, of which this module writes only the oldest part, and refuses tables that
-ask for more.
+OPTIMIZE does not keep the order of offsets, or rewrites everything. A commit is a file of JSON
+lines whose name is the next version; the process that creates the file has committed. This module
+writes only the oldest part of Delta's protocol, and refuses tables that require more.
 
-Spark's commit on a local disk looks whether the name is free and then renames: in between,
-another process could take it. So commits of one machine take turns. Where the lock does not
-reach, a lost race costs a compaction, never a record: the replaced files simply stay.
+On a local disk, Spark checks whether the name is free and then renames: another process could
+create the file in between. So commits on one machine take a lock. Without the lock, a lost race
+costs a compaction, never a record: the replaced files simply stay.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,14 +21,15 @@ from typing import Any
 from urllib.parse import quote
 
 from headwater.errors import ArchiveError, UnavailableError
+from headwater.model.local_files import locked
 from headwater.storage.archive.contract import OWN_FOLDER, PARTITIONED_BY
 from headwater.storage.archive.files import ArchiveFile, Hour
 from headwater.storage.archive.reader import Archive
 
-# A batch writes for as long as it holds the lock.
+# A batch holds the lock while it writes.
 _LOCK_SECONDS = 600.0
 _ATTEMPTS = 20
-# Of Delta's protocol; what comes later may ask more of a commit than is written here.
+# Of Delta's protocol; later features may require more of a commit than is written here.
 _KNOWN_FEATURES = {"appendOnly", "invariants"}
 _LAST_PLAIN_VERSION = 2
 
@@ -43,52 +41,41 @@ class NewFile:
     name: str
     hour: Hour
     size: int
-    # As Delta's log has it: rows, and least and greatest values.
+    # As in the Delta log: number of rows, least and greatest values.
     statistics: dict[str, Any]
 
 
 @contextmanager
 def commit_lock(table: Path) -> Iterator[None]:
-    """Let no other process of this machine commit while the body runs.
+    """Keep other processes on this machine from committing while the body runs.
 
     Raises:
-        UnavailableError: another one held it for too long.
+        UnavailableError: another process held the lock for too long.
     """
-    folder = table / OWN_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + _LOCK_SECONDS
-    with (folder / "commit.lock").open("a") as file:
-        while not _locked(file.fileno()):
-            if time.monotonic() > deadline:
-                raise UnavailableError(
-                    f"{table}: another process has been committing for {_LOCK_SECONDS:g} s",
-                    hint="look for a job that hangs; the lock ends with its process",
-                )
-            time.sleep(0.02)
+
+    def busy() -> UnavailableError:
+        return UnavailableError(
+            f"{table}: another process has been committing for {_LOCK_SECONDS:g} s",
+            hint="look for a job that hangs; the lock is released when its process ends",
+        )
+
+    with locked(table / OWN_FOLDER / "commit.lock", busy, timeout_seconds=_LOCK_SECONDS):
         yield
 
 
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def check_protocol(archive: Archive) -> None:
-    """Refuse a table whose commits need more than is written here.
+    """Refuse a table that requires later features of Delta.
 
     Raises:
-        ArchiveError: it asks for a feature of Delta that came later.
+        ArchiveError: the table requires such a feature.
     """
     version, features = archive.protocol()
     unknown = sorted(features - _KNOWN_FEATURES)
     if unknown or (version > _LAST_PLAIN_VERSION and not features):
         raise ArchiveError(
-            f"{archive.path} can't be compacted: it asks writers for "
+            f"{archive.path} can't be compacted: it requires of writers "
             f"{', '.join(unknown) or f'version {version}'}",
-            hint="Headwater's own tables do not; OPTIMIZE of the tool that changed it still works",
+            hint="another tool has upgraded the table; use OPTIMIZE of that tool",
             path=str(archive.path),
         )
 
@@ -99,10 +86,10 @@ def replace_files(
     added: Sequence[NewFile],
     now_ms: Callable[[], int],
 ) -> bool:
-    """Put files in the place of others, in one commit; the archive is as of that version then.
+    """Replace files by others in one commit, and refresh the archive.
 
     Returns:
-        False if one of the files was replaced by somebody else: nothing was committed.
+        False if another process has replaced one of the files: nothing was committed.
     """
     names = {file.name for file in removed}
     for _ in range(_ATTEMPTS):
@@ -115,8 +102,8 @@ def replace_files(
                 break
     else:
         raise UnavailableError(
-            f"{archive.path}: {_ATTEMPTS} commits of others came first",
-            hint="try again when fewer write to the archive",
+            f"{archive.path}: no commit succeeded in {_ATTEMPTS} attempts, others came first",
+            hint="try again when fewer processes write to the archive",
         )
     archive.refresh()
     return True
@@ -138,7 +125,7 @@ def _lines(
         },
         "engineInfo": "Headwater",
     }
-    # Nothing is new in it: who follows the table as a stream need not look.
+    # `dataChange` is false: streams that read the table skip the commit.
     removes = (
         {
             "path": file.name,
@@ -174,14 +161,14 @@ def _values(hour: Hour) -> dict[str, str]:
 
 
 def _write(table: Path, version: int, lines: str) -> bool:
-    """Make the file of a version; False if it is there already."""
+    """Create the file of a version; False if it exists."""
     draft = table / OWN_FOLDER / f"commit-{os.getpid()}"
     try:
         with draft.open("w") as file:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
-        # A link is made whole or not at all, and never over another file.
+        # Linking is atomic and never replaces another file.
         os.link(draft, table / "_delta_log" / f"{version:020}.json")
     except FileExistsError:
         return False

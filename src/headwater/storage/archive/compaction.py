@@ -1,9 +1,9 @@
-"""Small files of an archive, joined in the order of their offsets.
+"""Joins small files of an archive in the order of their offsets.
 
-Files of one hour and one partition that follow upon each other become one, sorted by offset: an
-offset then lies in one file, whose statistics rule out all others. Of a run of files only the
-newest are joined, back to one that is larger than all behind it together, so that a record is
-written again a few times and not with every compaction.
+Consecutive files of one hour and one partition become one, sorted by offset: an offset is then in
+one file, and statistics exclude all others. Only the newest files of a run are joined, back to one
+that is larger than all after it together, so that a record is rewritten a few times and not in
+every compaction.
 """
 
 from __future__ import annotations
@@ -31,48 +31,46 @@ from headwater.storage.archive.contract import COLUMNS, OWN_FOLDER, PARTITIONED_
 from headwater.storage.archive.files import ArchiveFile, milliseconds
 from headwater.storage.archive.reader import Archive
 
-# A new file takes in files up to so much together.
-_LARGEST = 128 * 1024 * 1024
-# Runs that are replaced in one commit: a kill costs the work of so many at most.
+# Maximum total size of the files that are joined into one.
+_MAX_BYTES = 128 * 1024 * 1024
+# Runs that are replaced in one commit: a kill costs the work of at most this many.
 _RUNS_PER_COMMIT = 50
 _STORED = tuple(name for name in COLUMNS if name not in PARTITIONED_BY)
-
-# How far it has come: files joined, of how many.
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     files_before: int
     files_after: int
     joined: int
-    # Runs that somebody else has replaced meanwhile.
+    # Runs that another process has replaced meanwhile.
     left_to_others: int
 
 
 def runs_to_join(
     files: Iterable[ArchiveFile], small_bytes: int, *, everything: bool = False
 ) -> list[list[ArchiveFile]]:
-    """Files of one hour and one partition that are to become one, in order of their offsets.
+    """Runs of files of one hour and one partition to join, in order of their offsets.
 
     Args:
         small_bytes: files of this size and above stay as they are.
-        everything: also join what is not yet worth it.
+        everything: also join runs that are not due yet.
     """
     known = [file for file in files if file.partition is not None]
     ordered = sorted(known, key=lambda file: (file.hour, file.partition, file.first))
     runs: list[list[ArchiveFile]] = []
     for _, group in itertools.groupby(ordered, key=lambda file: (file.hour, file.partition)):
-        for is_small, files_in_turn in itertools.groupby(group, lambda f: f.size < small_bytes):
-            run = list(files_in_turn)
+        for is_small, consecutive in itertools.groupby(group, lambda f: f.size < small_bytes):
+            run = list(consecutive)
             if is_small:
                 runs += _cut(run if everything else _newest(run))
     return [run for run in runs if len(run) > 1]
 
 
 def _newest(run: Sequence[ArchiveFile]) -> list[ArchiveFile]:
-    """The files at the end of a run, back to one that is larger than all behind it."""
+    """The files at the end of a run, back to one that is larger than all after it."""
     chosen: list[ArchiveFile] = []
     size = 0
     for file in reversed(run):
@@ -86,7 +84,7 @@ def _newest(run: Sequence[ArchiveFile]) -> list[ArchiveFile]:
 def _cut(run: Sequence[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
     part: list[ArchiveFile] = []
     for file in run:
-        if part and sum(other.size for other in part) + file.size > _LARGEST:
+        if part and sum(other.size for other in part) + file.size > _MAX_BYTES:
             yield part
             part = []
         part.append(file)
@@ -94,7 +92,7 @@ def _cut(run: Sequence[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
 
 
 def is_due(archive: Archive, settings: Settings) -> bool:
-    """Whether there are enough small files for a compaction on schedule."""
+    """Whether there are enough small files for a scheduled compaction."""
     runs = runs_to_join(archive.files, _small_bytes(settings))
     return sum(map(len, runs)) >= settings.archive.compact_at_files
 
@@ -109,8 +107,8 @@ def compact(
     """Join small files; other processes may write to the archive and read from it meanwhile.
 
     Raises:
-        ArchiveError: a file can't be read or written, or the table asks for more than is known
-            here; what was committed before stays.
+        ArchiveError: a file can't be read or written, or the table requires an unknown feature;
+            earlier commits stay.
         DiskFullError: there is no space for the new files.
     """
     check_protocol(archive)
@@ -127,7 +125,7 @@ def _compact(
     before = len(archive.files)
     runs = runs_to_join(archive.files, _small_bytes(settings), everything=everything)
     total = sum(map(len, runs))
-    joined = left = 0
+    joined = skipped = 0
     for start in range(0, len(runs), _RUNS_PER_COMMIT):
         chosen = runs[start : start + _RUNS_PER_COMMIT]
         written = [_join(archive.path, run) for run in chosen]
@@ -136,22 +134,22 @@ def _compact(
         if replace_files(archive, removed, written, lambda: int(time.time() * 1000)):
             joined += len(removed)
         else:
-            left += len(chosen)
+            skipped += len(chosen)
         progress(f"compacting {archive.topic}", min(joined, total), total)
-    return Compacted(before, len(archive.files), joined, left)
+    return Compacted(before, len(archive.files), joined, skipped)
 
 
 def _failed(archive: Archive, error: Exception) -> HeadwaterError:
     what = f"{archive.path} could not be compacted: {error}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        hint = "make space and try again; nothing was changed"
+        hint = "free some space and try again; nothing was changed"
         return DiskFullError(what, hint=hint, path=str(archive.path))
     hint = "`headwater archive status` shows whether records are missing"
     return ArchiveError(what, hint=hint, path=str(archive.path))
 
 
 def vacuum(archive: Archive) -> int:
-    """Remove files that no version of the last day needs; returns how many."""
+    """Remove files that no version of the last day needs; returns their number."""
     with commit_lock(archive.path):
         return archive.vacuum()
 
@@ -161,8 +159,8 @@ def _small_bytes(settings: Settings) -> int:
 
 
 def _join(table: Path, run: Sequence[ArchiveFile]) -> NewFile:
-    """Write the rows of a run to a new file, which is complete when it has its name."""
-    # The same files give the same name: a run that was cut off leaves nothing that piles up.
+    """Write the rows of a run to a new file, which is complete once it has its final name."""
+    # The same files give the same name, so interrupted runs do not accumulate files.
     digest = hashlib.sha256("\n".join(file.name for file in run).encode()).hexdigest()[:32]
     hour = "/".join(
         f"{name}={value}" for name, value in zip(PARTITIONED_BY, run[0].hour, strict=True)
@@ -179,7 +177,7 @@ def _join(table: Path, run: Sequence[ArchiveFile]) -> NewFile:
 
 
 def _write(draft: Path, run: Sequence[ArchiveFile]) -> tuple[int, int]:
-    """Copy file by file, so that one of them is in memory; returns the span of timestamps."""
+    """Copy one file after the other, to limit memory; returns the range of timestamps."""
     writer = None
     least, greatest = [], []
     try:
@@ -197,9 +195,9 @@ def _write(draft: Path, run: Sequence[ArchiveFile]) -> tuple[int, int]:
                     write_statistics=["partition", "offset", "timestamp"],
                 )
             writer.write_table(rows.cast(writer.schema), row_group_size=ROW_GROUP_ROWS)
-            span = pc.min_max(milliseconds(rows["timestamp"]))
-            least.append(span["min"].as_py())
-            greatest.append(span["max"].as_py())
+            extent = pc.min_max(milliseconds(rows["timestamp"]))
+            least.append(extent["min"].as_py())
+            greatest.append(extent["max"].as_py())
     finally:
         if writer is not None:
             writer.close()
@@ -223,7 +221,7 @@ def _statistics(run: Sequence[ArchiveFile], times: tuple[int, int]) -> dict[str,
 
 
 def _text(time_ms: int) -> str | None:
-    """As Delta writes it; None for years that Python does not know."""
+    """In Delta's format; None for years that Python does not support."""
     try:
         seconds, ms = divmod(time_ms, 1000)
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ms:03}Z"

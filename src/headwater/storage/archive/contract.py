@@ -1,4 +1,4 @@
-"""The table of an archive: its columns, where it lies, what marks it.
+"""The table of an archive: columns, folder, properties.
 
 The page docs/concepts/archive.md describes it for other readers.
 """
@@ -14,51 +14,51 @@ from headwater.settings import Settings
 
 FORMAT_VERSION = "1"
 FORMAT_PROPERTY = "headwater.archive"
-# Which topic it is, and which one of that name: a topic that was deleted and made anew has
-# another id, and its offsets mean other records.
+# The topic's name and id: a topic that was deleted and recreated has another id, and its offsets
+# are those of other records.
 TOPIC_PROPERTY = "headwater.topic"
 TOPIC_ID_PROPERTY = "headwater.topicId"
 
-# Name -> type, as Delta and Spark's SQL write it.
+# Name -> type, in Delta and Spark SQL.
 COLUMNS: Mapping[str, str] = {
-    # Text; null where Kafka holds null, and where the bytes are no UTF-8: see `value_bytes`.
+    # Text; null if the value in Kafka is null or not UTF-8: see `value_bytes`.
     "value": "string",
     "partition": "int",
     "offset": "bigint",
-    # Of the event time, in UTC; of Kafka's timestamp where the event time could not be read.
+    # Of the event time, in UTC; of Kafka's timestamp if the event time is not readable.
     "year": "int",
     "month": "int",
     "day": "int",
     "hour": "int",
     "topic": "string",
     "key": "binary",
-    # In Kafka's order, duplicates included; null where there are none.
+    # In Kafka's order, including duplicates; null if there are none.
     "headers": "array<struct<key:string,value:binary>>",
     "timestamp": "timestamp",
     "event_time_unreadable": "boolean",
-    # Only where `value` can't hold them.
+    # Only for values that are not UTF-8.
     "value_bytes": "binary",
 }
 PARTITIONED_BY = ("year", "month", "day", "hour")
 SHOWN_COLUMNS = tuple(COLUMNS)[:7]
 
-# The record's value as Kafka holds it, in Spark's SQL.
+# The value of the record in Kafka, in Spark SQL.
 VALUE_SQL = "coalesce(value_bytes, cast(value AS binary))"
 
-# Files and row groups tell the least and the greatest of each of these.
+# Columns with statistics in files and row groups.
 STATISTICS = ("partition", "offset", "timestamp")
-# A reader decodes whole row groups: of a small range this is what it costs.
+# A reader decodes complete row groups: this is the cost of reading a small range.
 ROW_GROUP_ROWS = 10_000
 
-# Facts that the table itself does not hold; Delta leaves folders with an underscore alone.
+# For files that are not part of the table; Delta ignores folders with an underscore.
 OWN_FOLDER = "_headwater"
 
 
 def archive_path(topic: str, settings: Settings) -> Path:
-    """Where the archive of a topic lies.
+    """The folder of the archive of a topic.
 
     Raises:
-        InputError: no topic can have that name, so that it is not made a path.
+        InputError: not a valid topic name, so not used as a path.
     """
     if not is_topic_name(topic):
         raise InputError(f"not a topic name: {topic!r}")
@@ -66,5 +66,5 @@ def archive_path(topic: str, settings: Settings) -> Path:
 
 
 def archive_folder(settings: Settings) -> Path:
-    """Where the archives of all topics lie."""
+    """The folder of all archives."""
     return (settings.archive.folder or settings.home_dir / "archive").absolute()

@@ -1,28 +1,33 @@
-"""What an archive holds of a partition: which offsets, and which are missing.
+"""The offsets that an archive holds of a partition, and the missing ones.
 
-Told from the statistics of the files, of which most hold every offset between their first and
-their last. Files of several hours lie side by side in the same range of offsets; where their
-records, with the holes of the topic, fill it, nothing is missing. Only where they do not, or
-another tool has joined partitions, are the offsets themselves read.
+Computed from file statistics: most files hold every offset between their first and their last.
+Files of several hours may share a range of offsets; if their records and the holes of the topic
+fill the range, nothing is missing. Offsets are read only if they do not, or if another tool has
+merged partitions.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from headwater.storage.archive.contract import OWN_FOLDER
 from headwater.storage.archive.files import ArchiveFile
 from headwater.storage.offset_ranges import OffsetRanges
 
-# Reads the offsets of a file, or remembers them.
+# Reads the offsets of a file, or returns cached ones.
 OffsetsOf = Callable[[ArchiveFile], Mapping[int, OffsetRanges]]
 
+_HOLES_FILE = "holes.jsonl"
 NOTHING = OffsetRanges.of()
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What the archive holds of a partition.
+class ArchiveCoverage:
+    """The archived offsets of a partition.
 
     `archived` are the offsets of records; `holes` those at which the topic had no record when it
     was read (transactions, compaction): nothing is missing there. `lost` are records whose
@@ -35,7 +40,7 @@ class Coverage:
 
     @property
     def covered(self) -> OffsetRanges:
-        """All that was read and is there: records and holes."""
+        """Records and holes."""
         return self.archived | self.holes
 
     @property
@@ -50,33 +55,33 @@ class Coverage:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Ranges from `first` to `last`, both ends included, that are not there."""
+        """Missing ranges between `first` and `last`, both ends included."""
         return (OffsetRanges.of((self.first, self.last)) - self.covered).ranges()
 
 
-NOT_COVERED = Coverage(NOTHING)
+NOT_COVERED = ArchiveCoverage(NOTHING)
 
 
 def coverage_of(
     files: Iterable[ArchiveFile], holes: Mapping[int, OffsetRanges], offsets_of: OffsetsOf
-) -> dict[int, Coverage]:
-    """The coverage of each partition; files that are gone from the disk are looked for."""
+) -> dict[int, ArchiveCoverage]:
+    """The coverage of each partition; checks that the files exist."""
     by_partition: dict[int, list[ArchiveFile]] = {}
     archived: dict[int, list[OffsetRanges]] = {partition: [] for partition in holes}
     lost: dict[int, list[OffsetRanges]] = {}
     for file in files:
         if not file.path.exists():
-            # Of what another tool has joined nothing is known but the table's own bounds.
+            # For files that another tool has merged, only the table's bounds are known.
             partition = file.partition if file.partition is not None else _least_partition(file)
             lost.setdefault(partition, []).append(OffsetRanges.of((file.first, file.last)))
         elif file.partition is None:
-            for partition, found in offsets_of(file).items():
-                archived.setdefault(partition, []).append(found)
+            for partition, offsets in offsets_of(file).items():
+                archived.setdefault(partition, []).append(offsets)
         else:
             by_partition.setdefault(file.partition, []).append(file)
     for partition, own in by_partition.items():
         known = holes.get(partition, NOTHING)
-        parts = [_offsets(side_by_side, known, offsets_of) for side_by_side in _heaps(own)]
+        parts = [_offsets(group, known, offsets_of) for group in _overlapping(own)]
         archived.setdefault(partition, []).extend(parts)
     partitions = sorted({*archived, *lost})
     return {
@@ -89,22 +94,22 @@ def coverage_of(
     }
 
 
-def _coverage(archived: OffsetRanges, holes: OffsetRanges, lost: OffsetRanges) -> Coverage:
-    return Coverage(archived, holes - archived, lost - archived - holes)
+def _coverage(archived: OffsetRanges, holes: OffsetRanges, lost: OffsetRanges) -> ArchiveCoverage:
+    return ArchiveCoverage(archived, holes - archived, lost - archived - holes)
 
 
-def _heaps(files: Sequence[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
-    """Files whose ranges of offsets overlap, together."""
-    heap: list[ArchiveFile] = []
+def _overlapping(files: Sequence[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
+    """Groups of files whose ranges of offsets overlap."""
+    group: list[ArchiveFile] = []
     end = -1
     for file in sorted(files, key=lambda file: (file.first, file.last)):
-        if heap and file.first > end:
-            yield heap
-            heap = []
-        heap.append(file)
+        if group and file.first > end:
+            yield group
+            group = []
+        group.append(file)
         end = max(end, file.last)
-    if heap:
-        yield heap
+    if group:
+        yield group
 
 
 def _offsets(
@@ -124,3 +129,43 @@ def _union(parts: Sequence[OffsetRanges]) -> OffsetRanges:
 def _least_partition(file: ArchiveFile) -> int:
     bounds = file.bounds("partition")
     return 0 if bounds is None else int(bounds[0])
+
+
+def record_holes(table: Path, partition: int, holes: OffsetRanges) -> None:
+    """Record offsets at which the topic had no record when it was archived; synced to disk.
+
+    Transaction markers take offsets, and compaction removes records. The table alone can't
+    distinguish these offsets from missing records. Recording them twice changes nothing.
+    """
+    folder = table / OWN_FOLDER
+    folder.mkdir(exist_ok=True)
+    lines = [
+        json.dumps({"partition": partition, "first": first, "last": last})
+        for first, last in holes.ranges()
+    ]
+    with (folder / _HOLES_FILE).open("ab") as file:
+        # Starts with a newline: a crash may have cut off the last line.
+        file.write("".join(f"\n{line}" for line in lines).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_holes(table: Path) -> Mapping[int, OffsetRanges]:
+    """The recorded holes by partition; skips lines that were cut off."""
+    try:
+        lines = (table / OWN_FOLDER / _HOLES_FILE).read_bytes().splitlines()
+    except FileNotFoundError:
+        return {}
+    holes: dict[int, list[tuple[int, int]]] = {}
+    for partition, first, last in _readable(lines):
+        holes.setdefault(partition, []).append((first, last))
+    return {partition: OffsetRanges.of(*ranges) for partition, ranges in holes.items()}
+
+
+def _readable(lines: Iterable[bytes]) -> Iterable[tuple[int, int, int]]:
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            yield int(entry["partition"]), int(entry["first"]), int(entry["last"])
+        except (ValueError, KeyError, TypeError):
+            continue

@@ -22,7 +22,7 @@ _RECORD = ("value", "offset", "key", "headers", "timestamp", "value_bytes")
 
 
 class ArchiveFile(StatisticsFile):
-    """A file of an archive; as the job writes it, it holds records of one partition."""
+    """A file of an archive; the job writes one partition per file."""
 
     bounded = frozenset({"partition", "offset"})
 
@@ -31,7 +31,7 @@ class ArchiveFile(StatisticsFile):
         self.hour: Hour = tuple(action[f"partition.{name}"] for name in PARTITIONED_BY)
         partitions, offsets = self.bounds("partition"), self.bounds("offset")
         one = partitions is not None and partitions[0] == partitions[1] and offsets is not None
-        # None where another tool has joined partitions, or left no statistics.
+        # None if another tool has merged partitions, or wrote no statistics.
         self.partition: int | None = partitions[0] if one and partitions else None
         self.first: int = offsets[0] if offsets else 0
         self.last: int = offsets[1] if offsets else 0
@@ -53,23 +53,23 @@ class ArchiveFile(StatisticsFile):
         finally:
             self.close()
         partitions, offsets = _numbers(table["partition"]), _numbers(table["offset"])
-        found = {}
+        by_partition = {}
         for partition in np.unique(partitions).tolist():
             own = offsets[partitions == partition]
-            found[partition] = OffsetRanges.union([(own, own)])
-        return found
+            by_partition[partition] = OffsetRanges.union([(own, own)])
+        return by_partition
 
     def records(self, topic: str, partition: int, wanted: OffsetRanges) -> Iterator[Record]:
         """Its records at these offsets, in order of their offsets."""
         try:
             groups = list(self.groups_where({"partition": partition}, "offset", "offset", wanted))
-            for together in self._in_order(groups):
-                yield from self._read_records(together, topic, partition, wanted)
+            for batch in self._in_order(groups):
+                yield from self._read_records(batch, topic, partition, wanted)
         finally:
             self.close()
 
     def _in_order(self, groups: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Row groups one by one where each begins behind the one before it, else all at once."""
+        """Row groups one by one if each begins after the one before it, else all together."""
         bounds = [self.group_bounds["offset"][group] for group in groups]
         if all(a is not None and b is not None and a[1] < b[0] for a, b in pairwise(bounds)):
             yield from ([group] for group in groups)
@@ -88,7 +88,7 @@ class ArchiveFile(StatisticsFile):
 
 
 def _records(table: pa.Table, topic: str, partition: int) -> Iterator[Record]:
-    # Bytes, not text: what is decoded here would be encoded again.
+    # Bytes, not text: decoded values would be encoded again.
     columns = {
         "value": table["value"].cast(pa.binary()),
         "timestamp": milliseconds(table["timestamp"]),
@@ -106,12 +106,12 @@ def _records(table: pa.Table, topic: str, partition: int) -> Iterator[Record]:
 
 
 def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as Kafka counts them."""
+    """Times in milliseconds, as in Kafka."""
     return times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
 
 
-def _headers(found: Sequence[Mapping[str, Any]] | None) -> tuple[Header, ...]:
-    return tuple((header["key"], header["value"]) for header in found or ())
+def _headers(headers: Sequence[Mapping[str, Any]] | None) -> tuple[Header, ...]:
+    return tuple((header["key"], header["value"]) for header in headers or ())
 
 
 def _numbers(column: Any) -> Numbers:

@@ -1,5 +1,7 @@
-"""An archive, read without Spark: of the table only the files and row groups that may hold an
-offset are opened."""
+"""An archive, read without Spark.
+
+Only files and row groups that may hold an offset are opened.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,12 @@ try:
 except ImportError as error:
     raise missing_part("an archive", error) from None
 
-from headwater.storage.archive.coverage import NOT_COVERED, Coverage, coverage_of
+from headwater.storage.archive.coverage import NOT_COVERED, ArchiveCoverage, coverage_of, read_holes
 from headwater.storage.archive.files import ArchiveFile, Hour
-from headwater.storage.archive.holes import read_holes
 from headwater.storage.delta.open_table import OpenTable, TableKind
 from headwater.storage.offset_ranges import OffsetRanges
 
-__all__ = ["Archive", "Coverage", "ReadPlan"]
+__all__ = ["Archive", "ArchiveCoverage", "ReadPlan"]
 
 _KIND = TableKind(
     "archive",
@@ -45,8 +46,8 @@ _KIND = TableKind(
     FORMAT_PROPERTY,
     tuple(COLUMNS),
     ArchiveFile,
-    if_absent="`headwater run data_synchronization_job` makes it; --available-now ends when all "
-    "is archived",
+    if_absent="`headwater run data_synchronization_job` creates it; with --available-now it ends "
+    "when all records are archived",
     if_other="set HEADWATER_ARCHIVE__FOLDER to the folder of the archives, or name the table with "
     "--table",
     if_damaged="restore the file from a copy; `headwater archive status` shows which records are "
@@ -56,13 +57,13 @@ _KIND = TableKind(
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What reading some ranges takes."""
+    """The files to read for some ranges, and what is missing."""
 
     # Relative to the table, in the order in which they are read.
     files: tuple[str, ...]
-    # How many records there are in the ranges.
+    # Number of records in the ranges.
     records: int
-    # By partition: offsets that were asked for and are neither archived nor holes.
+    # By partition: requested offsets that are neither archived nor holes.
     missing: Mapping[int, OffsetRanges]
 
 
@@ -78,7 +79,7 @@ class Archive:
         self.path = path
         self._opened = OpenTable(path, _KIND)
         self._properties = self._opened.properties
-        # What had to be read to know it, by file.
+        # Offsets that had to be read, by file.
         self._offsets: dict[str, Mapping[int, OffsetRanges]] = {}
 
     @classmethod
@@ -86,7 +87,7 @@ class Archive:
         """The archive of a topic.
 
         Raises:
-            ArchiveError: there is none, it is damaged, or another topic's.
+            ArchiveError: there is none, it is damaged, or of another topic.
         """
         archive = cls(archive_path(topic, settings))
         if archive.topic != topic:
@@ -103,7 +104,7 @@ class Archive:
 
     @property
     def topic_id(self) -> str:
-        """Kafka's id of the topic; one that is deleted and made anew has another."""
+        """Kafka's id of the topic; a recreated topic has another id."""
         return self._properties[TOPIC_ID_PROPERTY]
 
     @property
@@ -117,38 +118,38 @@ class Archive:
         return self._opened.files
 
     def refresh(self) -> None:
-        """See what was written since."""
+        """Load the newest version."""
         if self._opened.refresh():
             names = {file.name for file in self.files}
             self._offsets = {name: of for name, of in self._offsets.items() if name in names}
 
-    def coverage(self) -> Mapping[int, Coverage]:
-        """What is there, by partition.
+    def coverage(self) -> Mapping[int, ArchiveCoverage]:
+        """The archived offsets by partition.
 
         Raises:
-            ArchiveError: a file can't be read; one that is gone is told as lost.
+            ArchiveError: a file can't be read; records of a missing file are `lost`.
         """
         with self._opened.reading():
             return coverage_of(self.files, read_holes(self.path), self._offsets_of)
 
     def plan(self, ranges: Mapping[int, OffsetRanges]) -> ReadPlan:
-        """What reading these offsets, by partition, would open and miss."""
+        """The files to read for these offsets, by partition, and what is missing."""
         files = self._holding(ranges)
         with self._opened.reading():
             coverage = coverage_of(files, read_holes(self.path), self._offsets_of)
         missing: dict[int, OffsetRanges] = {}
         records = 0
         for partition, wanted in ranges.items():
-            there = coverage.get(partition, NOT_COVERED)
-            records += len(wanted & there.archived)
-            if left := wanted - there.covered:
-                missing[partition] = left
+            known = coverage.get(partition, NOT_COVERED)
+            records += len(wanted & known.archived)
+            if absent := wanted - known.covered:
+                missing[partition] = absent
         return ReadPlan(tuple(file.name for file in files), records, missing)
 
     def read(self, ranges: Mapping[int, OffsetRanges]) -> Iterator[Record]:
         """The records at these offsets: partition by partition, in order of their offsets.
 
-        Offsets without a record are passed over: `plan` tells which ones are missing.
+        Offsets without a record are skipped: `plan` has the missing ones.
 
         Raises:
             ArchiveError: a file is gone or can't be read.
@@ -159,58 +160,59 @@ class Archive:
                     yield record
 
     def rows(self) -> Iterator[tuple[Record, Hour]]:
-        """All records by partition and offset, with the hour they are laid under."""
-        for partition, there in self.coverage().items():
+        """All records by partition and offset, with the hour they are stored in."""
+        for partition, coverage in self.coverage().items():
             with self._opened.reading():
-                yield from self._read(partition, there.archived)
+                yield from self._read(partition, coverage.archived)
 
     def fetch(self, address: Address) -> Record | Absence:
-        """The record at an address, as `trace` asks for it."""
+        """The record at an address, for `trace`."""
         if address.topic != self.topic:
             return Absence.NO_PARTITION
         at = OffsetRanges.of((address.offset, address.offset))
         return next(self.read({address.partition: at}), Absence.EXPIRED)
 
     def files_of(self, ranges: Mapping[int, OffsetRanges]) -> Sequence[Path]:
-        """The files that may hold some of these offsets, as far as statistics tell."""
+        """The files that may hold some of these offsets, by their statistics."""
         return [file.path for file in self._holding(ranges)]
 
     def protocol(self) -> tuple[int, frozenset[str]]:
-        """Version and features that a writer of the table has to know."""
+        """The protocol version and features that writers must support."""
         protocol = self._opened.delta.protocol()
         features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
         return int(protocol.min_writer_version), frozenset(features)
 
     def vacuum(self) -> int:
-        """Remove files that were replaced long enough ago, or that no commit has ever named.
+        """Remove replaced files after the table's `delta.deletedFileRetentionDuration`, and files
+        that no commit has ever named.
 
         Returns:
-            How many. The table's `delta.deletedFileRetentionDuration` tells how long.
+            The number of removed files.
         """
         with self._opened.reading():
             return len(self._opened.delta.vacuum(dry_run=False, full=True))
 
     def _holding(self, ranges: Mapping[int, OffsetRanges]) -> list[ArchiveFile]:
-        found = [
+        files = [
             file
             for file in self.files
             if any(file.may_hold_any(partition, wanted) for partition, wanted in ranges.items())
         ]
-        return sorted(found, key=lambda file: (file.partition or 0, file.first, file.name))
+        return sorted(files, key=lambda file: (file.partition or 0, file.first, file.name))
 
     def _read(self, partition: int, wanted: OffsetRanges) -> Iterator[tuple[Record, Hour]]:
-        """Files of several hours have records between each other's: they are merged. A file is
-        opened when its first record may be the next one, and no sooner."""
-        waiting = self._holding({partition: wanted})[::-1]
-        begun: list[_Begun] = []
-        while waiting or begun:
-            while waiting and (not begun or waiting[-1].first <= begun[0][0]):
-                file = waiting.pop()
-                _advance(begun, file, file.records(self.topic, partition, wanted))
-            if begun:
-                *_, record, file, rest = heapq.heappop(begun)
+        """Merge the records of files with overlapping offsets. A file is opened only when its first
+        record may be the next one."""
+        unopened = self._holding({partition: wanted})[::-1]
+        opened: list[_OpenedFile] = []
+        while unopened or opened:
+            while unopened and (not opened or unopened[-1].first <= opened[0][0]):
+                file = unopened.pop()
+                _advance(opened, file, file.records(self.topic, partition, wanted))
+            if opened:
+                *_, record, file, rest = heapq.heappop(opened)
                 yield record, file.hour
-                _advance(begun, file, rest)
+                _advance(opened, file, rest)
 
     def _offsets_of(self, file: ArchiveFile) -> Mapping[int, OffsetRanges]:
         if file.name not in self._offsets:
@@ -218,11 +220,11 @@ class Archive:
         return self._offsets[file.name]
 
 
-# Offset and file's name, by which they are ordered; the record, its file, and what comes next.
-_Begun: TypeAlias = tuple[int, str, Record, ArchiveFile, Iterator[Record]]
+# Sorted by offset and file name; the next record, its file, and the records after it.
+_OpenedFile: TypeAlias = tuple[int, str, Record, ArchiveFile, Iterator[Record]]
 
 
-def _advance(begun: list[_Begun], file: ArchiveFile, rest: Iterator[Record]) -> None:
+def _advance(opened: list[_OpenedFile], file: ArchiveFile, rest: Iterator[Record]) -> None:
     record = next(rest, None)
     if record is not None:
-        heapq.heappush(begun, (record.address.offset, file.name, record, file, rest))
+        heapq.heappush(opened, (record.address.offset, file.name, record, file, rest))

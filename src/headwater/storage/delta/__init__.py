@@ -1,8 +1,19 @@
-"""What the index of edges and the archive have in common: Delta tables whose rows have addresses.
+"""What the lineage index and the archive have in common: Delta tables whose rows have addresses.
 
-`open_table`, `intervals` and `pruning` are for readers, without a JVM; `names` is for Spark."""
+`open_table` and `pruning` read them without a JVM.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 from headwater.errors import NotInstalledError
+from headwater.model.local_files import file_uri
+
+
+def sql_name(path: Path) -> str:
+    """The name of a table in Spark SQL."""
+    return f"delta.`{file_uri(path).replace('`', '``')}`"
 
 
 def missing_part(what: str, error: ImportError) -> NotInstalledError:

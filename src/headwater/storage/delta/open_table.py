@@ -1,6 +1,6 @@
-"""A Delta table of Headwater's own, kept open without Spark.
+"""A Delta table of Headwater, kept open without Spark.
 
-Kept open, a look-up takes milliseconds; opening the table takes some tens of them.
+A lookup in an open table takes milliseconds; opening the table takes some tens of them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ File = TypeVar("File", bound=StatisticsFile)
 
 @dataclass(frozen=True)
 class TableKind(Generic[File]):
-    """What a table has to be, and what is said when it is not."""
+    """The expected kind of a table, and hints for tables that are not of this kind."""
 
     # As in `there is no archive`.
     name: str
     error: type[HeadwaterError]
-    form: str
-    form_property: str
+    format_version: str
+    format_property: str
     columns: Iterable[str]
     file: Callable[[Path, Mapping[str, Any]], File]
-    # What to do about a table that is not there, is another one, can't be read.
+    # Hints for a table that is missing, of another kind, or unreadable.
     if_absent: str
     if_other: str
     if_damaged: str
 
 
 class OpenTable(Generic[File]):
-    """The table and its files, as of the last look."""
+    """The table and its files, as of the last refresh."""
 
     def __init__(self, path: Path, kind: TableKind[File]) -> None:
         """Open the table.
@@ -57,10 +57,10 @@ class OpenTable(Generic[File]):
             raise self._error(f"there is no {kind.name}: {path}", kind.if_absent) from None
         except _BROKEN as error:
             raise self._damaged(error) from error
-        self._check_form()
+        self._check_format()
         self.files: Sequence[File] = []
         self._known: dict[str, File] = {}
-        self._take_files()
+        self._load_files()
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -72,46 +72,47 @@ class OpenTable(Generic[File]):
         return int(self.delta.version())
 
     def refresh(self) -> bool:
-        """See what was written since; whether anything was."""
+        """Load the newest version; returns whether there is a new one."""
         version = self.version
         with self.reading():
             self.delta.update_incremental()
         if self.version == version:
             return False
-        self._take_files()
+        self._load_files()
         return True
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """While files are read: what goes wrong is told as damage of the table."""
+        """Raise errors of the body as damage of the table."""
         try:
             yield
         except _BROKEN as error:
             raise self._damaged(error) from error
 
-    def _take_files(self) -> None:
+    def _load_files(self) -> None:
         actions = pa.table(self.delta.get_add_actions(flatten=True)).to_pylist()
         self.files = [self._known.get(a["path"]) or self._kind.file(self.path, a) for a in actions]
         self._known = {file.name: file for file in self.files}
 
-    def _check_form(self) -> None:
+    def _check_format(self) -> None:
         kind = self._kind
-        form = self.properties.get(kind.form_property)
+        version = self.properties.get(kind.format_property)
         names = {field.name for field in self.delta.schema().fields}
         missing = [name for name in kind.columns if name not in names]
-        if form != kind.form or missing:
-            what = f"its form is {form}"
+        if version != kind.format_version or missing:
+            what = f"its format is {version}"
             if missing:
                 what = f"columns are missing: {', '.join(missing)}"
             raise self._error(
-                f"{self.path} is a Delta table, but no {kind.name} of form {kind.form}: {what}",
+                f"{self.path} is a Delta table, but not an {kind.name} of format "
+                f"{kind.format_version}: {what}",
                 kind.if_other,
             )
 
     def _damaged(self, error: Exception) -> HeadwaterError:
         text = str(error).strip().splitlines() or [type(error).__name__]
-        said = f"the {self._kind.name} {self.path} can't be read: {text[0]}"
-        return self._error(said, self._kind.if_damaged)
+        message = f"the {self._kind.name} {self.path} can't be read: {text[0]}"
+        return self._error(message, self._kind.if_damaged)
 
     def _error(self, text: str, hint: str) -> HeadwaterError:
         return self._kind.error(text, hint=hint, path=str(self.path))

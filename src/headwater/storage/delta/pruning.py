@@ -1,7 +1,7 @@
-"""Files of a Delta table: which row groups may hold an offset, as far as statistics tell.
+"""Files of a Delta table: the row groups that may hold an offset, by their statistics.
 
-The log tells the least and the greatest value of each column of a file, its footer those of each
-row group. What they rule out is not read.
+The Delta log has the least and greatest value of each column of a file, the footer those of each
+row group. Row groups that these exclude are not read.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import pyarrow.parquet as pq
 
 from headwater.storage.offset_ranges import OffsetRanges
 
-# Least and greatest value; None where they are not known.
+# Least and greatest value; None if unknown.
 Bounds: TypeAlias = tuple[Any, Any] | None
 
 
 class StatisticsFile:
-    """A file of a table; it is opened once, when it is needed, and its footer read."""
+    """A file of a table; it is opened, and its footer read, on first use."""
 
-    # Columns whose bounds are asked for.
+    # Columns whose bounds are needed.
     bounded: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, table: Path, action: Mapping[str, Any]) -> None:
-        """A file as `DeltaTable.get_add_actions(flatten=True)` tells of it."""
+        """From an action of `DeltaTable.get_add_actions(flatten=True)`."""
         self.name: str = action["path"]
         self.rows: int = action["num_records"]
         self.size: int = action["size_bytes"]
@@ -36,7 +36,7 @@ class StatisticsFile:
         self._action = action
 
     def bounds(self, column: str) -> Bounds:
-        """Of the whole file, from the log."""
+        """The bounds of a column in the file, from the log."""
         low, high = self._action.get(f"min.{column}"), self._action.get(f"max.{column}")
         return None if low is None or high is None else (low, high)
 
@@ -46,9 +46,9 @@ class StatisticsFile:
         """The row groups that may hold some of these offsets.
 
         Args:
-            equal: values that rows have to have.
+            equal: required values by column.
             first: the column of a row's first offset.
-            last: that of its last one.
+            last: the column of its last offset.
         """
         if self.may_hold(equal, first, last, offsets):
             for group in range(self.row_groups):
@@ -58,7 +58,7 @@ class StatisticsFile:
     def may_hold(
         self, equal: Mapping[str, Any], first: str, last: str, offsets: OffsetRanges
     ) -> bool:
-        """The same for the whole file, which is not opened."""
+        """Whether the file may hold some of these offsets; does not open it."""
         return _may_match(self.bounds, equal, first, last, offsets)
 
     @property
@@ -67,17 +67,17 @@ class StatisticsFile:
 
     @cached_property
     def group_bounds(self) -> Mapping[str, Sequence[Bounds]]:
-        """Of each row group, by column."""
+        """The bounds of each row group, by column."""
         footer = self._open.metadata
-        places = {footer.schema.column(at).name: at for at in range(footer.num_columns)}
-        found: dict[str, list[Bounds]] = {name: [] for name in self.bounded}
+        positions = {footer.schema.column(at).name: at for at in range(footer.num_columns)}
+        bounds: dict[str, list[Bounds]] = {name: [] for name in self.bounded}
         for group in range(footer.num_row_groups):
             row_group = footer.row_group(group)
             for name in self.bounded:
-                stats = row_group.column(places[name]).statistics
+                stats = row_group.column(positions[name]).statistics
                 known = stats is not None and stats.has_min_max
-                found[name].append((stats.min, stats.max) if known else None)
-        return found
+                bounds[name].append((stats.min, stats.max) if known else None)
+        return bounds
 
     def read(self, group: int, columns: Sequence[str]) -> pa.Table:
         """Columns of a row group."""
@@ -87,10 +87,10 @@ class StatisticsFile:
         return self._open.read(columns=list(columns), use_threads=False)
 
     def close(self) -> None:
-        """Let go of the open file; what is asked next opens it again."""
-        kept = self.__dict__.pop("_open", None)
-        if kept is not None:
-            kept.close()
+        """Close the file; the next access opens it again."""
+        file = self.__dict__.pop("_open", None)
+        if file is not None:
+            file.close()
 
     @cached_property
     def _open(self) -> pq.ParquetFile:
@@ -108,8 +108,8 @@ def _may_match(
     offsets: OffsetRanges,
 ) -> bool:
     for column, value in equal.items():
-        found = bounds(column)
-        if found is not None and not found[0] <= value <= found[1]:
+        known = bounds(column)
+        if known is not None and not known[0] <= value <= known[1]:
             return False
     low, high = bounds(first), bounds(last)
     return low is None or high is None or offsets.meets(low[0], high[1])

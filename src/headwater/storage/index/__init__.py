@@ -1,4 +1,5 @@
-"""The index of edges, parent to child: written by Spark, read without it.
+"""The lineage index, edges from parents to children: written by Spark, read without it.
 
-`contract` is what both sides agree on. `parse`, `ranges` and `table` are the writer's;
-`files` and `reader` the reader's, which need the extra `index` and no JVM."""
+`contract` is shared with the writer in `headwater.spark.writers`; `files` and `reader` need the
+extra `index` and no JVM.
+"""

@@ -1,6 +1,6 @@
-"""The table of the index: its columns, its kinds of rows, its bounds.
+"""The table of the lineage index: columns, kinds of rows, limits.
 
-One table, so that what a micro-batch found and how far it has read become visible together.
+One table, so that the edges of a micro-batch and its offsets become visible together.
 The page docs/concepts/lineage-index.md describes it for other readers.
 """
 
@@ -14,13 +14,13 @@ from headwater.settings import Settings
 FORMAT_VERSION = "1"
 FORMAT_PROPERTY = "headwater.lineageIndex"
 
-# Kinds of rows; also a partition of the table, so that each lies in files of its own.
+# Kinds of rows; also a partition column, so that each kind has its own files.
 EDGE = "edge"
 MADE = "made"
 SCAN = "scan"
 
 # Name -> type, as Delta and Spark's SQL write it. Every row is about records `first` to `last`
-# of a partition; in an edge they are the children, and `last` is left out: there are as many
+# of a partition; in an edge these are the children, and `last` is null: there are as many
 # children as parents.
 COLUMNS: Mapping[str, str] = {
     "parent_topic": "string",
@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, str] = {
 }
 PARTITIONS: Mapping[str, str] = {"kind": "string", "level": "int"}
 
-# By this an address is found: files and row groups tell the least and the greatest of each.
+# Addresses are found by the statistics of these columns in files and row groups.
 SORTED_BY = (
     "parent_topic",
     "parent_partition",
@@ -52,16 +52,16 @@ SORTED_BY = (
     "partition",
     "first",
 )
-# A look-up decodes whole row groups. Measured: 2 ms each at this size, 6 ms at four times as many
-# rows, and the same number of bytes for an edge.
+# A lookup decodes complete row groups. Measured: 2 ms each at this size, 6 ms at four times as
+# many rows, and the same number of bytes per edge.
 ROW_GROUP_ROWS = 8_192
 
-# A job lists 64 parents unless told otherwise; a forged header of 64 KiB holds ten thousand.
+# A job lists 64 parents by default; a forged header of 64 KiB holds ten thousand.
 MAX_INDEXED_PARENTS = 1_000
-# Of a job's name or version; longer ones are nobody's.
+# Maximum length of a job's name or version; longer ones are not genuine.
 MAX_STAMP_BYTES = 1_024
 
 
 def index_path(settings: Settings) -> Path:
-    """Where the table lies."""
+    """The folder of the table."""
     return (settings.index.table or settings.home_dir / "lineage-index").absolute()

@@ -1,4 +1,4 @@
-"""Files of the index: which row groups may hold an address, and edges as numbers."""
+"""Files of the index: the row groups that may hold an address, and edges as arrays."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from headwater.storage.offset_ranges import Numbers, OffsetRanges, clip
 PARENTS = ("parent_topic", "parent_partition", "parent_first", "parent_last")
 RECORDS = ("topic", "partition", "first", "last")
 _EDGE = (*PARENTS, "topic", "partition", "first")
-# A number that is no address's, where a column is null.
+# Stands for null; not a valid partition or offset.
 _NULL = -1
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeBlock:
-    """Edges to one partition: `parent_first` to `parent_last` became `first` and so on."""
+    """Edges to one partition: parents `parent_first` to `parent_last`, children from `first` on."""
 
-    place: TopicPartition
+    partition: TopicPartition
     parent_first: Numbers
     parent_last: Numbers
     first: Numbers
 
 
 class TableFile(StatisticsFile):
-    """A file of the index, of one kind of rows."""
+    """A file of the index, with one kind of rows."""
 
     bounded = frozenset({*PARENTS, *RECORDS})
 
@@ -41,26 +41,26 @@ class TableFile(StatisticsFile):
         self.kind: str = action["partition.kind"]
 
     def groups_with(
-        self, columns: Sequence[str], place: TopicPartition, offsets: OffsetRanges
+        self, columns: Sequence[str], partition: TopicPartition, offsets: OffsetRanges
     ) -> Iterator[int]:
-        """The row groups that may hold some of these offsets, as far as statistics tell.
+        """The row groups that may hold some of these offsets, by their statistics.
 
         Args:
             columns: the names of topic, partition, first and last offset.
         """
-        topic, partition, first, last = columns
-        return self.groups_where({topic: place[0], partition: place[1]}, first, last, offsets)
+        topic, number, first, last = columns
+        return self.groups_where({topic: partition[0], number: partition[1]}, first, last, offsets)
 
-    def groups_to(self, place: TopicPartition, last: int) -> Iterator[int]:
+    def groups_to(self, partition: TopicPartition, last: int) -> Iterator[int]:
         """The row groups of edges that may lead to offsets up to `last` of a partition."""
-        # How long a range of children is, statistics do not tell: any before may reach it.
+        # Statistics do not have the length of a range of children: any range before may reach it.
         up_to = OffsetRanges.of((0, last))
-        equal = {"topic": place[0], "partition": place[1]}
+        equal = {"topic": partition[0], "partition": partition[1]}
         return self.groups_where(equal, "first", "first", up_to)
 
     def edges(self, group: int) -> EdgeRows:
         """A row group of edges."""
-        # A topic that is the same in all rows need not be read: most row groups have one only.
+        # A topic that is the same in all rows is not read: most row groups have only one.
         known = {}
         for name in ("parent_topic", "topic"):
             bounds = self.group_bounds[name][group]
@@ -71,7 +71,7 @@ class TableFile(StatisticsFile):
 
 @dataclass(frozen=True, slots=True)
 class EdgeRows:
-    """A row group of edges, decoded; topics are codes."""
+    """A row group of edges, decoded; topics are dictionary codes."""
 
     parent_topics: list[str]
     parent_topic: Numbers
@@ -85,7 +85,7 @@ class EdgeRows:
 
     @classmethod
     def of(cls, table: pa.Table, known: Mapping[str, str]) -> EdgeRows:
-        """From a table, and the topics that all its rows have."""
+        """From a table, and the topics that are the same in all its rows."""
         numbers = {name: _numbers(table[name]) for name in _EDGE if not name.endswith("topic")}
 
         def codes(name: str) -> tuple[list[str], Numbers]:
@@ -104,44 +104,44 @@ class EdgeRows:
             **numbers,
         )
 
-    def blocks(self, place: TopicPartition, parents: OffsetRanges) -> list[EdgeBlock]:
-        """The edges that leave these parents, by the partition that they lead to."""
-        if place[0] not in self.parent_topics:
+    def blocks(self, partition: TopicPartition, parents: OffsetRanges) -> list[EdgeBlock]:
+        """The edges from these parents, by the partition of the children."""
+        if partition[0] not in self.parent_topics:
             return []
-        # The part of the set that ends at or behind a row's first is the one to reach its last.
+        # For each row, the first range of the set that ends at or after the row's first parent.
         at = np.searchsorted(parents.last, self.parent_first, side="left")
         near = np.minimum(at, len(parents.first) - 1)
         rows = np.flatnonzero(
-            (self.parent_topic == self.parent_topics.index(place[0]))
-            & (self.parent_partition == place[1])
+            (self.parent_topic == self.parent_topics.index(partition[0]))
+            & (self.parent_partition == partition[1])
             & (at < len(parents.first))
             & (parents.first[near] <= self.parent_last)
         )
         if not len(rows):
             return []
-        topic, partition = self.topic[rows], self.partition[rows]
+        topics, numbers = self.topic[rows], self.partition[rows]
         blocks = []
-        for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
-            to = rows[(topic == code) & (partition == number)]
-            found = (column[to] for column in (self.parent_first, self.parent_last, self.first))
-            blocks.append(EdgeBlock((self.topics[code], number), *found))
+        for code, number in np.unique(np.stack([topics, numbers]), axis=1).T.tolist():
+            to = rows[(topics == code) & (numbers == number)]
+            columns = (column[to] for column in (self.parent_first, self.parent_last, self.first))
+            blocks.append(EdgeBlock((self.topics[code], number), *columns))
         return blocks
 
     def parents(
-        self, place: TopicPartition, children: OffsetRanges
+        self, partition: TopicPartition, children: OffsetRanges
     ) -> Iterator[tuple[TopicPartition, OffsetRanges]]:
-        """The records that these were made from, by their partition."""
-        if place[0] not in self.topics:
+        """The parents of these records, by partition."""
+        if partition[0] not in self.topics:
             return
         rows = np.flatnonzero(
-            (self.topic == self.topics.index(place[0])) & (self.partition == place[1])
+            (self.topic == self.topics.index(partition[0])) & (self.partition == partition[1])
         )
         shift = self.first[rows] - self.parent_first[rows]
         which, first, last = clip(self.first[rows], self.parent_last[rows] + shift, children)
         of, back = rows[which], shift[which]
-        topic, partition = self.parent_topic[of], self.parent_partition[of]
-        for code, number in np.unique(np.stack([topic, partition]), axis=1).T.tolist():
-            at = (topic == code) & (partition == number)
+        topics, numbers = self.parent_topic[of], self.parent_partition[of]
+        for code, number in np.unique(np.stack([topics, numbers]), axis=1).T.tolist():
+            at = (topics == code) & (numbers == number)
             offsets = OffsetRanges.union([(first[at] - back[at], last[at] - back[at])])
             yield (self.parent_topics[code], number), offsets
 

@@ -1,5 +1,7 @@
-"""The index, read without Spark: of the table only the files and row groups that may hold an
-address are opened."""
+"""The lineage index, read without Spark.
+
+Only files and row groups that may hold an address are opened.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,11 @@ from headwater.storage.delta.open_table import OpenTable, TableKind
 from headwater.storage.index.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, TableFile
 from headwater.storage.offset_ranges import OffsetRanges
 
-# Row groups that are kept decoded, at 0.4 MB each. A group at the border of two partitions may
-# hold any offset of both, so that its statistics rule it out for neither: it is asked often.
-_DECODED = 128
+# Row groups that are kept decoded, 0.4 MB each. By its statistics, a group at the border of two
+# partitions may hold any offset of both, so it is read often.
+_MAX_DECODED = 128
 _JOB = "`headwater run lineage_index_job`"
-_ANEW = f"remove the folder and the checkpoint of lineage_index_job, and let {_JOB} make it anew"
+_RECREATE = f"remove the folder and the checkpoint of lineage_index_job, and run {_JOB}"
 _KIND = TableKind(
     "index",
     LineageIndexError,
@@ -47,9 +49,9 @@ _KIND = TableKind(
     FORMAT_PROPERTY,
     tuple(COLUMNS),
     TableFile,
-    if_absent=f"{_JOB} makes it; --available-now ends when all is indexed",
-    if_other=f"set HEADWATER_INDEX__TABLE to the index, or {_ANEW}",
-    if_damaged=_ANEW,
+    if_absent=f"{_JOB} creates it; with --available-now it ends when all records are indexed",
+    if_other=f"set HEADWATER_INDEX__TABLE to the index, or {_RECREATE}",
+    if_damaged=_RECREATE,
 )
 
 
@@ -57,7 +59,7 @@ _KIND = TableKind(
 class ProducedRange:
     """Records `first` to `last` of a partition, and which job made them."""
 
-    place: TopicPartition
+    partition: TopicPartition
     first: int
     last: int
     job_name: str
@@ -67,8 +69,8 @@ class ProducedRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What was read of a partition, and what was found there that is not in the index."""
+class IndexCoverage:
+    """The offsets of a partition that were read, and counts of what is not in the index."""
 
     offsets: OffsetRanges
     unlisted: int
@@ -77,21 +79,21 @@ class Coverage:
 
     @property
     def end(self) -> int:
-        """The offset behind the last one that was read."""
+        """The first offset that was not read."""
         return int(self.offsets.last[-1]) + 1
 
 
 class LineageIndex:
-    """The index of edges, kept open."""
+    """The lineage index, kept open."""
 
     def __init__(self, path: Path) -> None:
         """Open the table.
 
         Raises:
-            LineageIndexError: there is none, or it is damaged or of another form.
+            LineageIndexError: there is none, or it is damaged or has another format.
         """
         self._opened = OpenTable(path, _KIND)
-        self._coverage: dict[TopicPartition, Coverage] | None = None
+        self._coverage: dict[TopicPartition, IndexCoverage] | None = None
         self._decoded: dict[tuple[str, int], EdgeRows] = {}
 
     @classmethod
@@ -100,37 +102,40 @@ class LineageIndex:
         return cls(index_path(settings))
 
     def refresh(self) -> None:
-        """See what was written since."""
+        """Load the newest version."""
         if self._opened.refresh():
             self._coverage = None
 
-    def edges_from(self, place: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
-        """The edges that leave these records; those of a range may lead from others, too."""
+    def edges_from(self, partition: TopicPartition, parents: OffsetRanges) -> Iterator[EdgeBlock]:
+        """The edges from these records; an edge of a range may include further parents."""
         for file in self._of_kind(EDGE):
             with self._opened.reading():
-                groups = list(file.groups_with(PARENTS, place, parents))
+                groups = list(file.groups_with(PARENTS, partition, parents))
             for group in groups:
-                yield from self._edge_rows(file, group).blocks(place, parents)
+                yield from self._edge_rows(file, group).blocks(partition, parents)
 
     def parents_of(
         self, children: Mapping[TopicPartition, OffsetRanges]
     ) -> dict[TopicPartition, OffsetRanges]:
-        """The records that these were made from. The index is sorted by parents, not by children:
-        this reads all edges that lead to these topics, some seconds for ten million."""
-        found: dict[TopicPartition, OffsetRanges] = {}
+        """The parents of these records.
+
+        The index is sorted by parents, not by children: this reads all edges to these topics,
+        which takes some seconds for ten million.
+        """
+        parents: dict[TopicPartition, OffsetRanges] = {}
         for file in self._of_kind(EDGE):
-            for place, offsets in children.items():
+            for child, offsets in children.items():
                 with self._opened.reading():
-                    groups = list(file.groups_to(place, int(offsets.last[-1])))
+                    groups = list(file.groups_to(child, int(offsets.last[-1])))
                 for group in groups:
-                    for parent, of in self._edge_rows(file, group).parents(place, offsets):
-                        found[parent] = found[parent] | of if parent in found else of
-        return found
+                    for parent, of in self._edge_rows(file, group).parents(child, offsets):
+                        parents[parent] = parents[parent] | of if parent in parents else of
+        return parents
 
     def made_by(
         self, job_name: str, version: str | None, batches: tuple[int, int] | None
     ) -> Iterator[ProducedRange]:
-        """What a job made; of one version, of some batches (both ends included)."""
+        """The output of a job; of one version, of some batches (both ends included)."""
         wanted = pc.field("job_name") == job_name
         if version is not None:
             wanted &= pc.field("job_version") == version
@@ -139,22 +144,22 @@ class LineageIndex:
             wanted &= pc.field("batch_version") <= batches[1]
         for file in self._of_kind(MADE):
             with self._opened.reading():
-                found = _made(pq.read_table(file.path, filters=wanted))
-            yield from found
+                produced = _produced(pq.read_table(file.path, filters=wanted))
+            yield from produced
 
-    def producer_of(self, place: TopicPartition, offset: int) -> ProducedRange | None:
-        """Which job made a record; None if none did, or it is not indexed."""
+    def producer_of(self, partition: TopicPartition, offset: int) -> ProducedRange | None:
+        """The job that made a record; None if no job did, or it is not indexed."""
         at = OffsetRanges.of((offset, offset))
         with self._opened.reading():
             for file in self._of_kind(MADE):
-                for group in file.groups_with(RECORDS, place, at):
-                    for made in _made(file.read(group, _MADE)):
-                        if made.place == place and made.first <= offset <= made.last:
+                for group in file.groups_with(RECORDS, partition, at):
+                    for made in _produced(file.read(group, _MADE)):
+                        if made.partition == partition and made.first <= offset <= made.last:
                             return made
         return None
 
-    def coverage(self) -> Mapping[TopicPartition, Coverage]:
-        """What was read, by topic and partition."""
+    def coverage(self) -> Mapping[TopicPartition, IndexCoverage]:
+        """The indexed offsets, by topic and partition."""
         if self._coverage is None:
             with self._opened.reading():
                 tables = [file.read_all(_SCAN) for file in self._of_kind(SCAN)]
@@ -162,7 +167,7 @@ class LineageIndex:
         return self._coverage
 
     def edge_rows(self) -> int:
-        """How many rows hold edges; each stands for one edge or for a range of them."""
+        """Number of rows with edges; each is one edge or a range of edges."""
         return sum(file.rows for file in self._of_kind(EDGE))
 
     def _edge_rows(self, file: TableFile, group: int) -> EdgeRows:
@@ -171,9 +176,9 @@ class LineageIndex:
         if rows is None:
             with self._opened.reading():
                 rows = file.edges(group)
-            if len(self._decoded) == _DECODED:
+            if len(self._decoded) == _MAX_DECODED:
                 del self._decoded[next(iter(self._decoded))]
-        # Behind the others: what was not used for longest is dropped first.
+        # Moved to the end: the least recently used is dropped first.
         self._decoded[key] = rows
         return rows
 
@@ -185,22 +190,22 @@ _MADE = (*RECORDS, "job_name", "job_version", "batch_version", "run_id")
 _SCAN = (*RECORDS, "unlisted", "unreadable", "refused")
 
 
-def _made(table: pa.Table) -> list[ProducedRange]:
+def _produced(table: pa.Table) -> list[ProducedRange]:
     return [
         ProducedRange((row["topic"], row["partition"]), *(row[name] for name in _MADE[2:]))
         for row in table.select(list(_MADE)).to_pylist()
     ]
 
 
-def _coverage(tables: Sequence[pa.Table]) -> dict[TopicPartition, Coverage]:
+def _coverage(tables: Sequence[pa.Table]) -> dict[TopicPartition, IndexCoverage]:
     rows: dict[TopicPartition, list[dict[str, Any]]] = {}
     for table in tables:
         for row in table.to_pylist():
             rows.setdefault((row["topic"], row["partition"]), []).append(row)
     return {
-        place: Coverage(
-            OffsetRanges.of(*((row["first"], row["last"]) for row in found)),
-            *(sum(row[name] or 0 for row in found) for name in _SCAN[4:]),
+        partition: IndexCoverage(
+            OffsetRanges.of(*((row["first"], row["last"]) for row in scans)),
+            *(sum(row[name] or 0 for row in scans) for name in _SCAN[4:]),
         )
-        for place, found in sorted(rows.items())
+        for partition, scans in sorted(rows.items())
     }

@@ -1,6 +1,7 @@
-"""Rows of Delta and Iceberg tables that know their parents.
+"""Rows of Delta and Iceberg tables with lineage.
 
-A row carries its lineage in one struct column. A table is so its own index of edges: what was
-made from a record is found in the table as it stands, whatever was merged, deleted or undone
-since. `contract` is what both sides agree on; `column` and `writer` are Spark's; `registry`,
-`rows` and `reader` are for the questions, which need the extra `index` and no JVM."""
+Each row has its lineage in one struct column. So a table is its own lineage index: rows that were
+made from a record are found in the current table, whatever was merged, deleted or restored since.
+`contract` is shared with the writers in `headwater.spark.writers`; `registry`, `files` and
+`reader` need the extra `index` and no JVM.
+"""

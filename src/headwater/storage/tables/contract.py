@@ -1,6 +1,6 @@
-"""The struct column that rows of tables carry.
+"""The struct column with the lineage of a row.
 
-The page docs/concepts/lineage-in-tables.md describes it for whoever queries such a table.
+The page docs/concepts/lineage-in-tables.md describes it for users of such a table.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ COLUMN = "lineage"
 
 TableFormat = Literal["delta", "iceberg"]
 
-# Name -> type, as Spark's SQL writes it. A row with one parent has its address in the first
-# three, whose statistics tell which files may hold it; with more they are null, and `parents`
-# lists all addresses.
+# Name -> type, in Spark SQL. A row with one parent has its address in the first three, whose
+# statistics exclude files; with more parents these are null, and `parents` lists all addresses.
 FIELDS: Mapping[str, str] = {
     "topic": "string",
     "partition": "int",

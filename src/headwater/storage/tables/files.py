@@ -1,4 +1,7 @@
-"""Parquet files of a table: the lineage column of the row groups that may hold given parents."""
+"""Parquet files of a table with lineage: reads the lineage column and matches its rows.
+
+Only row groups that may hold the wanted parents are read. Rows are matched as arrays.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,32 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from headwater.model import TopicPartition
-from headwater.storage.offset_ranges import OffsetRanges
+from headwater.model import JobOutput, TopicPartition
+from headwater.model.address import ADDRESS_PATTERN, MAX_OFFSET
+from headwater.storage.offset_ranges import Numbers, OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 
 PARENT_FIELDS = ("topic", "partition", "offset", "parents")
-MAKER_FIELDS = ("job_name", "job_version", "batch_version")
+PRODUCER_FIELDS = ("job_name", "job_version", "batch_version")
 
+Rows = NDArray[np.bool_]
+
+# Stands for null; not a valid partition or offset.
+_NULL = -1
+_ADDRESS = f"^{ADDRESS_PATTERN}$"
 # Leaves of the column in a Parquet file that have statistics.
 _LEAVES = {f"{COLUMN}.{name}": name for name in ("topic", "partition", "offset")}
 _LIST = f"{COLUMN}.parents."
 
 
 class LineageFile:
-    """A file, which never changes: its footer is read once."""
+    """An immutable file; its footer is read once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,7 +43,7 @@ class LineageFile:
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
-        """Fields of the column; of the row groups that may hold these parents, or of all."""
+        """Fields of the column, from row groups that may hold these parents, or from all."""
         for group, bounds in enumerate(self._bounds):
             if parents is None or bounds is None or bounds.may_hold(parents):
                 names = [f"{COLUMN}.{name}" for name in fields]
@@ -49,7 +61,7 @@ class LineageFile:
 
 
 class _Bounds:
-    """Least and greatest topic, partition and offset of a row group's single parents."""
+    """Least and greatest topic, partition and offset of rows with one parent in a row group."""
 
     def __init__(self, least: Mapping[str, Any], greatest: Mapping[str, Any]) -> None:
         self._least = least
@@ -66,7 +78,7 @@ class _Bounds:
 
 
 def _bounds(row_group: Any) -> _Bounds | None:
-    """None where statistics can't rule anything out: rows with several parents among them."""
+    """None if statistics exclude nothing, because rows have several parents."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for at in range(row_group.num_columns):
@@ -88,8 +100,70 @@ def _only_nulls(column: Any) -> bool:
 def flat(rows: pa.Table, fields: Sequence[str]) -> pa.Table:
     """The fields of the struct as columns."""
     column = rows[COLUMN].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # Of no rows at all.
+    if isinstance(column, pa.ChunkedArray):  # without rows
         column = pa.array([], column.type)
-    # Not `flatten` by field: a null struct has to give null fields.
+    # Not `flatten` by field: a null struct must become null fields.
     parts = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
     return pa.table({name: parts[name] for name in fields})
+
+
+def rows_made_from(lineage: pa.Table, parents: Mapping[TopicPartition, OffsetRanges]) -> Rows:
+    """Rows with a parent among these records."""
+    single = _among(lineage["topic"], lineage["partition"], lineage["offset"], parents)
+    lists = lineage["parents"].combine_chunks()
+    if lists.null_count == len(lists):
+        return single
+    address = pc.extract_regex(pc.list_flatten(lists), pattern=_ADDRESS)
+    field = pc.struct_field
+    listed = _among(
+        field(address, "topic"),
+        field(address, "partition").cast(pa.int64()),
+        _offsets(field(address, "offset")),
+        parents,
+    )
+    single[np.asarray(pc.list_parent_indices(lists))[listed]] = True
+    return single
+
+
+def rows_of_job(lineage: pa.Table, job: JobOutput) -> Rows:
+    """Rows that a job made."""
+    wanted = pc.equal(lineage["job_name"], job.job_name)
+    if job.job_version is not None:
+        wanted = pc.and_(wanted, pc.equal(lineage["job_version"], job.job_version))
+    if job.batches is not None:
+        first, last = job.batches
+        batch = lineage["batch_version"]
+        wanted = pc.and_(
+            wanted, pc.and_(pc.greater_equal(batch, first), pc.less_equal(batch, last))
+        )
+    return np.asarray(pc.fill_null(wanted, False))
+
+
+def _among(
+    topics: pa.Array,
+    partitions: pa.Array,
+    offsets: pa.Array,
+    parents: Mapping[TopicPartition, OffsetRanges],
+) -> Rows:
+    partition, offset = _numbers(partitions), _numbers(offsets)
+    matching = np.zeros(len(offset), dtype=np.bool_)
+    of_topic: dict[str, Rows] = {}
+    for (topic, number), among in parents.items():
+        if topic not in of_topic:
+            of_topic[topic] = np.asarray(pc.fill_null(pc.equal(topics, topic), False))
+        rows = np.flatnonzero(of_topic[topic] & (partition == number))
+        at = np.searchsorted(among.last, offset[rows], side="left")
+        near = np.minimum(at, len(among.first) - 1)
+        matching[rows] |= (at < len(among.first)) & (among.first[near] <= offset[rows])
+    return matching
+
+
+def _offsets(digits: pa.Array) -> pa.Array:
+    """Up to 19 digits; numbers beyond Kafka's range match nothing."""
+    offset = digits.cast(pa.uint64())
+    in_range = pc.less_equal(offset, pa.scalar(MAX_OFFSET, pa.uint64()))
+    return pc.if_else(in_range, offset, None).cast(pa.int64())
+
+
+def _numbers(column: pa.Array) -> Numbers:
+    return np.asarray(pc.fill_null(column, _NULL), dtype=np.int64)

@@ -1,6 +1,6 @@
-"""Tables whose rows carry lineage, read without Spark: how many rows came of given records.
+"""Tables with lineage, read without Spark: counts the rows that were made from given records.
 
-Kept open, files that were looked at before are not opened again.
+Files that were read before are kept open.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.errors import LineageTableError, NotInstalledError
+from headwater.model.local_files import local_path
 from headwater.storage.tables.contract import COLUMN, FIELDS
 from headwater.storage.tables.registry import KnownTable
 
@@ -32,22 +33,28 @@ except ImportError as error:
 
 from headwater.model import JobOutput, TopicPartition
 from headwater.storage.offset_ranges import OffsetRanges
-from headwater.storage.tables.files import MAKER_FIELDS, PARENT_FIELDS, LineageFile, flat
-from headwater.storage.tables.rows import rows_made_from, rows_of_job
+from headwater.storage.tables.files import (
+    PARENT_FIELDS,
+    PRODUCER_FIELDS,
+    LineageFile,
+    flat,
+    rows_made_from,
+    rows_of_job,
+)
 
 _BROKEN = (pa.ArrowException, DeltaError, ValidationError, OSError, ValueError, KeyError)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Rows of a table that were asked for; `made` are those that the job itself made."""
+class MatchingRows:
+    """Number of matching rows; `made` is the number of rows that the job itself made."""
 
     rows: int
     made: int
 
 
 class _Files(Protocol):
-    """The present content of a table."""
+    """The current files of a table."""
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
@@ -55,41 +62,41 @@ class _Files(Protocol):
 
 
 class LineageTable:
-    """A table that may hold rows with lineage; opened when it is first asked."""
+    """A table that may have rows with lineage; opened on first use."""
 
     def __init__(self, known: KnownTable) -> None:
         self.name = known.name
         self._location = Path(known.location)
-        self._seen: dict[str, LineageFile] = {}
+        self._files_by_path: dict[str, LineageFile] = {}
 
     def find(
-        self, parents: Mapping[TopicPartition, OffsetRanges], asked: JobOutput | None
-    ) -> Found:
-        """Count the rows of which a parent is among these, or that the job made.
+        self, parents: Mapping[TopicPartition, OffsetRanges], job: JobOutput | None
+    ) -> MatchingRows:
+        """Count the rows with a parent among these, or that the job made.
 
         Raises:
-            LineageTableError: it can't be read; says why.
+            LineageTableError: the table can't be read.
         """
-        fields = PARENT_FIELDS if asked is None else (*PARENT_FIELDS, *MAKER_FIELDS)
+        fields = PARENT_FIELDS if job is None else (*PARENT_FIELDS, *PRODUCER_FIELDS)
         rows = own = 0
         with self._reading():
-            for lineage in self._files().lineage(fields, parents if asked is None else None):
-                found = rows_made_from(lineage, parents)
-                if asked is not None:
-                    made = rows_of_job(lineage, asked)
+            for lineage in self._files().lineage(fields, parents if job is None else None):
+                matching = rows_made_from(lineage, parents)
+                if job is not None:
+                    made = rows_of_job(lineage, job)
                     own += int(made.sum())
-                    found |= made
-                rows += int(found.sum())
-        return Found(rows, own)
+                    matching |= made
+                rows += int(matching.sum())
+        return MatchingRows(rows, own)
 
     def _files(self) -> _Files:
         if (self._location / "_delta_log").is_dir():
-            return _DeltaFiles(self._location, self._seen)
+            return _DeltaFiles(self._location, self._files_by_path)
         if (self._location / "metadata").is_dir():
-            return _IcebergFiles(self._location, self._seen)
+            return _IcebergFiles(self._location, self._files_by_path)
         raise LineageTableError(
-            f"{self._location} holds no Delta and no Iceberg table",
-            hint="HEADWATER_INDEX__TABLES names folders of tables",
+            f"{self._location} is neither a Delta nor an Iceberg table",
+            hint="HEADWATER_INDEX__TABLES lists the folders of tables",
             table=self.name,
         )
 
@@ -105,13 +112,13 @@ class LineageTable:
 
 
 class _DeltaFiles:
-    def __init__(self, location: Path, seen: dict[str, LineageFile]) -> None:
+    def __init__(self, location: Path, known: dict[str, LineageFile]) -> None:
         table = DeltaTable(str(location))
         _check_column(str(location), [field.name for field in table.schema().fields])
         features = table.protocol().reader_features or []
         if "deletionVectors" in features:
-            raise ValueError("it may have deletion vectors, which are read by Spark only")
-        self._files = [_seen(seen, Path(uri.removeprefix("file://"))) for uri in table.file_uris()]
+            raise ValueError("it may have deletion vectors, which only Spark reads")
+        self._files = [_lineage_file(known, uri) for uri in table.file_uris()]
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
@@ -121,10 +128,10 @@ class _DeltaFiles:
 
 
 class _IcebergFiles:
-    def __init__(self, location: Path, seen: dict[str, LineageFile]) -> None:
+    def __init__(self, location: Path, known: dict[str, LineageFile]) -> None:
         self._table = StaticTable.from_metadata(str(_newest_metadata(location)))
         _check_column(str(location), [field.name for field in self._table.schema().fields])
-        self._seen = seen
+        self._files_by_path = known
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
@@ -133,8 +140,9 @@ class _IcebergFiles:
             if task.delete_files:
                 yield flat(self._without_deleted(task), fields)
             else:
-                path = Path(task.file.file_path.removeprefix("file:"))
-                yield from _seen(self._seen, path).lineage(fields, parents)
+                yield from _lineage_file(self._files_by_path, task.file.file_path).lineage(
+                    fields, parents
+                )
 
     def _without_deleted(self, task: FileScanTask) -> pa.Table:
         table = self._table
@@ -143,18 +151,21 @@ class _IcebergFiles:
 
 
 def _newest_metadata(location: Path) -> Path:
-    """Of a catalog that keeps a hint, the one it names; of others the one with most commits."""
+    """The file that the version hint names, if there is one; else the one with most commits."""
     folder = location / "metadata"
     hint = folder / "version-hint.text"
     if hint.is_file():
         return folder / f"v{hint.read_text().strip()}.metadata.json"
     files = sorted(folder.glob("[0-9]*-*.metadata.json"))
     if not files:
-        raise ValueError(f"{folder} holds no metadata of a table")
+        raise ValueError(f"{folder} has no table metadata")
     return files[-1]
 
 
-def _seen(known: dict[str, LineageFile], path: Path) -> LineageFile:
+def _lineage_file(known: dict[str, LineageFile], location: str) -> LineageFile:
+    path = local_path(location)
+    if path is None:
+        raise ValueError(f"{location} is not a local file")
     return known.setdefault(str(path), LineageFile(path))
 
 

@@ -1,5 +1,4 @@
-"""Which tables hold rows with lineage: those that jobs of this home have written, and those that
-the settings name."""
+"""Tables with lineage: those that jobs of this home have written, and those in the settings."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ FOLDER = "tables"
 
 @dataclass(frozen=True, slots=True, order=True)
 class KnownTable:
-    """A table, by the name that people know and the folder in which it lies."""
+    """A table: its name for users, and its folder."""
 
     name: str
     location: str
 
 
 def register(table: KnownTable, settings: Settings) -> None:
-    """Remember a table; to do so again changes nothing."""
+    """Register a table; idempotent."""
     folder = settings.home_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     name = hashlib.sha256(table.location.encode()).hexdigest()[:32]
@@ -33,12 +32,12 @@ def register(table: KnownTable, settings: Settings) -> None:
 
 
 def known_tables(settings: Settings) -> list[KnownTable]:
-    """All of them, by name."""
-    found = {
+    """All registered tables, sorted by name."""
+    tables = {
         str(location): KnownTable(str(location), str(location))
         for location in map(Path.absolute, settings.index.tables)
     }
-    for note in (settings.home_dir / FOLDER).glob("*.json"):
-        table = KnownTable(**json.loads(note.read_text(encoding="utf-8")))
-        found[table.location] = table
-    return sorted(found.values())
+    for file in (settings.home_dir / FOLDER).glob("*.json"):
+        table = KnownTable(**json.loads(file.read_text(encoding="utf-8")))
+        tables[table.location] = table
+    return sorted(tables.values())

@@ -1,13 +1,13 @@
-"""What messages say, and that names in them stay names."""
+"""The content of messages, and escaping of untrusted names."""
 
 from __future__ import annotations
 
-from headwater.catalog.alerting.messages import MAX_DOWNSTREAM, Message, from_json, plain
+from headwater.catalog.alerting.messages import MAX_DOWNSTREAM, Message, from_json, subject_text
 from headwater.catalog.alerting.state import Change
 
 
 def message(**changes: object) -> Message:
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "incident": "id",
         "kind": Change.FIRED,
         "alert": "stale",
@@ -17,15 +17,15 @@ def message(**changes: object) -> Message:
         "condition": "dataset.freshness_seconds > 60",
         **changes,
     }
-    return Message(**found)  # type: ignore[arg-type]
+    return Message(**values)  # type: ignore[arg-type]
 
 
-def test_the_title_says_how_bad_what_and_where() -> None:
+def test_the_title_has_severity_alert_and_subject() -> None:
     assert message().title == "[CRITICAL] stale - dataset visits (kafka://host:9092)"
     assert message(kind=Change.ENDED, subject=None).title == "[ENDED] stale"
 
 
-def test_names_with_colons_stay_whole() -> None:
+def test_names_with_colons_are_not_split() -> None:
     known = message(subject="job:a:b:c", namespace="a:b", name="c")
     assert known.title == "[CRITICAL] stale - job c (a:b)"
     guessed = {
@@ -34,10 +34,10 @@ def test_names_with_colons_stay_whole() -> None:
         "dataset:s3://bucket:a:b": "dataset a:b (s3://bucket)",
         "nothing": "nothing",
     }
-    assert {subject: plain(subject) for subject in guessed} == guessed
+    assert {subject: subject_text(subject) for subject in guessed} == guessed
 
 
-def test_a_name_can_not_begin_a_line_or_a_header_of_its_own() -> None:
+def test_a_name_can_not_start_a_line_or_an_email_header() -> None:
     evil = message(subject="job:ns:x\r\nBcc: all@example.com\nrunbook: \u202eevil\x07")
     assert "\n" not in evil.title
     assert "\r" not in evil.title
@@ -45,7 +45,7 @@ def test_a_name_can_not_begin_a_line_or_a_header_of_its_own() -> None:
     assert not {"\x07", "\u202e", "\r"} & set(evil.text)
 
 
-def test_what_lies_downstream_is_named_up_to_a_bound_and_counted() -> None:
+def test_downstream_names_are_bounded_and_counted() -> None:
     names = tuple(f"dataset:data:d{i}" for i in range(MAX_DOWNSTREAM + 5))
     text = message(downstream=names, downstream_count=30).text
     assert "dataset d0 (data)" in text
@@ -54,6 +54,6 @@ def test_what_lies_downstream_is_named_up_to_a_bound_and_counted() -> None:
     assert (len(payload["downstream"]), payload["downstreamCount"]) == (MAX_DOWNSTREAM, 30)
 
 
-def test_a_message_that_was_kept_is_the_same_message() -> None:
-    told = message(downstream=("job:a:b",), downstream_count=1)
-    assert from_json(told.as_json()) == told
+def test_a_stored_message_is_restored() -> None:
+    original = message(downstream=("job:a:b",), downstream_count=1)
+    assert from_json(original.as_json()) == original

@@ -1,4 +1,4 @@
-"""What other services are told, by Apprise: looked at where it hands a request over."""
+"""The requests that Apprise sends to other services, captured in `requests`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.catalog.alerting import worker
 from headwater.catalog.alerting.messages import Message
 from headwater.catalog.alerting.state import Change
 
-# What Apprise imports is old on Python 3.11, and gone on later ones.
+# Apprise imports a module that is deprecated in Python 3.11 and removed later.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
 
 FIRED = Message(
@@ -29,24 +29,24 @@ FIRED = Message(
 
 @pytest.fixture
 def posted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The addresses and bodies that would have gone out."""
-    found: list[Any] = []
+    """The URLs and bodies of the requests."""
+    sent: list[Any] = []
 
     def send(self: requests.Session, request: Any, **named: Any) -> requests.Response:
-        found.append((request.url, json.loads(request.body)))
-        answer = requests.Response()
-        answer.status_code, answer._content, answer.request = 200, b"ok", request
-        return answer
+        sent.append((request.url, json.loads(request.body)))
+        response = requests.Response()
+        response.status_code, response._content, response.request = 200, b"ok", request
+        return response
 
     monkeypatch.setattr(requests.Session, "send", send)
-    return found
+    return sent
 
 
 def send(address: str, message: Message) -> str | None:
     return worker._send({"address": address, "payload": message.payload(), "seconds": 5})
 
 
-def test_an_incident_of_pagerduty_begins_and_ends_with_ours(posted: list[Any]) -> None:
+def test_a_pagerduty_incident_is_resolved_when_the_alert_ends(posted: list[Any]) -> None:
     address = f"pagerduty://{'i' * 32}@{'k' * 20}/source/component?region=eu"
     assert send(address, FIRED) is None
     assert send(address, dataclasses.replace(FIRED, kind=Change.ENDED)) is None
@@ -58,7 +58,7 @@ def test_an_incident_of_pagerduty_begins_and_ends_with_ours(posted: list[Any]) -
     assert "[CRITICAL] stale" in first["payload"]["summary"]
 
 
-def test_a_name_calls_nobody_in_slack(posted: list[Any]) -> None:
+def test_a_dataset_name_can_not_mention_a_slack_channel(posted: list[Any]) -> None:
     address = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#data"
     assert send(address, FIRED) is None
     ((url, body),) = posted
@@ -67,5 +67,5 @@ def test_a_name_calls_nobody_in_slack(posted: list[Any]) -> None:
     assert "<!channel>" not in json.dumps(body)
 
 
-def test_an_address_that_apprise_can_not_read_is_told_without_being_shown() -> None:
-    assert send("slack://s3cret", FIRED) == "the address can't be read"
+def test_an_invalid_address_is_reported_without_its_secret() -> None:
+    assert send("slack://s3cret", FIRED) == "the address is invalid"

@@ -1,4 +1,4 @@
-"""What heartbeats say, to whom and when."""
+"""When heartbeats are sent, for which side, and with which time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NINE = 1_704_099_600_000
 
 
 class Clocks:
-    """Two clocks that go when they are told to."""
+    """Two clocks that tests advance."""
 
     def __init__(self) -> None:
         self.elapsed = 1000.0
@@ -66,77 +66,77 @@ def ends(visits: int, ads: int) -> dict[str, dict[int, int]]:
 
 @pytest.fixture
 def sent(heartbeats: Heartbeats, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, int]]:
-    """What was sent; there is no broker here."""
-    told: list[dict[str, int]] = []
+    """The heartbeats that were sent, without a broker."""
+    sent: list[dict[str, int]] = []
 
     def send(due: dict[str, int]) -> set[str]:
-        told.append(due)
-        heartbeats._told.update(due)
+        sent.append(due)
+        heartbeats._sent.update(due)
         return set(due)
 
     monkeypatch.setattr(heartbeats, "_send", send)
-    return told
+    return sent
 
 
-def test_behind_its_first_batch_a_query_is_told_how_far_its_sides_had_come(
+def test_after_the_first_batch_of_a_query_each_side_gets_its_newest_time(
     heartbeats: Heartbeats, sent: list[dict[str, int]]
 ) -> None:
     heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
     heartbeats.take(batch(6, 1, NINE + 1, None))
     assert sent == [{"visits": NINE, "ads": NINE - 60_000}]
-    # A query that was started anew has forgotten both.
+    # A restarted query has lost both times.
     heartbeats.take({**batch(6, 2, None, NINE - 50_000), "runId": "another"})
     assert sent[1:] == [{"visits": NINE + 1, "ads": NINE - 50_000}]
 
 
 @pytest.mark.usefixtures("sent")
-def test_a_quiet_topic_is_taken_as_far_as_the_other_and_no_further(
+def test_an_idle_topic_follows_the_other_up_to_its_newest_time(
     heartbeats: Heartbeats, clocks: Clocks
 ) -> None:
     heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
-    assert heartbeats.times_of_quiet(ends(5, 1)) == {}
+    assert heartbeats.times_for_idle(ends(5, 1)) == {}
     clocks.elapsed += 9.9
-    assert heartbeats.times_of_quiet(ends(6, 1)) == {}
+    assert heartbeats.times_for_idle(ends(6, 1)) == {}
     clocks.elapsed += 0.1
-    assert heartbeats.times_of_quiet(ends(6, 1)) == {"ads": NINE}
+    assert heartbeats.times_for_idle(ends(6, 1)) == {"ads": NINE}
     heartbeats._send({"ads": NINE})
-    assert heartbeats.times_of_quiet(ends(6, 1)) == {}, "told once"
+    assert heartbeats.times_for_idle(ends(6, 1)) == {}, "sent once"
     heartbeats.take(batch(6, 1, NINE + 1, None))
-    assert heartbeats.times_of_quiet(ends(6, 1)) == {"ads": NINE + 1}
+    assert heartbeats.times_for_idle(ends(6, 1)) == {"ads": NINE + 1}
 
 
 @pytest.mark.usefixtures("sent")
-def test_a_topic_with_unread_records_is_not_quiet(heartbeats: Heartbeats, clocks: Clocks) -> None:
+def test_a_topic_with_unread_records_is_not_idle(heartbeats: Heartbeats, clocks: Clocks) -> None:
     heartbeats.take(batch(5, 1, NINE, NINE - 60_000))
-    heartbeats.times_of_quiet(ends(5, 2))
+    heartbeats.times_for_idle(ends(5, 2))
     clocks.elapsed += 60
-    assert heartbeats.times_of_quiet(ends(5, 2)) == {}
+    assert heartbeats.times_for_idle(ends(5, 2)) == {}
     heartbeats.take(batch(5, 2, None, NINE - 30_000))
-    assert heartbeats.times_of_quiet(ends(5, 2)) == {"ads": NINE}
+    assert heartbeats.times_for_idle(ends(5, 2)) == {"ads": NINE}
 
 
 @pytest.mark.usefixtures("sent")
-def test_a_topic_that_is_ahead_or_alone_is_left_in_peace(
+def test_a_topic_that_is_ahead_or_alone_gets_no_heartbeat(
     heartbeats: Heartbeats, clocks: Clocks
 ) -> None:
     heartbeats.take(batch(5, 0, NINE, None))
-    heartbeats.times_of_quiet(ends(5, 0))
+    heartbeats.times_for_idle(ends(5, 0))
     clocks.elapsed += 60
-    # Ads have never come: they must not hold back for ever. Visits have nobody to follow.
-    assert heartbeats.times_of_quiet(ends(5, 0)) == {"ads": NINE}
+    # There was no ad: they must not hold back visits. Visits have no time to follow.
+    assert heartbeats.times_for_idle(ends(5, 0)) == {"ads": NINE}
     heartbeats.take(batch(5, 1, None, NINE + 5000))
-    assert heartbeats.times_of_quiet(ends(5, 1)) == {"visits": NINE + 5000}
+    assert heartbeats.times_for_idle(ends(5, 1)) == {"visits": NINE + 5000}
 
 
 @pytest.mark.usefixtures("sent")
-def test_a_quiet_topic_is_never_taken_beyond_the_wall_clock(
+def test_an_idle_topic_never_gets_a_time_after_the_wall_clock(
     heartbeats: Heartbeats, clocks: Clocks
 ) -> None:
     clocks.wall = datetime.fromtimestamp(NINE / 1000, UTC)
     heartbeats.take(batch(5, 0, NINE + 3_600_000, None))
-    heartbeats.times_of_quiet(ends(5, 0))
+    heartbeats.times_for_idle(ends(5, 0))
     clocks.elapsed += 60
-    assert heartbeats.times_of_quiet(ends(5, 0)) == {"ads": NINE}
+    assert heartbeats.times_for_idle(ends(5, 0)) == {"ads": NINE}
 
 
 @pytest.mark.parametrize(
@@ -158,30 +158,30 @@ def test_a_quiet_topic_is_never_taken_beyond_the_wall_clock(
         (None, None),
     ],
 )
-def test_only_what_can_be_joined_has_a_time(value: bytes | None, millis: int | None) -> None:
-    found = event_millis(value, AD_FIELDS)
-    assert found == (None if millis is None else NINE + millis)
+def test_only_joinable_records_have_a_time(value: bytes | None, millis: int | None) -> None:
+    time_ms = event_millis(value, AD_FIELDS)
+    assert time_ms == (None if millis is None else NINE + millis)
 
 
-def test_a_time_that_python_does_not_know_is_told_as_the_last_that_it_does() -> None:
+def test_a_time_after_the_range_of_python_becomes_the_last_one() -> None:
     assert from_epoch_ms(NINE).isoformat() == "2024-01-01T09:00:00+00:00"
     assert from_epoch_ms(10**18).year == 9999
 
 
 def test_heartbeats_of_another_checkpoint_have_other_keys() -> None:
-    one, other = (HeartbeatTopic.of("out", place) for place in ("file:///a", "file:///b"))
+    one, other = (HeartbeatTopic.of("out", location) for location in ("file:///a", "file:///b"))
     assert one.name == other.name == "out-heartbeat"
     assert one.key("ads") != other.key("ads")
     assert one.key("ads") != one.key("visits")
 
 
 @pytest.mark.parametrize(("text", "first"), [("earliest", -2), ("latest", -1)])
-def test_a_new_join_reads_no_heartbeat_of_one_before_it(text: str, first: int) -> None:
+def test_a_new_join_ignores_existing_heartbeats(text: str, first: int) -> None:
     beats = Topic("beats", 1)
-    found = json.loads(starting_offsets_of(Topic("ads", 2), beats, text))
-    assert found == {"ads": {"0": first, "1": first}, "beats": {"0": -1}}
-    given = '{"visits":{"0":3},"ads":{"0":7}}'
-    named = json.loads(starting_offsets_of(Topic("ads", 1), beats, given))
+    offsets = json.loads(starting_offsets_of(Topic("ads", 2), beats, text))
+    assert offsets == {"ads": {"0": first, "1": first}, "beats": {"0": -1}}
+    text = '{"visits":{"0":3},"ads":{"0":7}}'
+    named = json.loads(starting_offsets_of(Topic("ads", 1), beats, text))
     assert named == {"ads": {"0": 7}, "beats": {"0": -1}}
-    with pytest.raises(InputError, match="does not name the topic 'clicks'"):
-        starting_offsets_of(Topic("clicks", 1), beats, given)
+    with pytest.raises(InputError, match="has no offsets of topic 'clicks'"):
+        starting_offsets_of(Topic("clicks", 1), beats, text)

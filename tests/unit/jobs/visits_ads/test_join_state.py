@@ -1,4 +1,4 @@
-"""What a join keeps is told, warned of, and refused at its limit."""
+"""The size of the state of a join is monitored, and the job fails at its limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import StateLimitError
-from headwater.jobs.visits_ads.state import StateLimits, StateSize, StateWatch
+from headwater.jobs.visits_ads.state import StateLimits, StateMonitor, StateSize
 
 
 def batch(number: int, rows: int, memory: int = 0, disk: int = 0, dropped: int = 0) -> Any:
@@ -26,12 +26,12 @@ def test_the_size_is_that_of_all_operators() -> None:
     assert StateSize.of(progress) == StateSize(6, 60)
 
 
-def test_a_state_near_its_limit_is_warned_of_while_it_grows(
+def test_a_growing_state_near_its_limit_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    watch = StateWatch(StateLimits(rows=100))
+    monitor = StateMonitor(StateLimits(rows=100))
     for number, rows in enumerate((79, 80, 80, 95, 90)):
-        watch.take(batch(number, rows))
+        monitor.take(batch(number, rows))
     assert caplog.messages == [
         "the state has 80 rows after batch 1, 80% of --max-state-rows",
         "the state has 95 rows after batch 3, 95% of --max-state-rows",
@@ -42,17 +42,17 @@ def test_a_state_near_its_limit_is_warned_of_while_it_grows(
     ("progress", "option"),
     [(batch(7, 100), "--max-state-rows"), (batch(7, 1, disk=2000), "--max-state-mb")],
 )
-def test_a_state_at_its_limit_ends_the_job_with_the_option_to_change(
+def test_a_state_at_its_limit_fails_the_job_with_the_option_in_the_hint(
     progress: Any, option: str
 ) -> None:
     with pytest.raises(StateLimitError, match="after batch 7") as stopped:
-        StateWatch(StateLimits(rows=100, bytes=2000)).take(progress)
+        StateMonitor(StateLimits(rows=100, bytes=2000)).take(progress)
     assert option in (stopped.value.hint or "")
     assert stopped.value.exit_code == 2
 
 
 def test_rows_that_spark_drops_itself_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    StateWatch(StateLimits()).take(batch(3, 1, dropped=2))
+    StateMonitor(StateLimits()).take(batch(3, 1, dropped=2))
     assert caplog.messages == [
         "batch 3: Spark dropped 2 late rows itself; this is a bug, please report it"
     ]

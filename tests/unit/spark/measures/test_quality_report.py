@@ -25,42 +25,42 @@ def batch(rows: int, **metrics: Any) -> dict[str, Any]:
 
 def own_schema(name: str) -> dict[str, Any]:
     text = resources.files("headwater").joinpath(f"catalog/facets/{name}.json").read_text()
-    found: dict[str, Any] = json.loads(text)["$defs"]
-    return found
+    definitions: dict[str, Any] = json.loads(text)["$defs"]
+    return definitions
 
 
-def report() -> Report:
+def new_report() -> Report:
     return Report("articles", [PRICE, AT], [in_range("price", 0, None)], ["c200"])
 
 
 def test_batches_add_up_and_bounds_grow() -> None:
-    told = report()
-    told.add(batch(3, c0_values=2, c0_low=1.5, c0_high=9.0, c1_low="2024-02-01", e0_broken=1))
-    told.add(batch(2, c0_nan=1, c0_low=-4.0, c0_high=2.0, c1_low="2024-01-01", e0_undecided=1))
-    told.add(batch(0))
-    told.add_distinct([3.2])
-    assert (told.rows, told.batches) == (5, 3)
-    price, at = told.figures
-    assert (price.nulls(told.rows), price.nan, price.low, price.high) == (1, 1, -4.0, 9.0)
+    report = new_report()
+    report.add(batch(3, c0_values=2, c0_low=1.5, c0_high=9.0, c1_low="2024-02-01", e0_broken=1))
+    report.add(batch(2, c0_nan=1, c0_low=-4.0, c0_high=2.0, c1_low="2024-01-01", e0_undecided=1))
+    report.add(batch(0))
+    report.add_distinct([3.2])
+    assert (report.rows, report.batches) == (5, 3)
+    price, at = report.column_metrics
+    assert (price.nulls(report.rows), price.nan, price.low, price.high) == (1, 1, -4.0, 9.0)
     assert (price.distinct, at.low, at.high) == (3, "2024-01-01", None)
-    assert [(each.text, outcome.broken) for each, outcome in told.broken()] == [
+    assert [(each.text, result.violations) for each, result in report.violated()] == [
         ("in_range(price, 0, None)", 1)
     ]
 
 
 def test_an_estimate_is_never_above_the_count_of_values() -> None:
-    told = report()
-    told.add(batch(100))
-    told.add_distinct([101.7])
-    assert told.figures[0].distinct == 100
+    report = new_report()
+    report.add(batch(100))
+    report.add_distinct([101.7])
+    assert report.column_metrics[0].distinct == 100
 
 
-def test_facets_have_the_official_fields_and_say_what_is_an_estimate() -> None:
-    told = report()
-    told.add(batch(4, c0_values=3, c0_low=0.5, c0_high="Infinity", c1_low="2024-01-01"))
-    told.add(batch(0, c0_low=0.5, c0_high=2.0))
-    told.add_distinct([2.0])
-    facets = facets_of(told)
+def test_facets_have_the_official_fields_and_mark_estimates() -> None:
+    report = new_report()
+    report.add(batch(4, c0_values=3, c0_low=0.5, c0_high="Infinity", c1_low="2024-01-01"))
+    report.add(batch(0, c0_low=0.5, c0_high=2.0))
+    report.add_distinct([2.0])
+    facets = facets_of(report)
     metrics = facets["dataQualityMetrics"]
     assert metrics["rowCount"] == 4
     assert metrics["columnMetrics"] == {
@@ -77,11 +77,11 @@ def test_facets_have_the_official_fields_and_say_what_is_an_estimate() -> None:
     json.dumps(facets, allow_nan=False)
 
 
-def test_what_is_told_is_what_the_schema_of_the_own_facet_says() -> None:
-    told = report()
-    told.add(batch(4, c0_low=0.5, c0_high="Infinity", c1_low="2024-01-01"))
-    told.add_distinct([2.0])
-    facet = facets_of(told)["headwater_quality"]
+def test_the_own_facet_has_the_properties_of_its_schema() -> None:
+    report = new_report()
+    report.add(batch(4, c0_low=0.5, c0_high="Infinity", c1_low="2024-01-01"))
+    report.add_distinct([2.0])
+    facet = facets_of(report)["headwater_quality"]
     defined = own_schema("QualityDatasetFacet")
     (content,) = defined["QualityDatasetFacet"]["allOf"][1:]
     assert facet.keys() - {"_producer", "_schemaURL"} == content["properties"].keys()
@@ -89,10 +89,12 @@ def test_what_is_told_is_what_the_schema_of_the_own_facet_says() -> None:
     assert set.union(*columns) == defined["ColumnQuality"]["properties"].keys()
 
 
-def test_an_assertion_tells_how_many_rows_broke_it_and_what_was_asked() -> None:
-    told = Report("a", [], [in_range("price", Decimal("0.5"), None), satisfies("a < b", name="ab")])
-    told.add({"rows": 9, "e0_broken": 2, "e1_broken": 0, "e1_undecided": 4})
-    assert facets_of(told)["dataQualityAssertions"]["assertions"] == [
+def test_an_assertion_has_the_number_of_violations_and_its_parameters() -> None:
+    report = Report(
+        "a", [], [in_range("price", Decimal("0.5"), None), satisfies("a < b", name="ab")]
+    )
+    report.add({"rows": 9, "e0_broken": 2, "e1_broken": 0, "e1_undecided": 4})
+    assert facets_of(report)["dataQualityAssertions"]["assertions"] == [
         {
             "assertion": "in_range",
             "success": False,
@@ -111,13 +113,13 @@ def test_an_assertion_tells_how_many_rows_broke_it_and_what_was_asked() -> None:
     ]
 
 
-def test_of_a_write_that_was_ended_only_the_reason_is_told() -> None:
-    told = Report("a", [PRICE], [not_null("id"), not_null("price", severity="fail")])
-    assert facets_of(told) == {}
-    told.stopped_by = 1
-    (name,) = facets_of(told)
+def test_a_stopped_write_reports_only_the_reason() -> None:
+    report = Report("a", [PRICE], [not_null("id"), not_null("price", severity="fail")])
+    assert facets_of(report) == {}
+    report.stopped_by = 1
+    (name,) = facets_of(report)
     assert name == "dataQualityAssertions"
-    assert facets_of(told)[name]["assertions"] == [
+    assert facets_of(report)[name]["assertions"] == [
         {
             "assertion": "not_null",
             "success": False,
@@ -139,7 +141,7 @@ def test_of_a_write_that_was_ended_only_the_reason_is_told() -> None:
         (satisfies("a < b", name="in order"), "in order"),
     ],
 )
-def test_an_expectation_is_told_in_a_few_words(expectation: Any, text: str) -> None:
+def test_an_expectation_has_a_short_text(expectation: Any, text: str) -> None:
     assert expectation.text == text
     json.dumps(expectation.properties, allow_nan=False)
 
@@ -156,6 +158,6 @@ def test_an_expectation_is_told_in_a_few_words(expectation: Any, text: str) -> N
         lambda: not_null("a", severity="stop"),  # type: ignore[arg-type]
     ],
 )
-def test_an_expectation_that_means_nothing_is_refused(make: Any) -> None:
+def test_an_invalid_expectation_is_refused(make: Any) -> None:
     with pytest.raises(InputError):
         make()

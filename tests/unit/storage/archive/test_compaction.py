@@ -1,4 +1,4 @@
-"""Joining small files: the same records in fewer files, whatever happens meanwhile."""
+"""Compaction: the same records in fewer files, also with concurrent writes and failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def everything(path: Path) -> list[Record]:
     return list(Archive(path).read(EVERYTHING))
 
 
-def test_small_files_become_one_for_each_hour_and_partition_in_order(tmp_path: Path) -> None:
+def test_small_files_are_joined_by_hour_and_partition_in_order(tmp_path: Path) -> None:
     fill(tmp_path, 5)
     before, archive = everything(tmp_path), Archive(tmp_path)
     shown: list[tuple[int, int]] = []
@@ -56,7 +56,7 @@ def test_small_files_become_one_for_each_hour_and_partition_in_order(tmp_path: P
         assert pq.read_table(file.path)["offset"].to_pylist() == list(
             range(file.first, file.last + 1, 2)
         )
-    # As other readers of Delta see it, and nothing of it is news to who follows the table.
+    # Other Delta readers see the same rows, and streams see no new data.
     table = DeltaTable(str(tmp_path))
     assert table.to_pyarrow_table().num_rows == len(before)
     assert table.history(1)[0]["operation"] == "OPTIMIZE"
@@ -73,7 +73,9 @@ def test_an_old_version_of_the_table_can_still_be_read(tmp_path: Path) -> None:
     assert DeltaTable(str(tmp_path), version=before).to_pyarrow_table().num_rows == 36
 
 
-def test_what_is_appended_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_are_appended_meanwhile_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(tmp_path, 3)
     late = [record(n) for n in range(100, 104)]
 
@@ -83,13 +85,13 @@ def test_what_is_appended_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(fault_points, "reach", append)
     assert compact(Archive(tmp_path), SETTINGS, everything=True).joined == 12
-    found = everything(tmp_path)
-    assert len(found) == 36 + len(late)
-    assert len(set(found)) == len(found)
-    assert set(late) <= set(found)
+    records = everything(tmp_path)
+    assert len(records) == 36 + len(late)
+    assert len(set(records)) == len(records)
+    assert set(late) <= set(records)
 
 
-def test_of_two_compactions_at_once_one_leaves_the_files_to_the_other(
+def test_of_two_concurrent_compactions_one_skips_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path, 3)
@@ -105,7 +107,7 @@ def test_of_two_compactions_at_once_one_leaves_the_files_to_the_other(
     assert everything(tmp_path) == before
 
 
-def test_a_compaction_that_fails_leaves_the_table_as_it_was(
+def test_a_failed_compaction_does_not_change_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path, 3)
@@ -125,15 +127,17 @@ def test_a_compaction_that_fails_leaves_the_table_as_it_was(
     finally:
         fault_points.disarm()
     assert (everything(tmp_path), Archive(tmp_path).version) == (before, version)
-    left_behind = sorted(path.name for path in tmp_path.rglob("joined-*.parquet"))
-    assert len(left_behind) == 4
-    # The next one makes the same files, so that nothing piles up.
+    leftover = sorted(path.name for path in tmp_path.rglob("joined-*.parquet"))
+    assert len(leftover) == 4
+    # The next compaction writes the same files, so they do not accumulate.
     compact(Archive(tmp_path), SETTINGS, everything=True)
-    assert sorted(path.name for path in tmp_path.rglob("joined-*.parquet")) == left_behind
+    assert sorted(path.name for path in tmp_path.rglob("joined-*.parquet")) == leftover
     assert everything(tmp_path) == before
 
 
-def test_on_schedule_it_waits_for_enough_files_and_leaves_large_ones_alone(tmp_path: Path) -> None:
+def test_a_scheduled_compaction_needs_small_files_and_keeps_large_ones(
+    tmp_path: Path,
+) -> None:
     archive_settings = SETTINGS.archive.model_copy(update={"compact_at_files": 12})
     settings = SETTINGS.model_copy(update={"archive": archive_settings})
     fill(tmp_path, 2)
@@ -146,14 +150,14 @@ def test_on_schedule_it_waits_for_enough_files_and_leaves_large_ones_alone(tmp_p
     assert is_due(archive, settings)
     large = [file.name for file in archive.files if file.rows > 900]
     compact(archive, settings)
-    # Behind the large ones the small are joined, and so are those of the other partition.
+    # Small files after the large ones are joined, and those of the other partition.
     assert {file.name for file in archive.files} > set(large)
     assert len(archive.files) == 2 + 2 + 2 + 4
     assert not is_due(archive, settings)
     assert archive.coverage()[0].gaps == []
 
 
-def test_rows_that_are_not_in_order_are_put_in_order(tmp_path: Path) -> None:
+def test_rows_are_sorted_by_offset(tmp_path: Path) -> None:
     fill(tmp_path, 1, size=10)
     rows = [row_of(record(n), (7,)) for n in range(29, 9, -1)]
     write_deltalake(str(tmp_path), pa.Table.from_pylist(rows, SCHEMA), mode="append")
@@ -164,7 +168,7 @@ def test_rows_that_are_not_in_order_are_put_in_order(tmp_path: Path) -> None:
     assert offsets == [*range(0, 10, 2), *range(10, 30)]
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     fill(tmp_path, 2)
     archive = Archive(tmp_path)
     archive.files[0].path.unlink()
@@ -172,14 +176,14 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
         compact(archive, SETTINGS, everything=True)
 
 
-def test_a_table_that_asks_writers_for_more_is_left_alone(tmp_path: Path) -> None:
+def test_a_table_with_later_delta_features_is_refused(tmp_path: Path) -> None:
     make_archive(tmp_path, **{"delta.enableChangeDataFeed": "true"})
     fill(tmp_path, 2)
-    with pytest.raises(ArchiveError, match="can't be compacted: it asks writers for"):
+    with pytest.raises(ArchiveError, match="can't be compacted: it requires of writers"):
         compact(Archive(tmp_path), SETTINGS, everything=True)
 
 
-def test_vacuum_removes_what_nobody_needs_and_never_what_is_new_or_live(tmp_path: Path) -> None:
+def test_vacuum_removes_old_unused_files_only(tmp_path: Path) -> None:
     fill(tmp_path, 2)
     before = everything(tmp_path)
     live = Archive(tmp_path).files[0].path
@@ -191,7 +195,7 @@ def test_vacuum_removes_what_nobody_needs_and_never_what_is_new_or_live(tmp_path
     archive = Archive(tmp_path)
     assert vacuum(archive) == 1
     assert (young.exists(), old.exists(), live.exists()) == (True, False, True)
-    # What was replaced just now may still be read by somebody.
+    # Readers may still use files that were just replaced.
     compact(archive, SETTINGS, everything=True)
     vacuum(archive)
     assert live.exists()

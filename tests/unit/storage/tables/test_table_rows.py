@@ -1,4 +1,4 @@
-"""Rows found by their parents, in Arrow, against looking at each row."""
+"""Rows by their parents, compared with a check of each row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from headwater.model import Address, JobOutput
 from headwater.settings import Settings
 from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import FIELDS
-from headwater.storage.tables.files import PARENT_FIELDS, LineageFile
+from headwater.storage.tables.files import (
+    PARENT_FIELDS,
+    LineageFile,
+    rows_made_from,
+    rows_of_job,
+)
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable, known_tables, register
-from headwater.storage.tables.rows import rows_made_from, rows_of_job
 
 _TYPES = {
     "string": pa.string(),
@@ -50,39 +54,39 @@ def table(rows: list[dict[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def intervals(wanted: set[Address]) -> dict[tuple[str, int], OffsetRanges]:
-    places = {(address.topic, address.partition) for address in wanted}
+def ranges_of(wanted: set[Address]) -> dict[tuple[str, int], OffsetRanges]:
+    partitions = {(address.topic, address.partition) for address in wanted}
     return {
-        place: OffsetRanges.of(
-            *((w.offset, w.offset) for w in wanted if (w.topic, w.partition) == place)
+        partition: OffsetRanges.of(
+            *((w.offset, w.offset) for w in wanted if (w.topic, w.partition) == partition)
         )
-        for place in places
+        for partition in partitions
     }
 
 
 @given(parents_of_rows, st.sets(addresses, max_size=8))
-def test_a_row_is_found_if_and_only_if_one_of_its_parents_is_asked_for(
+def test_a_row_matches_if_and_only_if_one_of_its_parents_is_wanted(
     rows: list[list[Address]], wanted: set[Address]
 ) -> None:
-    found = rows_made_from(table([row(parents) for parents in rows]), intervals(wanted))
-    assert found.tolist() == [bool(wanted & set(parents)) for parents in rows]
+    matching = rows_made_from(table([row(parents) for parents in rows]), ranges_of(wanted))
+    assert matching.tolist() == [bool(wanted & set(parents)) for parents in rows]
 
 
 @given(rows=parents_of_rows, wanted=st.sets(addresses, min_size=1, max_size=3))
-def test_row_groups_that_are_passed_over_hold_nothing_that_is_asked_for(
+def test_skipped_row_groups_contain_no_wanted_parent(
     rows: list[list[Address]], wanted: set[Address], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("rows") / "part.parquet"
     lineage = table([row(parents) for parents in rows]).to_struct_array().combine_chunks()
     pq.write_table(pa.table({"n": range(len(rows)), "lineage": lineage}), path, row_group_size=3)
-    asked = intervals(wanted)
-    parts = list(LineageFile(path).lineage(PARENT_FIELDS, asked))
-    assert sum(int(rows_made_from(part, asked).sum()) for part in parts) == sum(
+    ranges = ranges_of(wanted)
+    parts = list(LineageFile(path).lineage(PARENT_FIELDS, ranges))
+    assert sum(int(rows_made_from(part, ranges).sum()) for part in parts) == sum(
         bool(wanted & set(parents)) for parents in rows
     )
 
 
-def test_row_groups_are_passed_over_by_the_offsets_that_they_hold(
+def test_row_groups_are_skipped_by_their_offsets(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     path = tmp_path_factory.mktemp("rows") / "part.parquet"
@@ -92,7 +96,21 @@ def test_row_groups_are_passed_over_by_the_offsets_that_they_hold(
     assert [part["offset"].to_pylist() for part in parts] == [list(range(40, 50))]
 
 
-def test_rows_of_a_job_are_found_by_version_and_batch() -> None:
+def test_a_19_digit_offset_is_matched_and_one_beyond_kafkas_range_is_not() -> None:
+    last = Address("a", 0, 2**63 - 1)
+    rows: list[dict[str, object]] = [
+        {**row([]), "parents": [str(last), "b/0@1"]},
+        {**row([]), "parents": [f"a/0@{2**63}", "b/0@2"]},
+        {**row([]), "parents": ["a/0@9999999999999999999", "b/0@3"]},
+        row([last]),
+    ]
+    assert rows_made_from(table(rows), ranges_of({last})).tolist() == [True, False, False, True]
+    # The other parent of such a row is still matched.
+    others = {Address("b", 0, 2), Address("b", 0, 3)}
+    assert rows_made_from(table(rows), ranges_of(others)).tolist() == [False, True, True, False]
+
+
+def test_rows_of_a_job_match_by_version_and_batch() -> None:
     rows = table([row([], "job", batch) for batch in range(5)] + [row([], "other", 3)])
     assert rows_of_job(rows, JobOutput("job")).sum() == 5
     assert rows_of_job(rows, JobOutput("job", "v1", (3, 4))).tolist() == [False] * 3 + [
@@ -101,14 +119,16 @@ def test_rows_of_a_job_are_found_by_version_and_batch() -> None:
     assert not rows_of_job(rows, JobOutput("job", "v2")).any()
 
 
-def test_tables_are_known_by_notes_and_by_settings(
+def test_tables_are_registered_by_jobs_and_by_settings(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     home = tmp_path_factory.mktemp("home")
-    named = Settings.model_validate({"home": home, "index": {"tables": [home / "x", home / "y"]}})
-    noted = KnownTable("demo.web.visits", str(home / "y"))
-    register(noted, named)
-    register(noted, named)
-    assert known_tables(named) == [KnownTable(str(home / "x"), str(home / "x")), noted]
-    with pytest.raises(LineageTableError, match="no Delta and no Iceberg table"):
-        LineageTable(noted).find({}, None)
+    settings = Settings.model_validate(
+        {"home": home, "index": {"tables": [home / "x", home / "y"]}}
+    )
+    registered = KnownTable("demo.web.visits", str(home / "y"))
+    register(registered, settings)
+    register(registered, settings)
+    assert known_tables(settings) == [KnownTable(str(home / "x"), str(home / "x")), registered]
+    with pytest.raises(LineageTableError, match="neither a Delta nor an Iceberg table"):
+        LineageTable(registered).find({}, None)

@@ -7,8 +7,8 @@ import org.apache.spark.scheduler.ActiveJob;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 
 /**
- * Lets the listener look at a query once, when it is done: what is known at its beginning is told
- * by {@link Executions}, and looking twice would cost twice.
+ * Makes the listener analyze a query only once, at its end. {@link Executions} reports what is
+ * known at its start.
  */
 final class EndOnlyExecutionContext extends NoopExecutionContext {
   private final ExecutionContext context;
@@ -22,7 +22,7 @@ final class EndOnlyExecutionContext extends NoopExecutionContext {
     context.end(end);
   }
 
-  // By it the listener finds the counts of rows and bytes.
+  // The listener needs it for the counts of rows and bytes.
   @Override
   public void setActiveJob(ActiveJob job) {
     context.setActiveJob(job);

@@ -20,13 +20,13 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import scala.Option;
 
-/** Tells of each write which tables it reads and writes, where the listener may not know. */
+/** Enqueues the tables that each write reads and writes; the listener does not know all of them. */
 final class Executions extends SparkListener {
-  /** How Spark describes a micro-batch; until 4.0 in HTML. */
+  /** Spark's description of a micro-batch; until 4.0 in HTML. */
   private static final Pattern MICRO_BATCH =
       Pattern.compile("id = [0-9a-f-]{36}(<br/>|\\s)runId = [0-9a-f-]{36}(<br/>|\\s)batch = ");
 
-  /** Commands that write no rows; whatever else is a command is looked at. */
+  /** Commands that write no rows; all other commands are analyzed. */
   private static final Pattern NO_WRITE =
       Pattern.compile(
           "(Add|Alter|Analyze|Cache|Clear|Comment|Describe|Drop|Explain|Refresh|Rename|Repair|Set|Show"
@@ -34,10 +34,10 @@ final class Executions extends SparkListener {
               + "|CreateTable|CreateView.*");
 
   private final Set<Long> streaming = ConcurrentHashMap.newKeySet();
-  /** Those whose tables are all known here. */
+  /** Executions whose tables are all known from the plan. */
   private final Set<Long> known = ConcurrentHashMap.newKeySet();
 
-  /** Those that are part of another. */
+  /** Executions that are part of another one. */
   private final Set<Long> nested = ConcurrentHashMap.newKeySet();
 
   private final WrittenRows written = new WrittenRows();
@@ -45,43 +45,43 @@ final class Executions extends SparkListener {
   private volatile Long current;
   private Long ended;
 
-  /** The execution that Spark has told of last. */
+  /** The execution of Spark's latest event. */
   Long current() {
     return current;
   }
 
-  /** Whether that one is part of another, which tells the same rows once more. */
+  /** Whether it is part of another one, which counts the same rows again. */
   boolean isNested() {
     return current != null && nested.contains(current);
   }
 
-  /** What that one has written to files; null if that is nothing. */
+  /** Rows and bytes that it wrote to files; null if none. */
   Map<String, Long> written() {
     return written.of(current);
   }
 
-  boolean isToBeSpared(long execution) {
+  boolean isSkipped(long execution) {
     return !LineageEventQueue.isOpen()
         || streaming.contains(execution)
         || known.contains(execution)
         || !mayWrite(SQLExecution.getQueryExecution(execution));
   }
 
-  boolean isToBeSpared(SparkListenerSQLExecutionEnd end) {
+  boolean isSkipped(SparkListenerSQLExecutionEnd end) {
     return !LineageEventQueue.isOpen()
         || streaming.contains(end.executionId())
         || known.contains(end.executionId())
         || !mayWrite(end.qe());
   }
 
-  /** Looking at a query takes the listener a while; most queries only ask. */
+  /** The listener's analysis is slow, and most queries only read. */
   private static boolean mayWrite(QueryExecution query) {
     try {
       return query == null
           || (query.analyzed() instanceof Command command
               && !NO_WRITE.matcher(command.getClass().getSimpleName()).matches());
     } catch (Exception | LinkageError error) {
-      // Such as a mistake in the user's query, which Spark throws without declaring it.
+      // Such as an error in the user's query, which Spark throws without declaring it.
       return false;
     }
   }
@@ -100,7 +100,7 @@ final class Executions extends SparkListener {
 
   @Override
   public void onJobEnd(SparkListenerJobEnd end) {
-    // None of a job that is no query: its end must not be taken for that of a query beside it.
+    // Null for a job without a query: its end must not be taken for that of a concurrent query.
     current = executionOfJob.remove(end.jobId());
   }
 
@@ -137,48 +137,47 @@ final class Executions extends SparkListener {
       if (inBatch || MICRO_BATCH.matcher(start.description()).find()) {
         streaming.add(current);
       } else {
-        tell("START", start.time(), SQLExecution.getQueryExecution(current), Option.empty());
+        enqueue("START", start.time(), SQLExecution.getQueryExecution(current), Option.empty());
       }
     } else if (event instanceof SparkListenerSQLExecutionEnd end) {
       current = end.executionId();
       if (!streaming.contains(current)) {
-        tell("END", end.time(), end.qe(), end.executionFailure());
+        enqueue("END", end.time(), end.qe(), end.executionFailure());
       }
-      // The listener asks after this one whether it is to look at it.
+      // Removed with the next event: the listener calls isSkipped after this.
       ended = current;
     }
   }
 
-  private void tell(String state, long at, QueryExecution query, Option<Throwable> failure) {
+  private void enqueue(String state, long at, QueryExecution query, Option<Throwable> failure) {
     if (query == null || !LineageEventQueue.isOpen() || !mayWrite(query)) {
       return;
     }
-    Map<String, Object> told = new LinkedHashMap<>();
-    told.put("execution", current);
-    told.put("state", state);
-    told.put("at", at);
+    Map<String, Object> entry = new LinkedHashMap<>();
+    entry.put("execution", current);
+    entry.put("state", state);
+    entry.put("at", at);
     try {
       PlanTables tables = PlanTables.of(query.analyzed(), state.equals("END"));
       if (tables.isEmpty() && failure.isEmpty()) {
         return;
       }
-      // Also at the end: of a quick query Spark has no plan any more when its start is told.
+      // Also at the end: the plan of a short query may be gone when its start event arrives.
       if (!isNested() && PlanTables.isAllOf(query.analyzed())) {
         known.add(current);
       }
-      told.put("alone", known.contains(current));
-      told.put("nested", isNested());
-      told.put("written", written());
-      told.put("inputs", tables.read());
-      told.put("outputs", tables.written());
+      entry.put("alone", known.contains(current));
+      entry.put("nested", isNested());
+      entry.put("written", written());
+      entry.put("inputs", tables.read());
+      entry.put("outputs", tables.written());
       if (failure.isDefined()) {
-        told.put("failure", failure.get().toString());
+        entry.put("failure", failure.get().toString());
       }
-      LineageEventQueue.put(OpenLineageClientUtils.toJson(told));
+      LineageEventQueue.put(OpenLineageClientUtils.toJson(entry));
     } catch (Exception | LinkageError error) {
-      // Lineage never fails a job. A query that can't be read has no tables to tell of; with a
-      // second OpenLineage jar on the class path classes may not fit together. The listener, which
-      // is asked next, may know more.
+      // Lineage never fails a job. The plan may be invalid, or a second OpenLineage jar on the
+      // class path incompatible. The listener, which is called next, may know more.
       known.remove(current);
     }
   }

@@ -11,9 +11,9 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 
 /**
- * Spares the listener what nobody asks for: all, while no run is open, queries that write nothing,
- * writes of which the plan says everything, the application's start and end, and the micro-batches
- * of streaming queries, which are told of otherwise.
+ * Skips the listener's analysis where it is not needed: while no run is open, for queries that
+ * write nothing, for writes whose plan has everything, for the application's start and end, and for
+ * micro-batches of streaming queries, which are reported elsewhere.
  */
 final class FilteringContextFactory extends ContextFactory {
   private final Executions executions;
@@ -34,7 +34,7 @@ final class FilteringContextFactory extends ContextFactory {
 
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(long execution) {
-    return executions.isToBeSpared(execution)
+    return executions.isSkipped(execution)
         ? Optional.empty()
         : super.createSparkSQLExecutionContext(execution).map(EndOnlyExecutionContext::new);
   }
@@ -42,7 +42,7 @@ final class FilteringContextFactory extends ContextFactory {
   @Override
   public Optional<ExecutionContext> createSparkSQLExecutionContext(
       SparkListenerSQLExecutionEnd end) {
-    return executions.isToBeSpared(end)
+    return executions.isSkipped(end)
         ? Optional.empty()
         : super.createSparkSQLExecutionContext(end).map(EndOnlyExecutionContext::new);
   }

@@ -15,28 +15,28 @@ import org.apache.spark.SparkContext;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the OpenLineage listener has to tell waits here until the driver's Python takes it.
+ * Lineage events of Spark, as JSON, until the Python driver takes them.
  *
- * Nothing here waits for anybody: when too much waits, the oldest is dropped and counted.
+ * Adding never blocks: when the queue is full, the oldest entry is dropped and counted.
  */
 public final class LineageEventQueue {
-  /** A job of some thousand writes; an entry has some ten kilobytes. */
-  private static final int MAX_WAITING = 5000;
+  /** Enough for some thousand writes; an entry has about ten kilobytes. */
+  private static final int MAX_QUEUED = 5000;
 
-  private static final LinkedBlockingQueue<String> WAITING = new LinkedBlockingQueue<>();
+  private static final LinkedBlockingQueue<String> QUEUE = new LinkedBlockingQueue<>();
   private static final AtomicLong DROPPED = new AtomicLong();
   private static volatile boolean open;
 
   private LineageEventQueue() {}
 
-  /** The next listener of this JVM hands its events over. */
+  /** Make the next listener of this JVM use this queue. */
   static Executions prepare(SparkContext context) {
     return prepare(context, context.getConf());
   }
 
   private static Executions prepare(SparkContext context, SparkConf conf) {
     Executions executions = new Executions();
-    // Registered first, so that it has seen an execution before the listener tells of it.
+    // Registered first: it must know an execution before the listener emits its event.
     context.addSparkListener(executions);
     try {
       SparkOpenLineageConfig config = ArgumentParser.parse(conf);
@@ -47,71 +47,71 @@ public final class LineageEventQueue {
               config,
               executions));
     } catch (Exception | LinkageError error) {
-      // A job does not fail for its lineage: a bad address, for one, is told by Python, too; and a
-      // second OpenLineage jar may not fit.
-      LoggerFactory.getLogger(LineageEventQueue.class).error("No lineage of batch writes: {}", error.toString());
+      // Lineage never fails a job. Python also reports invalid settings, such as a bad address; a
+      // second OpenLineage jar may be incompatible.
+      LoggerFactory.getLogger(LineageEventQueue.class).error("no lineage of batch writes: {}", error.toString());
     }
     return executions;
   }
 
-  /** For a session that runs already: its listener is added now. */
-  public static void attach(SparkContext context, SparkConf conf, boolean handingOver) {
-    if (handingOver) {
+  /** Add the listener to a running session. */
+  public static void attach(SparkContext context, SparkConf conf, boolean throughQueue) {
+    if (throughQueue) {
       prepare(context, conf);
     }
     context.addSparkListener(new OpenLineageSparkListener(conf));
     end();
   }
 
-  /** A listener that is made later, with another transport, is left alone. */
+  /** Listeners that are created later use their own transport again. */
   static void end() {
     OpenLineageSparkListener.resetDefaultFactoryForTests();
   }
 
-  /** From now on things are kept; what was told before is nobody's. */
+  /** Start to queue entries; discards those of an earlier run. */
   public static void open() {
-    WAITING.clear();
+    QUEUE.clear();
     DROPPED.set(0);
     open = true;
   }
 
-  /** Nobody takes anything any more: nothing is looked at, and nothing kept. */
+  /** Stop: queries are not analyzed, and entries are not queued. */
   public static void close() {
     open = false;
-    WAITING.clear();
+    QUEUE.clear();
   }
 
   static boolean isOpen() {
     return open;
   }
 
-  static void put(String told) {
+  static void put(String entry) {
     if (!open) {
       return;
     }
-    while (WAITING.size() >= MAX_WAITING && WAITING.poll() != null) {
+    while (QUEUE.size() >= MAX_QUEUED && QUEUE.poll() != null) {
       DROPPED.incrementAndGet();
     }
-    WAITING.add(told);
+    QUEUE.add(entry);
   }
 
-  /** What waits, as JSON texts; waits for the first one, at most so long. */
+  /** All queued entries as JSON; waits at most `millis` for the first one. */
   public static List<String> take(long millis) throws InterruptedException {
     List<String> taken = new ArrayList<>();
-    String first = WAITING.poll(millis, TimeUnit.MILLISECONDS);
+    String first = QUEUE.poll(millis, TimeUnit.MILLISECONDS);
     if (first != null) {
       taken.add(first);
-      WAITING.drainTo(taken);
+      QUEUE.drainTo(taken);
     }
     return taken;
   }
 
-  /** Ends a call of `take` that waits: with an empty text. */
+  /** Ends a waiting call of `take`, with an empty text. */
   public static void wake() {
-    WAITING.add("");
+    QUEUE.add("");
   }
 
-  /** How many were too many to wait. */
+  /** Number of entries that were dropped because the queue was full. */
   public static long dropped() {
     return DROPPED.get();
   }

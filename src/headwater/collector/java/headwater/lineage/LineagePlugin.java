@@ -8,7 +8,7 @@ import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
-/** Loaded by `spark.plugins`: Spark initialises plugins before it makes its listeners. */
+/** Loaded by `spark.plugins`: Spark initializes plugins before it creates listeners. */
 public final class LineagePlugin implements SparkPlugin {
   @Override
   public DriverPlugin driverPlugin() {

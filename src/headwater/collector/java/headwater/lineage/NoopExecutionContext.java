@@ -11,7 +11,7 @@ import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 
-/** Lets the listener say nothing: of the application as a whole its run tells, with more. */
+/** Emits nothing for the application itself: Headwater reports its run. */
 class NoopExecutionContext implements ExecutionContext {
   @Override
   public void setActiveJob(ActiveJob job) {}

@@ -40,36 +40,41 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Of each column that a query gives, the columns of files and tables that it is made from, and
- * those that decide which rows there are.
+ * Column lineage of a batch query: the columns of files and tables that each output column is
+ * derived from, and those that determine which rows exist.
  *
- * A plan names each column by an id. Here is where each id comes from; what a merge takes over
- * from the table that it changes is left out. The words are those of `columns.py`, which follows
- * the columns of streaming queries, and also what is inside of JSON.
+ * A plan identifies columns by ids; this class records the origin of each id. Values that a merge
+ * copies from its target table are omitted. `columns.py` does the same for streaming queries, and
+ * also traces fields of JSON.
  */
 final class PlanColumns {
-  /** Deeper plans are not followed: a circle must end, and nobody reads further. */
-  private static final int DEEPEST = 500;
+  /** Limit for the depth of expressions, which also ends cycles. */
+  private static final int MAX_DEPTH = 500;
 
   /** A column of a source, and how it is used. */
-  private record Origin(int source, String field, Transformation way) {
-    List<Object> told() {
+  private record Origin(int source, String field, Transformation transformation) {
+    List<Object> asList() {
       return List.of(
-          source, field, way.type(), way.subtype(), way.masking(), way.description());
+          source,
+          field,
+          transformation.type(),
+          transformation.subtype(),
+          transformation.masking(),
+          transformation.description());
     }
   }
 
-  /** A step whose code Spark can't see, and all that it is given. */
-  private record Opaque(String step, List<Attribute> given) {}
+  /** A step whose code Spark can't analyze, and its inputs. */
+  private record Opaque(String step, List<Attribute> inputs) {}
 
-  /** What decides about rows: followed when all of the plan is known. */
+  /** An expression that determines rows; traced after the entire plan is collected. */
   private record Decision(String subtype, Expression expression) {}
 
   private final String self;
   private final List<Map<String, Object>> sources = new ArrayList<>();
   private final Map<Long, Origin> read = new HashMap<>();
   private final List<Decision> decisions = new ArrayList<>();
-  private final Map<Long, List<Expression>> made = new HashMap<>();
+  private final Map<Long, List<Expression>> derived = new HashMap<>();
   private final Map<Long, Opaque> opaque = new HashMap<>();
   private final Map<Long, LogicalPlan> common = new HashMap<>();
 
@@ -86,21 +91,21 @@ final class PlanColumns {
       Set<Origin> found = new LinkedHashSet<>();
       columns.follow(output, Transformation.IDENTITY, found, new HashSet<>(), 0);
       if (!found.isEmpty()) {
-        fields.put(output.name(), told(found));
+        fields.put(output.name(), asLists(found));
       }
     }
     Set<Origin> decisive = new LinkedHashSet<>();
     for (Decision each : columns.decisions) {
-      Transformation way = Transformation.indirect(each.subtype());
-      columns.follow(each.expression(), way, decisive, new HashSet<>(), 0);
+      Transformation indirect = Transformation.indirect(each.subtype());
+      columns.follow(each.expression(), indirect, decisive, new HashSet<>(), 0);
     }
-    return Map.of("sources", columns.sources, "fields", fields, "decisive", told(decisive));
+    return Map.of("sources", columns.sources, "fields", fields, "decisive", asLists(decisive));
   }
 
-  private static List<Object> told(Set<Origin> origins) {
-    List<Object> told = new ArrayList<>();
-    origins.forEach(each -> told.add(each.told()));
-    return told;
+  private static List<Object> asLists(Set<Origin> origins) {
+    List<Object> lists = new ArrayList<>();
+    origins.forEach(each -> lists.add(each.asList()));
+    return lists;
   }
 
   private void collect(LogicalPlan plan) {
@@ -146,20 +151,20 @@ final class PlanColumns {
     collectOpaque(plan);
   }
 
-  /** Columns that a step makes without saying of what. */
+  /** Columns that a step adds without an expression. */
   private void collectOpaque(LogicalPlan plan) {
-    List<Attribute> given = new ArrayList<>();
-    asJava(plan.children()).forEach(child -> given.addAll(asJava(child.output())));
-    // The columns of a lateral join's other side come from its subquery.
-    if (given.isEmpty() || plan instanceof LateralJoin) {
+    List<Attribute> inputs = new ArrayList<>();
+    asJava(plan.children()).forEach(child -> inputs.addAll(asJava(child.output())));
+    // The columns of a lateral join's right side come from its subquery.
+    if (inputs.isEmpty() || plan instanceof LateralJoin) {
       return;
     }
     Set<Long> passed = new HashSet<>();
-    given.forEach(each -> passed.add(each.exprId().id()));
+    inputs.forEach(each -> passed.add(each.exprId().id()));
     for (Attribute output : asJava(plan.output())) {
       long id = output.exprId().id();
-      if (!passed.contains(id) && !made.containsKey(id)) {
-        opaque.put(id, new Opaque(plan.nodeName(), given));
+      if (!passed.contains(id) && !derived.containsKey(id)) {
+        opaque.put(id, new Opaque(plan.nodeName(), inputs));
       }
     }
   }
@@ -204,13 +209,13 @@ final class PlanColumns {
 
   private void collectAliases(Expression expression) {
     if (expression instanceof Alias alias) {
-      made.computeIfAbsent(alias.exprId().id(), id -> new ArrayList<>()).add(alias.child());
+      derived.computeIfAbsent(alias.exprId().id(), id -> new ArrayList<>()).add(alias.child());
     }
-    if (expression instanceof SubqueryExpression question) {
-      collect(question.plan());
-      // One that gives a value is followed where the value is used.
-      if (!(question instanceof ScalarSubquery)) {
-        decide("FILTER", asJava(question.plan().output()));
+    if (expression instanceof SubqueryExpression subquery) {
+      collect(subquery.plan());
+      // A scalar subquery is traced where its value is used.
+      if (!(subquery instanceof ScalarSubquery)) {
+        decide("FILTER", asJava(subquery.plan().output()));
       }
     }
     asJava(expression.children()).forEach(this::collectAliases);
@@ -225,66 +230,67 @@ final class PlanColumns {
   }
 
   private void add(Attribute output, Expression from) {
-    // The first child of a union gives the union's columns their ids.
+    // The columns of a union have the ids of its first child.
     if (!(from instanceof Attribute same && same.exprId().id() == output.exprId().id())) {
-      made.computeIfAbsent(output.exprId().id(), id -> new ArrayList<>()).add(from);
+      derived.computeIfAbsent(output.exprId().id(), id -> new ArrayList<>()).add(from);
     }
   }
 
   private void follow(
-      Expression expression, Transformation way, Set<Origin> found, Set<Object> seen, int depth) {
-    if (depth > DEEPEST) {
+      Expression expression, Transformation how, Set<Origin> found, Set<Object> seen, int depth) {
+    if (depth > MAX_DEPTH) {
       return;
     }
     if (expression instanceof Attribute attribute) {
       long id = attribute.exprId().id();
       Origin origin = read.get(id);
       if (origin != null) {
-        found.add(new Origin(origin.source(), origin.field(), way));
+        found.add(new Origin(origin.source(), origin.field(), how));
       }
-      if (seen.add(List.of(id, way))) {
-        for (Expression from : made.getOrDefault(id, List.of())) {
-          follow(from, way, found, seen, depth + 1);
+      if (seen.add(List.of(id, how))) {
+        for (Expression from : derived.getOrDefault(id, List.of())) {
+          follow(from, how, found, seen, depth + 1);
         }
         Opaque step = opaque.get(id);
         if (step != null) {
-          Transformation behind = way.behind(step.step());
-          step.given().forEach(each -> follow(each, behind, found, seen, depth + 1));
+          Transformation opaqueStep = how.throughOpaque(step.step());
+          step.inputs().forEach(each -> follow(each, opaqueStep, found, seen, depth + 1));
         }
       }
     } else if (expression instanceof Alias alias) {
-      follow(alias.child(), way, found, seen, depth + 1);
-    } else if (expression instanceof ScalarSubquery question) {
-      follow(asJava(question.plan().output()).get(0), way, found, seen, depth + 1);
+      follow(alias.child(), how, found, seen, depth + 1);
+    } else if (expression instanceof ScalarSubquery subquery) {
+      follow(asJava(subquery.plan().output()).get(0), how, found, seen, depth + 1);
     } else if (expression instanceof GetStructField field) {
       Expression part = partOf(field.child(), field.ordinal(), 0);
-      follow(part == null ? field.child() : part, way, found, seen, depth + 1);
+      follow(part == null ? field.child() : part, how, found, seen, depth + 1);
     } else if (expression instanceof If || expression instanceof CaseWhen) {
-      followCases(asJava(expression.children()), way, found, seen, depth);
+      followCases(asJava(expression.children()), how, found, seen, depth);
     } else if (expression instanceof WindowExpression window) {
-      // Its partitions and their order are told of the step.
-      follow(window.windowFunction(), way.through("TRANSFORMATION", false), found, seen, depth + 1);
+      // Its partitioning and order are in collectDecisions.
+      follow(window.windowFunction(), how.through("TRANSFORMATION", false), found, seen, depth + 1);
     } else {
-      Transformation inside = way.inside(expression);
+      Transformation inside = how.inside(expression);
       for (Expression child : asJava(expression.children())) {
         follow(child, inside, found, seen, depth + 1);
       }
     }
   }
 
-  /** Conditions and values in turn; of an odd number the last is the value of all other cases. */
+  /** Conditions and values alternate; a last one without a pair is the ELSE value. */
   private void followCases(
-      List<Expression> cases, Transformation way, Set<Origin> found, Set<Object> seen, int depth) {
+      List<Expression> cases, Transformation how, Set<Origin> found, Set<Object> seen, int depth) {
     for (int at = 0; at < cases.size(); at++) {
       boolean decides = at % 2 == 0 && (at + 1 < cases.size());
-      Transformation how = decides && way.isDirect() ? Transformation.indirect("CONDITIONAL") : way;
-      follow(cases.get(at), how, found, seen, depth + 1);
+      boolean indirect = decides && how.isDirect();
+      Transformation each = indirect ? Transformation.indirect("CONDITIONAL") : how;
+      follow(cases.get(at), each, found, seen, depth + 1);
     }
   }
 
-  /** The expression of a struct's field, where the plan says of what the struct is made. */
+  /** The expression of a struct's field, if the plan has the one that creates the struct. */
   private Expression partOf(Expression struct, int ordinal, int depth) {
-    if (depth > DEEPEST) {
+    if (depth > MAX_DEPTH) {
       return null;
     }
     if (struct instanceof CreateNamedStruct parts) {
@@ -294,7 +300,7 @@ final class PlanColumns {
       return partOf(alias.child(), ordinal, depth + 1);
     }
     if (struct instanceof Attribute attribute) {
-      List<Expression> from = made.getOrDefault(attribute.exprId().id(), List.of());
+      List<Expression> from = derived.getOrDefault(attribute.exprId().id(), List.of());
       return from.size() == 1 ? partOf(from.get(0), ordinal, depth + 1) : null;
     }
     return null;

@@ -39,21 +39,21 @@ import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Tables of Spark's catalogs in a plan, whatever the catalog is: the listener knows some kinds of
- * Iceberg catalogs and is silent about others.
+ * Tables of all Spark catalogs in a plan. The listener supports only some kinds of Iceberg
+ * catalogs.
  */
 final class PlanTables {
-  /** Catalogs that Iceberg makes for itself, such as for the files that it writes anew. */
-  private static final Set<String> INSIDE =
+  /** Internal catalogs of Iceberg, such as for rewriting data files. */
+  private static final Set<String> INTERNAL =
       Set.of("SparkRewriteTableCatalog", "SparkCachedTableCatalog");
 
-  /** Commands of Delta's that change rows, and of which the listener says nothing. */
+  /** Delta commands that change rows and that the listener does not support. */
   private static final Set<String> DELTA_CHANGES =
       Set.of(
           "org.apache.spark.sql.delta.commands.UpdateCommand",
           "org.apache.spark.sql.delta.commands.DeleteCommand");
 
-  /** How Iceberg names the version of a table that Spark has loaded. */
+  /** Iceberg's name for the version of a table that Spark has loaded. */
   private static final Pattern SNAPSHOT =
       Pattern.compile("branch_(?<branch>.*)_snapshot_(?<snapshot>\\d+)");
 
@@ -65,18 +65,18 @@ final class PlanTables {
     this.done = done;
   }
 
-  /** A table that the query makes is looked at only when that is done. */
+  /** `done`: the query has ended, and a table that it creates exists. */
   static PlanTables of(LogicalPlan plan, boolean done) {
     PlanTables tables = new PlanTables(done);
     tables.visit(plan);
-    tables.written.forEach(tables::tellSelf);
+    tables.written.forEach(tables::markSelf);
     return tables;
   }
 
-  /** A merge reads what it changes; that is no input of the job, unlike a table added to itself. */
-  private void tellSelf(String name, Map<String, Object> told) {
-    boolean merged = Boolean.TRUE.equals(told.get("merged"));
-    told.put("self", !merged && read.containsKey(name));
+  /** A merge reads its target, which is not an input; INSERT from itself has the table as input. */
+  private void markSelf(String name, Map<String, Object> entry) {
+    boolean merged = Boolean.TRUE.equals(entry.get("merged"));
+    entry.put("self", !merged && read.containsKey(name));
     if (merged) {
       read.remove(name);
     }
@@ -94,25 +94,25 @@ final class PlanTables {
     return List.copyOf(written.values());
   }
 
-  /** The table under the name that is used here; null where it has none. */
+  /** The canonical name of the table; null if it has none. */
   static String nameOf(DataSourceV2Relation relation) {
     return relation.catalog().isDefined()
             && relation.identifier().isDefined()
-            && !INSIDE.contains(relation.catalog().get().getClass().getSimpleName())
+            && !INTERNAL.contains(relation.catalog().get().getClass().getSimpleName())
         ? name(relation.catalog().get(), relation.identifier().get())
         : null;
   }
 
   /**
-   * Whether rows are added to an Iceberg table, or changed in it, from files and such tables alone:
-   * all of that is known here, and the listener, which takes a while to look, need not.
+   * Whether the plan adds or changes rows of an Iceberg table and reads only files and Iceberg
+   * tables: then it has everything, and the listener's slow analysis is skipped.
    */
   static boolean isAllOf(LogicalPlan plan) {
     if (isDeltaChange(plan)) {
       return true;
     }
     boolean plain = plan instanceof AppendData append && hasOnlyNames(append.query());
-    // What the listener says of a merge's columns is not used.
+    // The listener's column lineage of a merge is not used.
     return (plain || plan instanceof ReplaceData)
         && plan instanceof V2WriteCommand write
         && write.table() instanceof DataSourceV2Relation to
@@ -121,7 +121,7 @@ final class PlanTables {
         && hasKnownSources(write.query());
   }
 
-  /** Steps that decide over no rows: of others the listener says which columns they look at. */
+  /** Steps that do not filter rows; for others the listener reports the columns they use. */
   private static boolean hasOnlyNames(LogicalPlan plan) {
     boolean names =
         plan instanceof Project || plan instanceof SubqueryAlias || plan instanceof View;
@@ -135,8 +135,8 @@ final class PlanTables {
       return children.stream().allMatch(PlanTables::hasKnownSources);
     }
     if (plan instanceof LogicalRelation relation) {
-      // A table of a catalog has further names, which the listener knows.
-      // One that has its own list of files, such as Delta's, is more than files.
+      // The listener knows the further names of a catalog table. A relation with another file
+      // index, such as Delta's, is a table.
       return relation.relation() instanceof HadoopFsRelation files
           && files.location() instanceof InMemoryFileIndex
           && relation.catalogTable().isEmpty();
@@ -153,47 +153,47 @@ final class PlanTables {
 
   private void visit(LogicalPlan plan) {
     if (plan instanceof V2WriteCommand write && write.table() instanceof DataSourceV2Relation to) {
-      Map<String, Object> told = add(written, to);
-      if (told != null) {
-        told.put("merged", plan instanceof RowLevelWrite);
-        // Of rows that are marked as deleted, and of those beside them, Iceberg counts none.
-        told.put("uncounted", plan instanceof WriteDelta);
+      Map<String, Object> entry = add(written, to);
+      if (entry != null) {
+        entry.put("merged", plan instanceof RowLevelWrite);
+        // With delete files the task metrics do not count the changed rows.
+        entry.put("uncounted", plan instanceof WriteDelta);
         String self = plan instanceof RowLevelWrite ? nameOf(to) : null;
-        told.put("columns", PlanColumns.of(write.query(), self));
+        entry.put("columns", PlanColumns.of(write.query(), self));
       }
     }
     if (plan instanceof InsertIntoHadoopFsRelationCommand files) {
-      Map<String, Object> told = addFiles(files.outputPath(), files.query().schema());
-      told.put("columns", PlanColumns.of(files.query(), null));
+      Map<String, Object> entry = addFiles(files.outputPath(), files.query().schema());
+      entry.put("columns", PlanColumns.of(files.query(), null));
     } else if (isDeltaChange(plan)) {
       addChanged(plan);
     }
     if (done
         && plan instanceof V2CreateTableAsSelectPlan create
-        && create.name() instanceof ResolvedIdentifier made) {
-      Map<String, Object> told = add(written, made.catalog(), made.identifier());
-      if (told != null) {
-        told.put("columns", PlanColumns.of(create.query(), null));
+        && create.name() instanceof ResolvedIdentifier created) {
+      Map<String, Object> entry = add(written, created.catalog(), created.identifier());
+      if (entry != null) {
+        entry.put("columns", PlanColumns.of(create.query(), null));
       }
     }
     if (plan instanceof DataSourceV2Relation relation) {
-      Map<String, Object> told = add(read, relation);
-      if (told != null) {
-        told.put("version", snapshotOf(unwrapped(relation.table())));
+      Map<String, Object> entry = add(read, relation);
+      if (entry != null) {
+        entry.put("version", snapshotOf(unwrapped(relation.table())));
       }
     }
     for (LogicalPlan child : CollectionConverters.asJava(plan.children())) {
       visit(child);
     }
-    for (Object inner : inside(plan)) {
+    for (Object inner : innerPlans(plan)) {
       if (inner instanceof LogicalPlan innerPlan) {
         visit(innerPlan);
       }
     }
   }
 
-  /** Further plans of a step; those of a command of Delta's may be among all else that it holds. */
-  private static Iterable<?> inside(LogicalPlan plan) {
+  /** Plans inside a node; those of Delta commands may be among its constructor arguments. */
+  private static Iterable<?> innerPlans(LogicalPlan plan) {
     List<?> inner = CollectionConverters.asJava(plan.innerChildren());
     boolean closed = inner.isEmpty() && CollectionConverters.asJava(plan.children()).isEmpty();
     return closed && plan instanceof Command
@@ -201,7 +201,7 @@ final class PlanTables {
         : inner;
   }
 
-  /** Whether this changes rows of a Delta table in their place. */
+  /** Whether this is an UPDATE or DELETE of a Delta table. */
   static boolean isDeltaChange(LogicalPlan plan) {
     return DELTA_CHANGES.contains(plan.getClass().getName());
   }
@@ -221,11 +221,11 @@ final class PlanTables {
   }
 
   private Map<String, Object> addFiles(Path folder, StructType columns) {
-    Map<String, Object> told = new LinkedHashMap<>();
-    told.put("location", folder.toString());
-    told.put("fields", fields(columns));
-    written.put(folder.toString(), told);
-    return told;
+    Map<String, Object> entry = new LinkedHashMap<>();
+    entry.put("location", folder.toString());
+    entry.put("fields", fields(columns));
+    written.put(folder.toString(), entry);
+    return entry;
   }
 
   private static Map<String, Object> add(
@@ -242,13 +242,13 @@ final class PlanTables {
     if (catalog instanceof TableCatalog tables) {
       try {
         Table table = tables.loadTable(identifier);
-        // Without its folder it would have another name than where it is read; the listener has it.
+        // Delta tables are named by their folder; without it, use the listener's name.
         return "delta".equals(table.properties().get("provider"))
                 && table.properties().get("location") == null
             ? null
             : describe(to, catalog, identifier, table);
       } catch (Exception error) {
-        // Not there yet, or the statement failed.
+        // The table does not exist yet, or the statement failed.
         return null;
       }
     }
@@ -264,37 +264,37 @@ final class PlanTables {
       CatalogPlugin catalog,
       Identifier identifier,
       Table table) {
-    Map<String, Object> told = new LinkedHashMap<>();
-    told.put("name", name(catalog, identifier));
-    told.put("catalog", catalog.name());
-    told.put("provider", table.properties().get("provider"));
-    told.put("location", table.properties().get("location"));
-    told.put("version", newestOf(table));
-    told.put("fields", fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
-    to.putIfAbsent(name(catalog, identifier), told);
-    return told;
+    Map<String, Object> entry = new LinkedHashMap<>();
+    entry.put("name", name(catalog, identifier));
+    entry.put("catalog", catalog.name());
+    entry.put("provider", table.properties().get("provider"));
+    entry.put("location", table.properties().get("location"));
+    entry.put("version", latestOf(table));
+    entry.put("fields", fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
+    to.putIfAbsent(name(catalog, identifier), entry);
+    return entry;
   }
 
-  /** The snapshot that a query reads, which need not be the newest; null if nobody can say. */
+  /** The snapshot that a query reads, not necessarily the latest; null if unknown. */
   private static String snapshotOf(Table table) {
-    Matcher found = SNAPSHOT.matcher(String.valueOf(table.version()));
-    return found.matches() ? found.group("snapshot") : null;
+    Matcher match = SNAPSHOT.matcher(String.valueOf(table.version()));
+    return match.matches() ? match.group("snapshot") : null;
   }
 
-  /** The newest snapshot of a table after a write to it; that of a branch has no name here. */
-  private static String newestOf(Table table) {
-    Matcher found = SNAPSHOT.matcher(String.valueOf(table.version()));
+  /** The latest snapshot of a table after a write; null for a branch. */
+  private static String latestOf(Table table) {
+    Matcher match = SNAPSHOT.matcher(String.valueOf(table.version()));
     String snapshot = table.properties().get("current-snapshot-id");
-    boolean onBranch = found.matches() && !found.group("branch").equals("null");
+    boolean onBranch = match.matches() && !match.group("branch").equals("null");
     return onBranch || "none".equals(snapshot) ? null : snapshot;
   }
 
   static List<Map<String, String>> fields(StructType columns) {
-    List<Map<String, String>> told = new ArrayList<>();
+    List<Map<String, String>> entry = new ArrayList<>();
     for (StructField column : columns.fields()) {
-      told.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
+      entry.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
     }
-    return told;
+    return entry;
   }
 
   private static String name(CatalogPlugin catalog, Identifier identifier) {

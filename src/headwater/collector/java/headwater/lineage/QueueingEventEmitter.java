@@ -9,7 +9,7 @@ import io.openlineage.client.OpenLineageClientUtils;
 import io.openlineage.spark.agent.EventEmitter;
 import io.openlineage.spark.api.SparkOpenLineageConfig;
 
-/** In place of the listener's own: it sends nothing. */
+/** Replaces the listener's emitter: adds events to the queue instead of sending them. */
 final class QueueingEventEmitter extends EventEmitter {
   private final Executions executions;
 
@@ -21,16 +21,16 @@ final class QueueingEventEmitter extends EventEmitter {
 
   @Override
   public void emit(OpenLineage.RunEvent event) {
-    Map<String, Object> told = new LinkedHashMap<>();
-    // Both listeners are called by one thread, one after the other, for the same execution.
-    told.put("execution", executions.current());
-    told.put("event", event);
-    told.put("nested", executions.isNested());
-    told.put("written", executions.written());
+    Map<String, Object> entry = new LinkedHashMap<>();
+    // One thread calls both listeners, one after the other, for the same execution.
+    entry.put("execution", executions.current());
+    entry.put("event", event);
+    entry.put("nested", executions.isNested());
+    entry.put("written", executions.written());
     try {
-      LineageEventQueue.put(OpenLineageClientUtils.toJson(told));
+      LineageEventQueue.put(OpenLineageClientUtils.toJson(entry));
     } catch (RuntimeException | LinkageError error) {
-      // Lineage never fails a job, whatever jars it has.
+      // Lineage never fails a job, also with incompatible jars.
     }
   }
 }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
 
 /**
- * How a column becomes one of the output, or decides about it, in OpenLineage's words; masked, its
- * values can't be read back.
+ * How an output column depends on an input column, in OpenLineage's terms. With `masking` the input
+ * values can't be derived from the output.
  */
 record Transformation(String type, String subtype, boolean masking, String description) {
   static final Transformation IDENTITY = new Transformation("DIRECT", "IDENTITY", false, "");
@@ -20,7 +20,7 @@ record Transformation(String type, String subtype, boolean masking, String descr
   private static final Set<String> HASHES =
       Set.of("Sha1", "Sha2", "Md5", "XxHash64", "Murmur3Hash", "HiveHash", "Crc32", "Mask");
 
-  /** Around a value, without changing it. */
+  /** Wrappers that do not change the value. */
   private static final Set<String> TRANSPARENT =
       Set.of("KnownNotNull", "KnownNotContainsNull", "AssertNotNull", "UpCast", "Coalesce");
 
@@ -32,10 +32,10 @@ record Transformation(String type, String subtype, boolean masking, String descr
     return type.equals("DIRECT");
   }
 
-  /** What this is for the columns that an expression is made of. */
+  /** This transformation, applied to the children of an expression. */
   Transformation inside(Expression expression) {
     String name = expression.getClass().getSimpleName();
-    if (TRANSPARENT.contains(name) || isTextAsText(expression)) {
+    if (TRANSPARENT.contains(name) || isTextToText(expression)) {
       return this;
     }
     if (expression instanceof AggregateExpression aggregate) {
@@ -44,26 +44,26 @@ record Transformation(String type, String subtype, boolean masking, String descr
     return through("TRANSFORMATION", HASHES.contains(name));
   }
 
-  /** The same where a step lies between; what was gathered stays that. */
+  /** This transformation after one more step; an aggregation stays one. */
   Transformation through(String step, boolean masks) {
     if (!isDirect()) {
       return this;
     }
-    String now = subtype.equals("AGGREGATION") ? subtype : step;
-    return new Transformation(type, now, masking || masks, description);
+    String combined = subtype.equals("AGGREGATION") ? subtype : step;
+    return new Transformation(type, combined, masking || masks, description);
   }
 
-  /** The same behind a step whose code Spark can't see. */
-  Transformation behind(String opaqueStep) {
+  /** This transformation after a step whose code Spark can't analyze. */
+  Transformation throughOpaque(String step) {
     if (!isDirect()) {
       return this;
     }
-    Transformation way = through("TRANSFORMATION", false);
-    String why = opaqueStep + " is opaque: any of its inputs may be in it";
-    return new Transformation(way.type(), way.subtype(), way.masking(), why);
+    Transformation changed = through("TRANSFORMATION", false);
+    String reason = step + " is opaque: it may depend on any of its inputs";
+    return new Transformation(changed.type(), changed.subtype(), changed.masking(), reason);
   }
 
-  private static boolean isTextAsText(Expression expression) {
+  private static boolean isTextToText(Expression expression) {
     return expression instanceof Cast cast
         && isText(cast.dataType())
         && isText(cast.child().dataType());

@@ -9,10 +9,10 @@ import org.apache.spark.executor.OutputMetrics;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
- * Rows and bytes that the tasks of each execution have written to files.
+ * Rows and bytes that the tasks of each execution wrote to files.
  *
- * The listener knows them for some commands and not for others, such as all of Delta's. What runs
- * inside a command counts for both.
+ * The listener knows them only for some commands, and for none of Delta's. A nested execution also
+ * counts for the enclosing one.
  */
 final class WrittenRows {
   private static final String EXECUTION = "spark.sql.execution.id";
@@ -21,7 +21,7 @@ final class WrittenRows {
   /** Streaming queries are counted elsewhere. */
   private static final String STREAM = "sql.streaming.queryId";
 
-  /** Tasks may end after their stage does, when a copy of them was faster. */
+  /** Tasks may end after their stage, when a speculative copy was faster. */
   private static final int MAX_STAGES = 10_000;
 
   private static final int MAX_EXECUTIONS = 1_000;
@@ -37,13 +37,13 @@ final class WrittenRows {
     }
     Long execution = Long.valueOf(properties.getProperty(EXECUTION));
     String root = properties.getProperty(ROOT);
-    Long around = root == null ? execution : Long.valueOf(root);
+    Long enclosing = root == null ? execution : Long.valueOf(root);
     executionsOfStage.put(
-        stage, execution.equals(around) ? Set.of(execution) : Set.of(execution, around));
+        stage, execution.equals(enclosing) ? Set.of(execution) : Set.of(execution, enclosing));
   }
 
   void addTask(SparkListenerTaskEnd end) {
-    // Of an executor that is gone nothing is told.
+    // A lost executor has no metrics.
     if (!end.taskInfo().successful() || end.taskMetrics() == null) {
       return;
     }
@@ -58,7 +58,7 @@ final class WrittenRows {
     }
   }
 
-  /** What an execution has written by now; null if that is nothing. */
+  /** What an execution has written so far; null if nothing. */
   Map<String, Long> of(Long execution) {
     long[] sums = execution == null ? null : written.get(execution);
     return sums == null ? null : Map.of("rows", sums[0], "bytes", sums[1]);
@@ -68,11 +68,11 @@ final class WrittenRows {
     written.remove(execution);
   }
 
-  private static <K, V> Map<K, V> bounded(int most) {
+  private static <K, V> Map<K, V> bounded(int limit) {
     return new LinkedHashMap<>() {
       @Override
       protected boolean removeEldestEntry(Map.Entry<K, V> eldest) {
-        return size() > most;
+        return size() > limit;
       }
     };
   }

@@ -3,7 +3,7 @@ package headwater.delivery;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Grows as text is added; nothing is decoded or encoded on the way. */
+/** A growing buffer of text as bytes, without decoding and encoding. */
 final class Bytes {
   private static final String HEX = "0123456789ABCDEF";
 
@@ -27,7 +27,7 @@ final class Bytes {
     return add(text.getBytes(StandardCharsets.UTF_8));
   }
 
-  /** In decimal; offsets are not negative. */
+  /** In decimal. */
   Bytes add(long number) {
     if (number < 0) {
       return add(Long.toString(number));
@@ -45,7 +45,7 @@ final class Bytes {
     return this;
   }
 
-  /** As it stands between the quotes of a JSON string. */
+  /** With the escapes of a JSON string. */
   Bytes addEscaped(byte[] text) {
     for (byte one : text) {
       if (one == '"' || one == '\\') {

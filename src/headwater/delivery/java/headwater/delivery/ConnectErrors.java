@@ -6,7 +6,7 @@ import java.util.regex.Pattern;
 import org.apache.kafka.common.header.Header;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The headers that Kafka Connect defined for records in a dead letter queue. */
+/** The error headers of Kafka Connect for records in a dead letter topic. */
 final class ConnectErrors {
   private static final String PREFIX = "__connect.errors.";
 
@@ -28,14 +28,14 @@ final class ConnectErrors {
         header("exception.message", message));
   }
 
-  /** Of a record that Kafka would not take; the address is that of its parents. */
-  static List<Header> ofRefused(String address, String jobName, Exception error) {
-    Matcher one = ADDRESS.matcher(address);
-    boolean single = one.matches();
+  /** For a record that Kafka rejected; the address is that of its parents. */
+  static List<Header> ofRejected(String address, String jobName, Exception error) {
+    Matcher parent = ADDRESS.matcher(address);
+    boolean single = parent.matches();
     return List.of(
-        header("topic", single ? one.group(1) : null),
-        header("partition", single ? one.group(2) : null),
-        header("offset", single ? one.group(3) : null),
+        header("topic", single ? parent.group(1) : null),
+        header("partition", single ? parent.group(2) : null),
+        header("offset", single ? parent.group(3) : null),
         header("connector.name", jobName),
         header("stage", "TASK_PUT"),
         header("exception.class.name", error.getClass().getName()),

@@ -5,31 +5,31 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
-/** A way to hand the records of one task to Kafka. What each promises: docs/concepts/delivery.md. */
+/** Sends the records of one task to Kafka. Guarantees of the modes: docs/concepts/delivery.md. */
 interface Delivery {
-  /** Takes a record; it may wait for room, or for the answer. */
+  /** Sends a record; may block until there is space in the buffer, or an acknowledgement. */
   void send(ProducerRecord<byte[], byte[]> record) throws IOException;
 
-  /** Sends a record whose address is asked for; the answer is there after {@code flush}. */
+  /** Sends a record whose address is needed; the future is completed by {@code flush}. */
   Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException;
 
-  /** Returns when all that was posted is answered. */
+  /** Waits until all records of {@code post} are acknowledged or failed. */
   void flush();
 
   /**
-   * Returns when Kafka has acknowledged all records, with their addresses, or fails with the first
-   * that it has not.
+   * Waits until Kafka has acknowledged all records and returns their offsets; throws for the first
+   * failed one.
    */
-  Written finish() throws IOException;
+  WrittenOffsets finish() throws IOException;
 
-  /** The task has failed: what is not on its way yet stays here. */
-  void giveUp();
+  /** Called after a failure of the task: records that are not in flight are not sent. */
+  void abort();
 
-  static Delivery of(SinkOptions options, TaskOfBatch place) {
+  static Delivery of(SinkOptions options, BatchTask batchTask) {
     return switch (options.mode()) {
       case "pipelined" -> new PipelinedDelivery(options);
-      case "individual" -> new IndividualDelivery(options, place);
-      case "transactional" -> new TransactionalDelivery(options, place);
+      case "individual" -> new IndividualDelivery(options, batchTask);
+      case "transactional" -> new TransactionalDelivery(options, batchTask);
       default -> throw new IllegalArgumentException("unknown mode: " + options.mode());
     };
   }

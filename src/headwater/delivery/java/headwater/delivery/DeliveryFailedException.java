@@ -5,23 +5,23 @@ import java.nio.charset.StandardCharsets;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Headers;
 
-/** Kafka did not take a record; the text names the input that it was made from. */
+/** Kafka did not accept a record; the message contains its parents. */
 final class DeliveryFailedException extends IOException {
   private static final long serialVersionUID = 1L;
 
-  DeliveryFailedException(String what, Throwable why) {
-    super(what + ": " + why.getClass().getSimpleName() + ": " + why.getMessage(), why);
+  DeliveryFailedException(String what, Throwable cause) {
+    super(what + ": " + cause.getClass().getSimpleName() + ": " + cause.getMessage(), cause);
   }
 
-  DeliveryFailedException(String topic, Headers headers, Throwable why) {
-    this("the record for topic " + topic + " made from " + parentsIn(headers), why);
+  DeliveryFailedException(String topic, Headers headers, Throwable cause) {
+    this("the record for topic " + topic + " made from " + parentsIn(headers), cause);
   }
 
-  DeliveryFailedException(ProducerRecord<byte[], byte[]> record, Throwable why) {
-    this(record.topic(), record.headers(), why);
+  DeliveryFailedException(ProducerRecord<byte[], byte[]> record, Throwable cause) {
+    this(record.topic(), record.headers(), cause);
   }
 
-  /** The third word of a record's own lineage: read back only when there is a need. */
+  /** The parents in the lineage header, parsed only for errors. */
   static String parentsIn(Headers headers) {
     byte[] lineage = headers.headers("lineage").iterator().next().value();
     return new String(lineage, StandardCharsets.UTF_8).split(" ")[2];

@@ -9,15 +9,15 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
 /**
- * A record is sent when the one before it has been acknowledged.
+ * Sends a record after the acknowledgement of the previous one.
  *
- * <p>While it is on its way, the task prepares the next ones. The producer's own thread, which
- * hears the answer, sends the next at once: waking the task for each record would take longer than
- * sending it. After a failure it sends nothing more; what then happens is up to the task.
+ * <p>While a record is in flight, the task prepares the next ones. The producer's thread sends the
+ * next one in its callback: waking the task for each record would take longer than sending it.
+ * After a failure nothing more is sent until the task has handled it.
  */
 final class IndividualDelivery implements Delivery {
   private static final int MAX_PREPARED = 64;
-  // Larger ones may have to wait for room, which the producer's thread must not: it makes the room.
+  // Sending larger ones may block until there is buffer space, which the producer's thread frees.
   private static final int MAX_BYTES = 64 * 1024;
 
   private record Failed(ProducerRecord<byte[], byte[]> record, Exception error) {}
@@ -25,34 +25,34 @@ final class IndividualDelivery implements Delivery {
   private final SinkOptions options;
   private final Producers.Key key;
   private final KafkaProducer<byte[], byte[]> producer;
-  private final SetAside refused;
-  private final Written written = new Written();
-  // All below are touched with the lock of this object only. Without a failure, records are
-  // prepared only while one is on its way.
+  private final DeadLetters deadLetters;
+  private final WrittenOffsets written = new WrittenOffsets();
+  // Guarded by the lock of this object. Without a failure, records are prepared only while one is
+  // in flight.
   private final Queue<ProducerRecord<byte[], byte[]>> prepared = new ArrayDeque<>(MAX_PREPARED);
-  private ProducerRecord<byte[], byte[]> onItsWay;
+  private ProducerRecord<byte[], byte[]> inFlight;
   private Failed failed;
   private String lastTopic;
 
-  IndividualDelivery(SinkOptions options, TaskOfBatch place) {
+  IndividualDelivery(SinkOptions options, BatchTask batchTask) {
     this.options = options;
-    // Tasks wait for acknowledgements: each on a connection of its own, not in one line.
-    this.key = new Producers.Key(options.queryId(), place.task(), options.producer());
+    // Tasks wait for acknowledgements, so each needs its own connection.
+    this.key = new Producers.Key(options.queryId(), batchTask.task(), options.producer());
     this.producer = Producers.get(key);
-    this.refused = new SetAside(options);
+    this.deadLetters = new DeadLetters(options);
   }
 
   @Override
   public synchronized void send(ProducerRecord<byte[], byte[]> record) throws IOException {
     if (canFollow(record)) {
-      settleFailure();
+      handleFailure();
       while (prepared.size() == MAX_PREPARED) {
-        awaitAnswer();
+        awaitCompletion();
       }
     } else {
       awaitAll();
     }
-    if (onItsWay == null) {
+    if (inFlight == null) {
       dispatch(record);
     } else {
       prepared.add(record);
@@ -67,12 +67,12 @@ final class IndividualDelivery implements Delivery {
   @Override
   public synchronized Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record)
       throws IOException {
-    // Behind all that was sent: these, too, go one after the other.
+    // After all that was sent: these are in order as well.
     awaitAll();
     try {
       return producer.send(record);
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } catch (RuntimeException rejected) {
+      throw new DeliveryFailedException(record, rejected);
     }
   }
 
@@ -82,39 +82,39 @@ final class IndividualDelivery implements Delivery {
   }
 
   @Override
-  public synchronized Written finish() throws IOException {
+  public synchronized WrittenOffsets finish() throws IOException {
     awaitAll();
     Producers.release(key);
     return written;
   }
 
   @Override
-  public void giveUp() {
+  public void abort() {
     synchronized (this) {
       prepared.clear();
     }
     Producers.discard(key, producer);
   }
 
-  /** Of a topic that the producer knows, and small: then its thread never waits to send it. */
+  /** Whether the producer's thread can send it without blocking: known topic, small value. */
   private boolean canFollow(ProducerRecord<byte[], byte[]> record) {
     int size = record.value() == null ? 0 : record.value().length;
     return record.topic().equals(lastTopic) && size <= MAX_BYTES;
   }
 
   private void dispatch(ProducerRecord<byte[], byte[]> record) {
-    onItsWay = record;
+    inFlight = record;
     try {
-      producer.send(record, (metadata, error) -> answered(record, metadata, error));
-    } catch (RuntimeException notTaken) {
-      answered(record, null, notTaken);
+      producer.send(record, (metadata, error) -> completed(record, metadata, error));
+    } catch (RuntimeException rejected) {
+      completed(record, null, rejected);
     }
   }
 
-  /** On the producer's thread, or within `send` if the record was not taken. */
-  private synchronized void answered(
+  /** Called on the producer's thread, or within `send` if the record was rejected. */
+  private synchronized void completed(
       ProducerRecord<byte[], byte[]> record, RecordMetadata metadata, Exception error) {
-    onItsWay = null;
+    inFlight = null;
     if (error != null) {
       failed = new Failed(record, error);
     } else {
@@ -123,41 +123,41 @@ final class IndividualDelivery implements Delivery {
         dispatch(prepared.remove());
       }
     }
-    // The task is woken when there is enough to do for it.
-    if (onItsWay == null || prepared.size() <= MAX_PREPARED / 2) {
+    // Wakes the task only when there is enough space for it.
+    if (inFlight == null || prepared.size() <= MAX_PREPARED / 2) {
       notifyAll();
     }
   }
 
-  /** Returns when nothing is on its way. */
+  /** Waits until nothing is in flight. */
   private void awaitAll() throws IOException {
-    settleFailure();
-    while (onItsWay != null) {
-      awaitAnswer();
+    handleFailure();
+    while (inFlight != null) {
+      awaitCompletion();
     }
   }
 
-  private void awaitAnswer() throws IOException {
-    ProducerRecord<byte[], byte[]> record = onItsWay;
+  private void awaitCompletion() throws IOException {
+    ProducerRecord<byte[], byte[]> record = inFlight;
     try {
-      // Bounded: the producer gives up after its delivery.timeout.ms, and says so.
+      // Bounded by the producer's delivery.timeout.ms, after which the callback gets an error.
       wait();
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
       throw new DeliveryFailedException(record, stopped);
     }
-    settleFailure();
+    handleFailure();
   }
 
-  /** Sets a refused record aside and goes on with the next; any other failure ends the task. */
-  private void settleFailure() throws IOException {
+  /** Sends a rejected record to the dead letter topic; other failures end the task. */
+  private void handleFailure() throws IOException {
     while (failed != null) {
-      Failed one = failed;
-      if (!refused.takes(one.error())) {
-        throw new DeliveryFailedException(one.record(), one.error());
+      Failed failure = failed;
+      if (!deadLetters.accepts(failure.error())) {
+        throw new DeliveryFailedException(failure.record(), failure.error());
       }
       failed = null;
-      refused.send(producer, one.record(), one.error(), written);
+      deadLetters.send(producer, failure.record(), failure.error(), written);
       if (!prepared.isEmpty()) {
         dispatch(prepared.remove());
       }
@@ -166,7 +166,7 @@ final class IndividualDelivery implements Delivery {
 
   private void pause(ProducerRecord<byte[], byte[]> record) throws IOException {
     try {
-      // Behind each record, also the last: the next may come in a batch that follows at once.
+      // After each record, also the last: the next batch may follow immediately.
       Thread.sleep(options.pauseMillis());
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();

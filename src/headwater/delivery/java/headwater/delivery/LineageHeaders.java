@@ -14,8 +14,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The headers of a record that a job writes: its stamp, its parent's stamp, `lineage`, then those
- * that others put on the parent. Their form is in docs/concepts/lineage-header.md.
+ * The headers of an output record: the stamp of the job, the stamp of its parent, `lineage`, then
+ * the parent's headers of other applications. Format: docs/concepts/lineage-header.md.
  */
 final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
@@ -23,7 +23,7 @@ final class LineageHeaders {
   private static final String BATCH_VERSION = "batch_version";
   static final String PARENT_LINEAGE = "parent_lineage";
   private static final String LINEAGE = "lineage";
-  private static final String FORM = "1";
+  private static final String FORMAT_VERSION = "1";
   private static final List<String> OWN =
       List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE);
 
@@ -31,41 +31,41 @@ final class LineageHeaders {
   private final Header[] stamp = new Header[ParentStamp.HEADERS];
   private final ParentStamp parentStamp = new ParentStamp();
   private final List<Header> ownHeaders = new ArrayList<>();
-  private final byte[] lead;
-  private final Names notHandedOn;
+  private final byte[] prefix;
+  private final HeaderNames notForwarded;
 
   LineageHeaders(SinkOptions options, long batch) {
     jobName = options.jobName();
-    for (int place = 0; place < stamp.length; place++) {
-      String name = options.headerOrder().get(place);
+    for (int i = 0; i < stamp.length; i++) {
+      String name = options.headerOrder().get(i);
       String value =
           switch (name) {
             case JOB_NAME -> options.jobName();
             case JOB_VERSION -> options.jobVersion();
             default -> Long.toString(batch);
           };
-      stamp[place] = header(name, value);
+      stamp[i] = header(name, value);
     }
-    lead = (FORM + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
+    prefix = (FORMAT_VERSION + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
     List<String> dropped = new ArrayList<>(OWN);
     dropped.addAll(options.droppedHeaders());
-    for (int place = 0; place < options.ownHeaders().size(); place += 2) {
-      String name = options.ownHeaders().get(place);
-      ownHeaders.add(header(name, options.ownHeaders().get(place + 1)));
+    for (int i = 0; i < options.ownHeaders().size(); i += 2) {
+      String name = options.ownHeaders().get(i);
+      ownHeaders.add(header(name, options.ownHeaders().get(i + 1)));
       dropped.add(name);
     }
-    notHandedOn = new Names(dropped);
+    notForwarded = new HeaderNames(dropped);
   }
 
   List<Header> of(Parents parents, long ordinal) {
     return build(parents, ordinal, List.of());
   }
 
-  /** Of a record that lists some of the parents of another one. */
-  List<Header> ofRest(String parents, int place) {
-    Bytes own = new Bytes().add(lead).add(parents);
-    if (place != 0) {
-      own.add(" #").add(place);
+  /** For a record that lists additional parents of another record. */
+  List<Header> ofUnlisted(String parents, int ordinal) {
+    Bytes own = new Bytes().add(prefix).add(parents);
+    if (ordinal != 0) {
+      own.add(" #").add(ordinal);
     }
     List<Header> all = new ArrayList<>(List.of(stamp));
     all.add(new RecordHeader(LINEAGE, own.toArray()));
@@ -73,20 +73,21 @@ final class LineageHeaders {
     return all;
   }
 
-  /** Names the records that list the rest, behind everything that identifies the record. */
-  static void addRest(ProducerRecord<byte[], byte[]> record, List<String> addresses) {
+  /** Adds the addresses of records with additional parents after the identity of the record. */
+  static void addUnlisted(ProducerRecord<byte[], byte[]> record, List<String> addresses) {
     Header lineage = record.headers().headers(LINEAGE).iterator().next();
-    byte[] named = new Bytes().add(lineage.value()).add(" >").add(String.join(",", addresses)).toArray();
+    Bytes extended = new Bytes().add(lineage.value()).add(" >").add(String.join(",", addresses));
+    byte[] value = extended.toArray();
     Header[] before = record.headers().toArray();
     for (Header one : before) {
       record.headers().remove(one.key());
     }
     for (Header one : before) {
-      record.headers().add(one == lineage ? new RecordHeader(LINEAGE, named) : one);
+      record.headers().add(one == lineage ? new RecordHeader(LINEAGE, value) : one);
     }
   }
 
-  /** Of a record that could not be processed: with the headers that Kafka Connect gives one. */
+  /** For a record that could not be processed: with the error headers of Kafka Connect. */
   List<Header> ofFailed(Parents parents, long ordinal, InternalRow error) {
     String kind = error.isNullAt(0) ? null : error.getUTF8String(0).toString();
     String message = error.isNullAt(1) ? null : error.getUTF8String(1).toString();
@@ -95,33 +96,33 @@ final class LineageHeaders {
   }
 
   private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
-    ArrayData of = parents.headers();
-    int known = of == null ? 0 : of.numElements();
-    List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + known);
+    ArrayData inherited = parents.headers();
+    int count = inherited == null ? 0 : inherited.numElements();
+    List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + count);
     for (Header one : stamp) {
       all.add(one);
     }
-    Header parentLineage = parentStamp.of(of);
+    Header parentLineage = parentStamp.of(inherited);
     if (parentLineage != null) {
       all.add(parentLineage);
     }
     all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
     all.addAll(ownHeaders);
     all.addAll(errors);
-    // A stamp is never handed on.
-    for (int place = parentLineage == null ? 0 : stamp.length; place < known; place++) {
-      InternalRow one = of.getStruct(place, 2);
-      if (!notHandedOn.contains(one.getUTF8String(0))) {
-        byte[] value = one.isNullAt(1) ? null : one.getBinary(1);
-        all.add(new RecordHeader(one.getUTF8String(0).toString(), value));
+    // A stamp is never forwarded.
+    for (int i = parentLineage == null ? 0 : stamp.length; i < count; i++) {
+      InternalRow header = inherited.getStruct(i, 2);
+      if (!notForwarded.contains(header.getUTF8String(0))) {
+        byte[] value = header.isNullAt(1) ? null : header.getBinary(1);
+        all.add(new RecordHeader(header.getUTF8String(0).toString(), value));
       }
     }
     return all;
   }
 
-  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; the rest of the parents is named later. */
+  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; addresses of additional parents are added later. */
   private byte[] lineage(Parents parents, long ordinal) {
-    Bytes out = new Bytes().add(lead);
+    Bytes out = new Bytes().add(prefix);
     parents.writeTo(out);
     if (parents.unlisted() != 0) {
       out.add(",+").add(parents.unlisted());

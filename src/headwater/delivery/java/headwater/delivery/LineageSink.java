@@ -17,12 +17,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Where Spark enters: {@code writeStream.format("headwater.delivery.LineageSink")}, or {@code write}
- * for rows that are all there.
+ * The Spark data source: {@code writeStream.format("headwater.delivery.LineageSink")}, or {@code
+ * write} for batch DataFrames.
  *
- * <p>The rows have the columns topic, key, value, lineage, ordinal and error; the headers are made
- * here, record by record, from what the rows say of their parents. Written with Spark's public
- * interface for data sources.
+ * <p>Rows have the columns topic, key, value, lineage, ordinal and error. The headers of each
+ * record are built here from its lineage. Uses only Spark's public data source API.
  */
 public final class LineageSink implements TableProvider {
   @Override
@@ -37,8 +36,8 @@ public final class LineageSink implements TableProvider {
   }
 
   private static final class Topics implements SupportsWrite, ReportsSinkMetrics {
-    // Of the batch that was committed last; Spark asks for it when it tells of that batch.
-    private volatile Written written = new Written();
+    // Of the last committed batch; Spark reads it for the progress event of that batch.
+    private volatile WrittenOffsets written = new WrittenOffsets();
 
     @Override
     public Map<String, String> metrics() {
@@ -72,12 +71,12 @@ public final class LineageSink implements TableProvider {
           return new Write() {
             @Override
             public BatchWrite toBatch() {
-              return new OneBatchWrite(options);
+              return new SingleBatchWrite(options);
             }
 
             @Override
             public StreamingWrite toStreaming() {
-              return new BatchesWrite(options, batch -> written = batch);
+              return new MicroBatchWrite(options, batch -> written = batch);
             }
           };
         }

@@ -8,19 +8,20 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The stamp of a parent, as people know it: `["{job_name, a}",…]`.
+ * Formats the stamp of a parent: `["{job_name, a}",…]`.
  *
- * <p>All records of a parent's batch have the same one: it is recognised by its bytes, and its text
- * is made once.
+ * <p>All records of a parent's batch have the same stamp, so the last text is cached by the bytes
+ * of the stamp.
  */
 final class ParentStamp {
   static final int HEADERS = 3;
-  private static final Names NAMES = new Names(List.of("job_name", "job_version", "batch_version"));
+  private static final HeaderNames NAMES =
+      new HeaderNames(List.of("job_name", "job_version", "batch_version"));
 
   private final InternalRow[] last = new InternalRow[HEADERS];
-  private Header made;
+  private Header cached;
 
-  /** The header `parent_lineage`; null if the parent's headers do not begin with a stamp. */
+  /** The header `parent_lineage`; null if the parent's headers do not start with a stamp. */
   Header of(ArrayData headers) {
     if (headers == null || headers.numElements() < HEADERS) {
       return null;
@@ -30,17 +31,17 @@ final class ParentStamp {
       if (text == null) {
         return null;
       }
-      for (int place = 0; place < HEADERS; place++) {
-        last[place] = headers.getStruct(place, 2).copy();
+      for (int i = 0; i < HEADERS; i++) {
+        last[i] = headers.getStruct(i, 2).copy();
       }
-      made = new RecordHeader(LineageHeaders.PARENT_LINEAGE, text);
+      cached = new RecordHeader(LineageHeaders.PARENT_LINEAGE, text);
     }
-    return made;
+    return cached;
   }
 
   private boolean isLast(ArrayData headers) {
-    for (int place = 0; place < HEADERS; place++) {
-      if (!headers.getStruct(place, 2).equals(last[place])) {
+    for (int i = 0; i < HEADERS; i++) {
+      if (!headers.getStruct(i, 2).equals(last[i])) {
         return false;
       }
     }
@@ -49,13 +50,13 @@ final class ParentStamp {
 
   private static byte[] text(ArrayData headers) {
     Bytes out = new Bytes();
-    for (int place = 0; place < HEADERS; place++) {
-      InternalRow one = headers.getStruct(place, 2);
+    for (int i = 0; i < HEADERS; i++) {
+      InternalRow one = headers.getStruct(i, 2);
       UTF8String name = one.getUTF8String(0);
       if (!NAMES.contains(name)) {
         return null;
       }
-      out.add(place == 0 ? "[\"{" : ",\"{");
+      out.add(i == 0 ? "[\"{" : ",\"{");
       if (!one.isNullAt(1)) {
         out.add(name.getBytes()).add(", ").addEscaped(one.getBinary(1));
       }

@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The column `lineage` of a row: one parent as topic, partition and offset, or the text of several.
+ * The column `lineage` of a row: one parent as topic, partition and offset, or several as text.
  *
- * <p>A view on Spark's row, which is used again for the next record: valid only until then.
+ * <p>A view on Spark's row, which Spark reuses for the next record: valid only until then.
  */
 final class Parents {
   static final int FIELDS = 8;
@@ -28,7 +28,7 @@ final class Parents {
     this.row = row;
   }
 
-  /** The topic of the one parent, or null. */
+  /** The topic of the only parent, or null. */
   UTF8String topic() {
     return has(TOPIC) ? row.getUTF8String(TOPIC) : null;
   }
@@ -59,12 +59,12 @@ final class Parents {
     return has(REST) ? row.getUTF8String(REST) : null;
   }
 
-  /** The headers of the one parent, or null. */
+  /** The headers of the only parent, or null. */
   ArrayData headers() {
     return has(HEADERS) ? row.getArray(HEADERS) : null;
   }
 
-  /** The addresses as the `lineage` header has them. */
+  /** Writes the addresses in the format of the `lineage` header. */
   void writeTo(Bytes out) {
     UTF8String topic = topic();
     if (text() != null) {

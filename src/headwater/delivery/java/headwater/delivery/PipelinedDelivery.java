@@ -8,19 +8,20 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
 /**
- * Many records on their way at once. How many requests, and whether a retry may double one, is up
- * to the producer's settings.
+ * Many records in flight. The number of requests, and whether a retry can cause duplicates, depends
+ * on the producer's configuration.
  */
 final class PipelinedDelivery implements Delivery {
   private final Producers.Key key;
   private final KafkaProducer<byte[], byte[]> producer;
-  private final Reports reports;
+  private final DeliveryReports reports;
 
   PipelinedDelivery(SinkOptions options) {
     this.key = new Producers.Key(options.queryId(), 0, options.producer());
     this.producer = Producers.get(key);
-    // What comes behind a failed record must not be sent.
-    this.reports = new Reports(new SetAside(options), () -> producer.close(Duration.ZERO));
+    // Records after a failed one must not be sent.
+    this.reports =
+        new DeliveryReports(new DeadLetters(options), () -> producer.close(Duration.ZERO));
   }
 
   @Override
@@ -28,8 +29,8 @@ final class PipelinedDelivery implements Delivery {
     reports.check(producer);
     try {
       producer.send(record, reports.of(record));
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } catch (RuntimeException rejected) {
+      throw new DeliveryFailedException(record, rejected);
     }
   }
 
@@ -37,8 +38,8 @@ final class PipelinedDelivery implements Delivery {
   public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
     try {
       return producer.send(record);
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } catch (RuntimeException rejected) {
+      throw new DeliveryFailedException(record, rejected);
     }
   }
 
@@ -48,7 +49,7 @@ final class PipelinedDelivery implements Delivery {
   }
 
   @Override
-  public Written finish() throws IOException {
+  public WrittenOffsets finish() throws IOException {
     producer.flush();
     reports.check(producer);
     Producers.release(key);
@@ -56,7 +57,7 @@ final class PipelinedDelivery implements Delivery {
   }
 
   @Override
-  public void giveUp() {
+  public void abort() {
     Producers.discard(key, producer);
   }
 }

@@ -6,13 +6,13 @@ import java.util.Iterator;
 import java.util.Map;
 import org.apache.kafka.clients.producer.KafkaProducer;
 
-/** Producers are kept across micro-batches: each start costs a connection and a handshake. */
+/** Keeps producers across micro-batches, because a new one needs connections and handshakes. */
 public final class Producers {
   private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
   private static final Map<Key, Kept> KEPT = new HashMap<>();
 
-  /** Tasks of one query share a producer, unless each has a line of its own. */
-  record Key(String queryId, int line, Map<String, Object> properties) {}
+  /** Tasks of one query share a producer, unless they have different lanes. */
+  record Key(String queryId, int lane, Map<String, Object> properties) {}
 
   private Producers() {}
 
@@ -26,7 +26,7 @@ public final class Producers {
     }
   }
 
-  /** The producer that is kept under this key, or a new one. */
+  /** The producer with this key, or a new one. */
   static synchronized KafkaProducer<byte[], byte[]> get(Key key) {
     closeIdle();
     Kept kept = KEPT.get(key);
@@ -38,7 +38,7 @@ public final class Producers {
     return kept.producer;
   }
 
-  /** A task has no more use for its producer, which stays for the next one. */
+  /** Returns a producer, which is kept for the next task. */
   static synchronized void release(Key key) {
     Kept kept = KEPT.get(key);
     if (kept != null) {
@@ -47,7 +47,7 @@ public final class Producers {
     }
   }
 
-  /** Ends a producer at once: what it holds is not sent. One that has replaced it stays. */
+  /** Closes a producer without sending its buffer. A producer that has replaced it is kept. */
   static void discard(Key key, KafkaProducer<byte[], byte[]> producer) {
     synchronized (Producers.class) {
       Kept kept = KEPT.get(key);
@@ -58,17 +58,17 @@ public final class Producers {
     producer.close(Duration.ZERO);
   }
 
-  /** At the end of a query. */
-  public static synchronized void close(String queryId, long boundMillis) {
-    Duration bound = Duration.ofMillis(boundMillis);
+  /** Closes the producers of a query. */
+  public static synchronized void close(String queryId, long timeoutMillis) {
+    Duration timeout = Duration.ofMillis(timeoutMillis);
     for (Iterator<Map.Entry<Key, Kept>> all = KEPT.entrySet().iterator(); all.hasNext(); ) {
-      Map.Entry<Key, Kept> one = all.next();
-      if (one.getKey().queryId().equals(queryId)) {
+      Map.Entry<Key, Kept> entry = all.next();
+      if (entry.getKey().queryId().equals(queryId)) {
         all.remove();
-        one.getValue().producer.close(bound);
+        entry.getValue().producer.close(timeout);
       }
     }
-    TransactionalDelivery.close(queryId, bound);
+    TransactionalDelivery.close(queryId, timeout);
   }
 
   private static void closeIdle() {

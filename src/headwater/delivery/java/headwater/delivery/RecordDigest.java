@@ -6,8 +6,8 @@ import java.security.NoSuchAlgorithmException;
 import org.apache.spark.sql.api.java.UDF3;
 
 /**
- * The first eight bytes of a SHA-256 of what identifies a record, its key and its value. Spark has
- * the hash only as text, from which a number is expensive; `replay/digest.py` does the same.
+ * The first eight bytes of a SHA-256 of the identity, key and value of a record. Spark has the hash
+ * only as text, which is expensive to convert; `replay/digest.py` computes the same.
  */
 public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
   private static final long serialVersionUID = 1;
@@ -30,7 +30,7 @@ public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
     return ByteBuffer.wrap(digest.digest()).getLong();
   }
 
-  /** In decimal, or a dash for null; byte by byte, because this is done for every record. */
+  /** In decimal, or a dash for null; without a string, because this runs for every record. */
   private static void addLength(MessageDigest digest, byte[] part) {
     if (part == null) {
       digest.update((byte) '-');

@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What the query was started with; goes to the executors. */
+/** The options of the query; serialized to the executors. */
 record SinkOptions(
     String mode,
     String queryId,
@@ -19,45 +19,45 @@ record SinkOptions(
     List<String> headerOrder,
     List<String> droppedHeaders,
     String outputTopic,
-    // For records that list the parents which a header has no room for.
+    // For records that list parents which do not fit into the header.
     String parentsTopic,
-    // Null: a record that Kafka refuses stops the job.
+    // Null: a record that Kafka rejects stops the job.
     String failuresTopic,
     long pauseMillis,
-    // The number of the batch, where the rows come in one; a stream numbers its own.
+    // The batch id of a batch DataFrame; a stream has its own.
     long batch,
-    // Put on every record behind its lineage, as name and value in turn.
+    // Added to every record after its lineage; alternating names and values.
     List<String> ownHeaders,
-    // Whether a task has the rows of one partition of the input, all of them and no others.
-    boolean lanesOfInput,
+    // Whether each task has exactly the rows of one input partition.
+    boolean oneInputPerTask,
     HashMap<String, Object> producer)
     implements Serializable {
 
   private static final String KAFKA = "kafka.";
 
   static SinkOptions of(LogicalWriteInfo info) {
-    CaseInsensitiveStringMap given = info.options();
+    CaseInsensitiveStringMap options = info.options();
     return new SinkOptions(
-        given.get("mode"),
-        given.getOrDefault("queryId", info.queryId()),
-        given.get("jobName"),
-        given.get("jobVersion"),
-        given.get("runId"),
-        words(given.get("headerOrder")),
-        words(given.getOrDefault("droppedHeaders", "")),
-        given.get("outputTopic"),
-        given.get("parentsTopic"),
-        given.get("failuresTopic"),
-        given.getLong("pauseMillis", 0),
-        given.getLong("batch", 0),
-        words(given.getOrDefault("ownHeaders", "")),
-        given.getBoolean("lanesOfInput", false),
-        producer(given));
+        options.get("mode"),
+        options.getOrDefault("queryId", info.queryId()),
+        options.get("jobName"),
+        options.get("jobVersion"),
+        options.get("runId"),
+        lines(options.get("headerOrder")),
+        lines(options.getOrDefault("droppedHeaders", "")),
+        options.get("outputTopic"),
+        options.get("parentsTopic"),
+        options.get("failuresTopic"),
+        options.getLong("pauseMillis", 0),
+        options.getLong("batch", 0),
+        lines(options.getOrDefault("ownHeaders", "")),
+        options.getBoolean("oneInputPerTask", false),
+        producer(options));
   }
 
-  private static HashMap<String, Object> producer(CaseInsensitiveStringMap given) {
+  private static HashMap<String, Object> producer(CaseInsensitiveStringMap options) {
     HashMap<String, Object> properties = new HashMap<>();
-    for (Map.Entry<String, String> option : given.asCaseSensitiveMap().entrySet()) {
+    for (Map.Entry<String, String> option : options.asCaseSensitiveMap().entrySet()) {
       if (option.getKey().startsWith(KAFKA)) {
         properties.put(option.getKey().substring(KAFKA.length()), option.getValue());
       }
@@ -68,7 +68,7 @@ record SinkOptions(
     return properties;
   }
 
-  private static List<String> words(String text) {
+  private static List<String> lines(String text) {
     return text.isEmpty() ? List.of() : List.of(text.split("\n"));
   }
 }

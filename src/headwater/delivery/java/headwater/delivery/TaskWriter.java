@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** One task's rows as records. The columns come in the order that `delivery/sink.py` gives them. */
+/** Writes the rows of one task as records. The order of columns is that of `delivery/sink.py`. */
 final class TaskWriter implements DataWriter<InternalRow> {
   private static final int TOPIC = 0;
   private static final int KEY = 1;
@@ -18,7 +18,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
 
   private final Delivery delivery;
   private final LineageHeaders headers;
-  private final RestOfParents restOfParents;
+  private final UnlistedParents unlistedParents;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
@@ -26,7 +26,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
   TaskWriter(Delivery delivery, SinkOptions options, long batch) {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
-    this.restOfParents = new RestOfParents(delivery, headers, options.parentsTopic());
+    this.unlistedParents = new UnlistedParents(delivery, headers, options.parentsTopic());
   }
 
   @Override
@@ -48,35 +48,35 @@ final class TaskWriter implements DataWriter<InternalRow> {
             row.isNullAt(ERROR)
                 ? headers.of(parents, ordinal)
                 : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
-    UTF8String rest = parents.rest();
-    if (rest != null) {
+    UTF8String unlisted = parents.rest();
+    if (unlisted != null) {
       String id = headers.recordId(parents.allParentsHash(), ordinal);
-      restOfParents.send(record, rest.toString(), id);
-    } else if (restOfParents.isEmpty()) {
+      unlistedParents.send(record, unlisted.toString(), id);
+    } else if (unlistedParents.isEmpty()) {
       delivery.send(record);
     } else {
-      restOfParents.send(record, null, null);
+      unlistedParents.send(record, null, null);
     }
   }
 
   @Override
   public WriterCommitMessage commit() throws IOException {
-    restOfParents.sendAll();
-    Written written = delivery.finish();
+    unlistedParents.sendAll();
+    WrittenOffsets written = delivery.finish();
     written.addWithoutParents(withoutParents);
     return written;
   }
 
   @Override
   public void abort() {
-    delivery.giveUp();
+    delivery.abort();
   }
 
   @Override
   public void close() {}
 
   private String topic(UTF8String topic) {
-    // Nearly all rows go to one topic: its name is decoded once.
+    // Nearly all rows have the same topic, whose name is decoded once.
     if (!topic.equals(lastTopic)) {
       lastTopic = topic.copy();
       lastTopicName = topic.toString();

@@ -16,44 +16,44 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * One transaction for a task's records, with the batch's number in it: a task that runs again, here
- * or elsewhere, finds that number and writes nothing.
+ * One transaction for the records of a task, which contains the batch id: a task that is rerun, on
+ * any executor, finds that id and writes nothing.
  *
- * <p>The transactional id names query and lane, so that a second attempt fences the first, and
- * whatever that had written without committing is void. A lane is a partition of the input, because
- * Spark may number the tasks of a batch otherwise when it runs again; behind a shuffle it is the
- * task, whose number then says which rows it has. Producers are kept for the next batch; one that
- * has been fenced meanwhile fails its task, and the next attempt begins with a new producer.
+ * <p>The transactional id consists of query and lane, so that a second attempt fences the first and
+ * its uncommitted records are aborted. A lane is an input partition, because Spark may number the
+ * tasks of a batch differently in a rerun; after a shuffle it is the task number, which then
+ * determines its rows. Producers are kept for the next batch; a producer that was fenced in the
+ * meantime fails its task, and the next attempt starts with a new one.
  */
 final class TransactionalDelivery implements Delivery {
   private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
   private static final Map<String, Kept> KEPT = new ConcurrentHashMap<>();
 
-  /** A producer between two batches; {@code batch} is the last one that it has committed. */
+  /** A producer between two batches; {@code batch} is its last committed one. */
   private record Kept(KafkaProducer<byte[], byte[]> producer, long batch, long since) {}
 
   private final SinkOptions options;
-  private final TaskOfBatch place;
-  private final Reports reports;
+  private final BatchTask task;
+  private final DeliveryReports reports;
   private String id;
-  // Null until the first record, which tells the lane.
+  // Null until the first record, which determines the lane.
   private KafkaProducer<byte[], byte[]> producer;
   private boolean done;
   private boolean begun;
 
-  TransactionalDelivery(SinkOptions options, TaskOfBatch place) {
+  TransactionalDelivery(SinkOptions options, BatchTask task) {
     this.options = options;
-    this.place = place;
-    this.reports = new Reports(new SetAside(options), () -> {});
+    this.task = task;
+    this.reports = new DeliveryReports(new DeadLetters(options), () -> {});
   }
 
   private void open(ProducerRecord<byte[], byte[]> first) {
     closeIdle();
-    id = prefix(options.queryId()) + (options.lanesOfInput() ? inputOf(first) : place.task());
+    id = prefix(options.queryId()) + (options.oneInputPerTask() ? inputOf(first) : task.task());
     Kept kept = KEPT.remove(id);
-    if (kept != null && place.attempt() == 0) {
+    if (kept != null && task.attempt() == 0) {
       producer = kept.producer();
-      done = kept.batch() >= place.batch();
+      done = kept.batch() >= task.batch();
       return;
     }
     if (kept != null) {
@@ -62,11 +62,12 @@ final class TransactionalDelivery implements Delivery {
     HashMap<String, Object> properties = new HashMap<>(options.producer());
     properties.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, id);
     producer = new KafkaProducer<>(properties);
-    // In this order: once earlier attempts are fenced, what is committed stays as it is.
+    // In this order: after earlier attempts are fenced, the committed batch can't change.
     producer.initTransactions();
-    done = Progress.of(options, id).covers(place);
-    if (!options.lanesOfInput()) {
-      Progress.ofLanes(options, prefix(options.queryId())).forEach(lane -> lane.checkTasks(place));
+    done = CommittedBatch.of(options, id).covers(task);
+    if (!options.oneInputPerTask()) {
+      CommittedBatch.ofLanes(options, prefix(options.queryId()))
+          .forEach(lane -> lane.checkTasks(task));
     }
   }
 
@@ -84,8 +85,8 @@ final class TransactionalDelivery implements Delivery {
         beginOnce();
         producer.send(record, reports.of(record));
       }
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } catch (RuntimeException rejected) {
+      throw new DeliveryFailedException(record, rejected);
     }
   }
 
@@ -93,14 +94,14 @@ final class TransactionalDelivery implements Delivery {
   public Future<RecordMetadata> post(ProducerRecord<byte[], byte[]> record) throws IOException {
     try {
       if (isDone(record)) {
-        // Whoever asks for the address will not send what it is for.
-        TopicPartition nowhere = new TopicPartition(record.topic(), 0);
-        return CompletableFuture.completedFuture(new RecordMetadata(nowhere, 0, 0, 0, 0, 0));
+        // The address is not used, because the record that needs it is not sent either.
+        TopicPartition unused = new TopicPartition(record.topic(), 0);
+        return CompletableFuture.completedFuture(new RecordMetadata(unused, 0, 0, 0, 0, 0));
       }
       beginOnce();
       return producer.send(record);
-    } catch (RuntimeException notTaken) {
-      throw new DeliveryFailedException(record, notTaken);
+    } catch (RuntimeException rejected) {
+      throw new DeliveryFailedException(record, rejected);
     }
   }
 
@@ -124,7 +125,7 @@ final class TransactionalDelivery implements Delivery {
   }
 
   @Override
-  public Written finish() throws IOException {
+  public WrittenOffsets finish() throws IOException {
     if (producer == null) {
       return reports.written();
     }
@@ -132,17 +133,17 @@ final class TransactionalDelivery implements Delivery {
       if (begun) {
         producer.flush();
         reports.check(producer);
-        OffsetAndMetadata progress = Progress.note(place);
-        TopicPartition anywhere = new TopicPartition(options.outputTopic(), 0);
+        OffsetAndMetadata committed = CommittedBatch.offsetOf(task);
+        TopicPartition partition = new TopicPartition(options.outputTopic(), 0);
         producer.sendOffsetsToTransaction(
-            Map.of(anywhere, progress), new ConsumerGroupMetadata(id));
+            Map.of(partition, committed), new ConsumerGroupMetadata(id));
         producer.commitTransaction();
       }
     } catch (RuntimeException failed) {
       throw new DeliveryFailedException(
-          "task " + place.task() + " of batch " + place.batch() + " was not committed", failed);
+          "task " + task.task() + " of batch " + task.batch() + " was not committed", failed);
     }
-    Kept displaced = KEPT.put(id, new Kept(producer, place.batch(), System.nanoTime()));
+    Kept displaced = KEPT.put(id, new Kept(producer, task.batch(), System.nanoTime()));
     if (displaced != null) {
       displaced.producer().close(Duration.ZERO);
     }
@@ -150,13 +151,13 @@ final class TransactionalDelivery implements Delivery {
   }
 
   @Override
-  public void giveUp() {
+  public void abort() {
     if (begun) {
       try {
-        // An open transaction would hide what comes behind it from readers until it times out.
+        // An open transaction would hide later records from consumers until it times out.
         producer.abortTransaction();
       } catch (RuntimeException unreachable) {
-        // The next attempt's first call makes it void, too.
+        // The next attempt aborts it with `initTransactions`.
       }
     }
     if (producer != null) {
@@ -174,11 +175,11 @@ final class TransactionalDelivery implements Delivery {
     }
   }
 
-  static void close(String queryId, Duration bound) {
+  static void close(String queryId, Duration timeout) {
     for (String id : KEPT.keySet()) {
       Kept kept = id.startsWith(prefix(queryId)) ? KEPT.remove(id) : null;
       if (kept != null) {
-        kept.producer().close(bound);
+        kept.producer().close(timeout);
       }
     }
   }

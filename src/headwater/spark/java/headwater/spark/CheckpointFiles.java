@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCh
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
- * Checkpoints on this machine go through {@link LocalFiles}; all others as Spark writes them, whose
- * other manager does not replace a file everywhere.
+ * Writes local checkpoints with {@link LocalFiles}; others with Spark's default manager, because
+ * the one for file systems can't atomically replace files on all of them.
  */
 public final class CheckpointFiles implements CheckpointFileManager {
   private final CheckpointFileManager files;

@@ -12,13 +12,13 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local files, with permissions that are set by Java.
+ * Hadoop's local file system, which sets permissions with Java.
  *
- * Without Hadoop's native library, which PySpark has not, each file and folder that is made starts
+ * Without Hadoop's native library, which PySpark does not contain, each new file and folder starts
  * a process for `chmod`: three for each file of a table.
  */
 public final class LocalFiles extends LocalFileSystem {
-  /** Bits beyond read, write and execute, for which Java has no word: sticky, setgid and setuid. */
+  /** Bits that Java can't set: sticky, setgid and setuid. */
   private static final int SPECIAL = 07000;
 
   public LocalFiles() {
@@ -31,7 +31,7 @@ public final class LocalFiles extends LocalFileSystem {
       int mode = permission.toShort();
       java.nio.file.Path file = pathToFile(path).toPath();
       try {
-        // `chmod` lets folders keep what they have of those, as for a folder that a group shares.
+        // `chmod` keeps these bits of folders, such as setgid of a shared folder.
         int before = (Integer) Files.getAttribute(file, "unix:mode");
         if (((mode | before) & SPECIAL) == 0) {
           Files.setPosixFilePermissions(file, permissions(mode));
@@ -44,15 +44,15 @@ public final class LocalFiles extends LocalFileSystem {
     }
   }
 
-  /** The lowest nine bits: read, write and execute of owner, group and others, highest first. */
+  /** From the lowest nine bits: read, write and execute of owner, group and others. */
   private static Set<PosixFilePermission> permissions(int mode) {
-    Set<PosixFilePermission> found = EnumSet.noneOf(PosixFilePermission.class);
+    Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);
     PosixFilePermission[] all = PosixFilePermission.values();
     for (int at = 0; at < all.length; at++) {
       if ((mode >> (all.length - 1 - at) & 1) == 1) {
-        found.add(all[at]);
+        permissions.add(all[at]);
       }
     }
-    return found;
+    return permissions;
   }
 }

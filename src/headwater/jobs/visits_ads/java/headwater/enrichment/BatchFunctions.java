@@ -5,13 +5,13 @@ import org.apache.spark.sql.api.java.UDF0;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 
-/** Makes what a task knows of its micro-batch known to expressions. */
+/** Functions for expressions that return properties of the current micro-batch. */
 public final class BatchFunctions {
   private BatchFunctions() {}
 
   /**
-   * Registers functions under these names. They are not deterministic: the optimizer would take
-   * them for constants and call them on the driver.
+   * Registers the functions as nondeterministic: otherwise the optimizer would evaluate them as
+   * constants on the driver.
    */
   public static void register(
       SparkSession spark, String checkpoint, String watermarkName, String numberName) {

@@ -3,7 +3,7 @@ package headwater.enrichment;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.api.java.UDF0;
 
-/** The number of the micro-batch that runs. */
+/** The id of the current micro-batch. */
 public final class BatchNumber implements UDF0<Long> {
   private static final long serialVersionUID = 1L;
   private static final String PROPERTY = "streaming.sql.batchId";

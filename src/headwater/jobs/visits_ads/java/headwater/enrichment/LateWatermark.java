@@ -11,10 +11,10 @@ import org.apache.spark.deploy.SparkHadoopUtil;
 import org.apache.spark.sql.api.java.UDF0;
 
 /**
- * The watermark by which a stateful operator drops rows of the micro-batch that runs, in
- * microseconds: that of the batch before, as the checkpoint has it.
+ * The watermark by which a stateful operator drops rows of the current micro-batch, in
+ * microseconds: that of the previous batch, from the checkpoint.
  *
- * <p>A batch that is run again finds the same file, so the same rows are late.
+ * <p>A batch that is rerun reads the same file, so the same rows are late.
  */
 public final class LateWatermark implements UDF0<Long> {
   private static final long serialVersionUID = 1L;
@@ -42,11 +42,11 @@ public final class LateWatermark implements UDF0<Long> {
   private long millisOf(long batch) throws IOException {
     Path file = new Path(checkpoint, "offsets/" + batch);
     try (InputStream in = file.getFileSystem(SparkHadoopUtil.get().conf()).open(file)) {
-      Matcher found = WATERMARK.matcher(new String(in.readAllBytes(), StandardCharsets.UTF_8));
-      if (!found.find()) {
+      Matcher matcher = WATERMARK.matcher(new String(in.readAllBytes(), StandardCharsets.UTF_8));
+      if (!matcher.find()) {
         throw new IOException(file + " has no watermark");
       }
-      return Long.parseLong(found.group(1));
+      return Long.parseLong(matcher.group(1));
     }
   }
 }

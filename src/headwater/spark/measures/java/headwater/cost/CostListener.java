@@ -17,23 +17,23 @@ import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
- * Adds up what tasks use, for each job group and for each run that has marked its thread. The jobs
- * of a streaming query are a group, named after the query's run.
+ * Adds up the usage of tasks for each job group, and for each run that is set as a property of the
+ * thread. The jobs of a streaming query are a group with the id of the query's run.
  *
- * <p>A stage belongs to whoever started the job that first needed it; Spark runs it once even when
- * several jobs share it.
+ * <p>A stage belongs to the job that first needed it; Spark runs it once even if several jobs share
+ * it.
  */
 public final class CostListener extends SparkListener {
-  /** Headwater's mark of the jobs of a run, set on the thread that starts them. */
+  /** The run of jobs; a local property of the thread that starts them. */
   private static final String RUN = "headwater.cost.run";
 
-  /** The same, for all but the streaming queries that the thread starts: each is its own run. */
+  /** The same without streaming queries that the thread starts, which are separate runs. */
   private static final String BATCH_RUN = "headwater.cost.batch-run";
 
   private static final String QUERY = "sql.streaming.queryId";
   private static final String GROUP = "spark.jobGroup.id";
 
-  /** Tasks may end after their stage does, when a copy of them was faster. */
+  /** Kept after their end, because speculative tasks may end after their stage. */
   private static final int MAX_STAGES = 10_000;
 
   private static final int MAX_OWNERS = 10_000;
@@ -49,7 +49,7 @@ public final class CostListener extends SparkListener {
     this.cpusPerTask = Integer.parseInt(context.getConf().get("spark.task.cpus", "1"));
   }
 
-  /** The one of this context, which listens from its first use on. */
+  /** The listener of this context, which is registered by the first call. */
   public static CostListener of(SparkContext context) {
     LISTENERS.keySet().removeIf(SparkContext::isStopped);
     return LISTENERS.computeIfAbsent(
@@ -61,18 +61,18 @@ public final class CostListener extends SparkListener {
         });
   }
 
-  /** What was used so far, in the order of the fields of {@link Usage}; zeros for the unknown. */
+  /** The usage so far, in the order of the fields of {@link Usage}; zeros for an unknown owner. */
   public synchronized long[] usage(String owner) {
     return usages.getOrDefault(owner, new Usage()).fields();
   }
 
   /**
-   * Waits, at most so long, until Spark has told of all tasks that have ended by now; says whether
-   * it has. It is not asked whether everybody is told: who waits here may be told something, too.
+   * Waits until this listener has received all tasks that have ended by now; returns false after
+   * the timeout. Does not wait for the complete listener bus, because the caller may be a listener.
    */
   public boolean settle(long millis) throws InterruptedException {
     if (context.isStopped()) {
-      // Nothing is told any more.
+      // No more events.
       return false;
     }
     Mark mark = new Mark();
@@ -114,16 +114,16 @@ public final class CostListener extends SparkListener {
     }
   }
 
-  private static <K, V> Map<K, V> bounded(int most) {
+  private static <K, V> Map<K, V> bounded(int limit) {
     return new LinkedHashMap<>(16, 0.75f, true) {
       @Override
       protected boolean removeEldestEntry(Map.Entry<K, V> eldest) {
-        return size() > most;
+        return size() > limit;
       }
     };
   }
 
-  /** Comes behind whatever was told before it. */
+  /** An event that arrives after all previous ones. */
   private static final class Mark implements SparkListenerEvent {
     private final CountDownLatch seen = new CountDownLatch(1);
 
@@ -133,7 +133,7 @@ public final class CostListener extends SparkListener {
     }
   }
 
-  /** Sums. */
+  /** Totals. */
   private static final class Usage {
     private long tasks;
     private long failedTasks;
@@ -153,7 +153,7 @@ public final class CostListener extends SparkListener {
       tasks++;
       failedTasks += successful ? 0 : 1;
       if (task == null) {
-        // Of an executor that is gone: nothing was told.
+        // The executor was lost before it reported metrics.
         return;
       }
       coreMillis += cpus * (task.executorDeserializeTime() + task.executorRunTime());

@@ -18,10 +18,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Null instead of an error, by Spark's own expression behind its try_ functions.
+ * Null instead of an error, with the expression of Spark's try_ functions.
  *
- * <p>Spark computes what several expressions have in common before all of them, and so outside of
- * any attempt. It leaves alone what is conditional, and therefore this says to be.
+ * <p>Spark evaluates common subexpressions of several expressions first, and so outside of the
+ * attempt. It does not do that for conditional expressions, so this claims to be one.
  */
 public final class Attempt extends Expression
     implements ConditionalExpression, Serializable {

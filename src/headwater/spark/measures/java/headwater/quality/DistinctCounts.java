@@ -4,7 +4,7 @@ import java.util.Base64;
 import org.apache.datasketches.hll.HllSketch;
 import org.apache.datasketches.hll.Union;
 
-/** Estimates of distinct values over all batches so far, from the sketch that each batch tells. */
+/** Estimates the number of distinct values over all batches from the sketches of each batch. */
 public final class DistinctCounts {
   private static final String NONE = "";
   private final Union[] unions;

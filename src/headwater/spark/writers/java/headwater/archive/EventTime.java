@@ -6,12 +6,12 @@ import java.time.YearMonth;
 import org.apache.spark.sql.api.java.UDF1;
 
 /**
- * The event time in a field of a JSON object, in microseconds since 1970, by one look at its bytes.
+ * The event time in a field of a JSON object, in microseconds since 1970, from its bytes.
  *
- * <p>Spark's own functions parse the whole value, which costs more than writing it. This one reads up
- * to the field and no further. It answers only what is beyond doubt: a field of the outermost object
- * whose value is a date and a time as ISO 8601 has them, with Z, an offset or nothing behind it. To
- * everything else it says null, and the caller asks Spark.
+ * <p>Spark's functions parse the complete value, which costs more than writing it. This one stops
+ * at the field. It handles only the common case: a field of the outermost object with a date and
+ * time in ISO 8601, followed by Z, an offset or nothing. For everything else it returns null, and the
+ * caller uses Spark.
  */
 public final class EventTime implements UDF1<byte[], Long> {
   private static final long serialVersionUID = 1L;
@@ -85,13 +85,13 @@ public final class EventTime implements UDF1<byte[], Long> {
     return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t';
   }
 
-  /** Where the quote is that ends a text; -1 if there is none, or the text has a backslash. */
+  /** The index of the closing quote; -1 if there is none, or the text has a backslash. */
   private static int endOfText(byte[] json, int begin) {
     for (int at = begin + 1; at < json.length; at++) {
       if (json[at] == '"') {
         return at;
       }
-      // A name may be written with escapes, too: that is left to those who parse.
+      // Names and values with escapes are left to the parser.
       if (json[at] == '\\') {
         return -1;
       }
@@ -99,7 +99,7 @@ public final class EventTime implements UDF1<byte[], Long> {
     return -1;
   }
 
-  /** What follows upon a value that is not nested; -1 where one is, or it does not end. */
+  /** The index after a value that is not nested; -1 for a nested or incomplete one. */
   private static int skipValue(byte[] json, int from) {
     if (is(json, from, '"')) {
       int end = endOfText(json, from);
@@ -115,7 +115,7 @@ public final class EventTime implements UDF1<byte[], Long> {
     return at;
   }
 
-  /** Of `2025-09-04T07:00:00.123456+02:00`; the parts behind the minutes may be missing. */
+  /** Parses `2025-09-04T07:00:00.123456+02:00`; the parts after the minutes are optional. */
   private static Long time(byte[] json, int begin, int end) {
     if (end < begin + 16
         || json[begin + 4] != '-'
@@ -145,7 +145,7 @@ public final class EventTime implements UDF1<byte[], Long> {
             micros = micros * 10 + json[at] - '0';
           }
         }
-        // More digits than Spark takes are its business.
+        // More digits are left to Spark.
         if (digits == 0 || digits > 6) {
           return null;
         }
@@ -172,7 +172,7 @@ public final class EventTime implements UDF1<byte[], Long> {
         at + 6 == end && (json[at] == '+' || json[at] == '-') && json[at + 3] == ':';
     int hours = hasForm ? number(json, at + 1, 2) : -1;
     int minutes = hasForm ? number(json, at + 4, 2) : -1;
-    // Java knows no zone beyond 18 hours.
+    // Java supports no zone beyond 18 hours.
     if (hours < 0 || hours > 17 || minutes < 0 || minutes > 59) {
       return NO_ZONE;
     }

@@ -1,0 +1,186 @@
+"""The headers of a record that a Headwater job wrote, and the grammar of the `lineage` header.
+
+The order of the headers: first the stamp (`job_name`, `job_version`, `batch_version`, in an order
+that each job defines), then `parent_lineage` if the parent has a stamp, then `lineage`, then the
+other headers of the parent, unchanged.
+
+The value of the `lineage` header:
+
+    1 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ >REST]
+
+    RUN        the run id, a UUID in text form, or `-`
+    PARENTS    addresses `topic/partition@offset`, separated by commas; `,+N` follows if N more
+               parents are not listed; `-` for a record without parents
+    ORDINAL    the number among the records with the same parents; omitted if it is 0
+    RECORD_ID  32 hexadecimal digits; present only if parents are not listed
+    REST       addresses of the records that list the other parents, separated by commas
+
+ASCII, words separated by one space. The first word is the version of this format. Any client with
+write access to the topic can write these bytes, so decoding reports an unknown version or a
+malformed value and never raises.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from headwater.errors import BadAddressError
+from headwater.model import Address, Header, Lineage, Record
+
+JOB_NAME = "job_name"
+JOB_VERSION = "job_version"
+BATCH_VERSION = "batch_version"
+PARENT_LINEAGE = "parent_lineage"
+LINEAGE = "lineage"
+
+STAMP_HEADERS = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
+# A record's own headers come first; headers of its parent with these names are not copied.
+OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE)
+
+VERSION = "1"
+# A parent takes about 15 to 30 bytes; Kafka's default limit for a complete record is 1 MB.
+MAX_LISTED_PARENTS = 64
+MAX_HEADER_BYTES = 64 * 1024
+
+_RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_HEADER = re.compile(
+    rf"1 (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
+    r"( =(?P<record_id>[0-9a-f]{32}))?( >(?P<rest>[!-~]+))?"
+)
+_UNLISTED = re.compile(r"(?P<listed>.*),\+(?P<count>[0-9]{1,18})")
+
+
+class Unreadable(Enum):
+    """Why a header was not decoded."""
+
+    MALFORMED = "malformed"
+    OTHER_VERSION = "other version"
+    TOO_LONG = "too long"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStamp:
+    """The job, its version and the micro-batch that produced a record."""
+
+    job_name: str
+    job_version: str
+    batch_version: int
+
+    def headers(self, order: Sequence[str]) -> tuple[Header, ...]:
+        """The stamp as headers; each shipped job defines its order."""
+        values = {
+            JOB_NAME: self.job_name,
+            JOB_VERSION: self.job_version,
+            BATCH_VERSION: str(self.batch_version),
+        }
+        return tuple((name, values[name].encode()) for name in order)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The decoded headers of a record. Missing or unreadable parts are None."""
+
+    job_name: str | None
+    job_version: str | None
+    batch_version: int | None
+    lineage: Lineage | None
+    unreadable: Unreadable | None = None
+
+    @property
+    def record_id(self) -> str | None:
+        if self.lineage is None or self.job_name is None:
+            return None
+        return self.lineage.identity(self.job_name)
+
+
+def origin_of(record: Record) -> Origin:
+    """Decode a record's headers; never raises.
+
+    The first occurrence of a repeated header counts: a job's own headers precede inherited ones.
+    """
+    values: dict[str, bytes | None] = {}
+    for name, value in record.headers:
+        values.setdefault(name, value)
+    lineage = decode(values[LINEAGE]) if LINEAGE in values else None
+    return Origin(
+        _text(values.get(JOB_NAME)),
+        _text(values.get(JOB_VERSION)),
+        _number(values.get(BATCH_VERSION)),
+        lineage if isinstance(lineage, Lineage) else None,
+        lineage if isinstance(lineage, Unreadable) else None,
+    )
+
+
+def parent_lineage_text(stamp: Sequence[tuple[str, str]]) -> str:
+    """The parent's stamp as text for people; `lineage` is the header for programs."""
+    return json.dumps([f"{{{name}, {value}}}" for name, value in stamp], separators=(",", ":"))
+
+
+def encode(lineage: Lineage) -> bytes:
+    """The value of the `lineage` header."""
+    words = [VERSION, lineage.run_id or "-", encode_parents(lineage.parents, lineage.unlisted)]
+    if lineage.ordinal:
+        words.append(f"#{lineage.ordinal}")
+    if lineage.record_id is not None:
+        words.append(f"={lineage.record_id}")
+    if lineage.rest:
+        words.append(">" + ",".join(map(str, lineage.rest)))
+    return " ".join(words).encode("ascii")
+
+
+def encode_parents(parents: Sequence[Address], unlisted: int = 0) -> str:
+    """The PARENTS word."""
+    listed = ",".join(map(str, parents)) or "-"
+    return f"{listed},+{unlisted}" if unlisted else listed
+
+
+def decode(value: bytes | None) -> Lineage | Unreadable:
+    """Decode the value of a `lineage` header; never raises."""
+    if value is None:
+        return Unreadable.MALFORMED
+    if len(value) > MAX_HEADER_BYTES:
+        return Unreadable.TOO_LONG
+    text = value.decode("ascii", "replace")
+    match = _HEADER.fullmatch(text)
+    if match is None:
+        known = text.startswith(f"{VERSION} ") or not re.match(r"[0-9]{1,4} ", text)
+        return Unreadable.MALFORMED if known else Unreadable.OTHER_VERSION
+    try:
+        parents, unlisted = _decode_parents(match["parents"])
+        rest = tuple(map(Address.parse, match["rest"].split(",") if match["rest"] else []))
+    except BadAddressError:
+        return Unreadable.MALFORMED
+    run = None if match["run"] == "-" else match["run"]
+    ordinal = int(match["ordinal"] or 0)
+    return Lineage(run, parents, unlisted, ordinal, match["record_id"], rest)
+
+
+def identity_of(value: bytes) -> str:
+    """The words between RUN and REST: the same in every copy of a record."""
+    words = value.decode("ascii", "replace").partition(" ")[2].partition(" ")[2]
+    return words.partition(" >")[0]
+
+
+def _decode_parents(text: str) -> tuple[tuple[Address, ...], int]:
+    unlisted = 0
+    match = _UNLISTED.fullmatch(text)
+    if match is not None:
+        text, unlisted = match["listed"], int(match["count"])
+    if text == "-":
+        return (), unlisted
+    return tuple(Address.parse(word) for word in text.split(",")), unlisted
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def _number(value: bytes | None) -> int | None:
+    # Batch ids are not longer than 19 digits, and int() accepts digits of other scripts.
+    if value is None or not value.isdigit() or len(value) > 19:
+        return None
+    return int(value)

@@ -1,0 +1,176 @@
+"""Topics as streams of rows, and lineage as a Spark column, computed by expressions in the JVM.
+
+A DataFrame with lineage has a column `lineage`: a struct with the addresses of the parents and
+the headers of the parent. `with_lineage` adds it to a Kafka source, `merge_lineage` and
+`join_lineage` combine it, and the sink turns it into the headers of an output record.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwater.model.header import MAX_LISTED_PARENTS
+from headwater.settings import Settings
+
+LINEAGE_COLUMN = "lineage"
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+
+
+def with_lineage(records: DataFrame) -> DataFrame:
+    """Rows of a Kafka source with the record itself as the parent of its outputs.
+
+    Only plain columns and literals, so that Spark optimizes the struct away.
+    """
+    parts = (F.col(name) for name in ("topic", "partition", "offset", "headers"))
+    return records.withColumn(LINEAGE_COLUMN, parent_lineage(*parts))
+
+
+def parent_lineage(topic: Column, partition: Column, offset: Column, headers: Column) -> Column:
+    """The lineage of outputs of one record, from its address and headers."""
+    return _lineage(topic=topic, partition=partition, offset=offset, headers=headers)
+
+
+def join_lineage(left: Column, right: Column) -> Column:
+    """The lineage of a joined row: the parents of the left side, then those of the right."""
+    hidden = F.concat_ws(",", left["all_parents_hash"], right["all_parents_hash"])
+    parents = F.concat_ws(",", parents_text(left), parents_text(right))
+    rest = F.concat_ws(",", left["rest"], right["rest"])
+    return _lineage(
+        parents=parents,
+        unlisted=F.coalesce(left["unlisted"], F.lit(0)) + F.coalesce(right["unlisted"], F.lit(0)),
+        all_parents_hash=F.when(hidden != "", F.sha2(F.concat_ws(",", parents, hidden), 256)),
+        rest=F.when(rest != "", rest),
+    )
+
+
+def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Column:
+    """The lineage of an aggregated row, as an aggregate: all parents, listed up to a limit.
+
+    The others are listed by records in the topic `<output>-parents`. Sorted, so that the same
+    group has the same text for any order of its rows.
+    """
+    texts = F.collect_set(F.concat_ws(",", parents_text(lineage), lineage["rest"]))
+    parents = F.array_sort(
+        F.array_distinct(F.flatten(F.transform(texts, lambda text: F.split(text, ","))))
+    )
+    count = F.size(parents)
+    more = count > max_listed
+    return _lineage(
+        parents=F.array_join(F.slice(parents, 1, max_listed), ","),
+        unlisted=F.greatest(count - max_listed, F.lit(0)).cast("bigint"),
+        all_parents_hash=F.when(more, F.sha2(F.array_join(parents, ","), 256)),
+        rest=F.when(more, F.array_join(F.slice(parents, max_listed + 1, count), ",")),
+    )
+
+
+def parents_text(lineage: Column) -> Column:
+    """The addresses of the parents, separated by commas."""
+    single = F.concat(
+        lineage["topic"],
+        F.lit("/"),
+        lineage["partition"].cast("string"),
+        F.lit("@"),
+        lineage["offset"].cast("string"),
+    )
+    return F.coalesce(lineage["parents"], single)
+
+
+def _lineage(**values: Column) -> Column:
+    """The struct; it has either one parent as topic, partition and offset, or several as text."""
+    fields = {
+        "topic": F.lit(None).cast("string"),
+        "partition": F.lit(None).cast("int"),
+        "offset": F.lit(None).cast("bigint"),
+        "parents": F.lit(None).cast("string"),
+        "unlisted": F.lit(0).cast("bigint"),
+        "all_parents_hash": F.lit(None).cast("string"),
+        "headers": F.lit(None).cast(HEADERS_TYPE),
+        "rest": F.lit(None).cast("string"),
+        **values,
+    }
+    return F.struct(*(column.alias(name) for name, column in fields.items()))
+
+
+def lineage_identity(lineage: Column, job_name: str, ordinal: Column) -> Column:
+    """The part of the `lineage` header that is the same in every run that creates the record.
+
+    The sink writes the header; this finds the records that it has written.
+    """
+    parents = F.coalesce(parents_text(lineage), F.lit("-"))
+    listed = F.coalesce(lineage["unlisted"], F.lit(0)) == 0
+    text = F.when(listed, parents).otherwise(
+        F.concat(parents, F.lit(",+"), lineage["unlisted"].cast("string"))
+    )
+    ordinal = F.coalesce(ordinal, F.lit(0))
+    suffix = F.when(ordinal == 0, F.lit("")).otherwise(
+        F.concat(F.lit(" #"), ordinal.cast("string"))
+    )
+    text = F.concat(text, suffix)
+    hashed = F.concat_ws(
+        "\0",
+        F.lit(job_name),
+        lineage["all_parents_hash"],
+        ordinal.cast("string"),
+    )
+    return F.when(lineage["all_parents_hash"].isNull(), text).otherwise(
+        F.concat(text, F.lit(" ="), F.substring(F.sha2(hashed, 256), 1, 32))
+    )
+
+
+# Measured on 400-byte records: with Spark's defaults the fetches are so small that the source is
+# the bottleneck. 8 MB per partition avoids that without using much memory.
+FETCH = {
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
+    "kafka.max.poll.records": "5000",
+}
+
+
+def with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
+    """The settings with these brokers, for reading and writing alike; None keeps them."""
+    if bootstrap_servers is None:
+        return settings
+    kafka = settings.kafka.model_copy(update={"bootstrap_servers": bootstrap_servers})
+    return settings.model_copy(update={"kafka": kafka})
+
+
+def client_options(settings: Settings) -> dict[str, str]:
+    """The user's properties for Spark's Kafka clients, such as for TLS and SASL."""
+    return {f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()}
+
+
+def read_topic_stream(
+    spark: SparkSession,
+    topic: str,
+    settings: Settings,
+    *,
+    starting_offsets: str = "earliest",
+    **options: str,
+) -> DataFrame:
+    """Read a topic as rows `key, value, topic, partition, offset, timestamp, headers`.
+
+    The query fails if offsets are no longer available: a gap is never silent.
+    """
+    return read_topics_stream(
+        spark,
+        settings,
+        subscribe=topic,
+        startingOffsets=starting_offsets,
+        failOnDataLoss="true",
+        **options,
+    )
+
+
+def read_topics_stream(spark: SparkSession, settings: Settings, **options: str) -> DataFrame:
+    """Read several topics; `options` are those of Spark's Kafka source."""
+    source_options = {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "includeHeaders": "true",
+        # Records of aborted or open transactions do not count.
+        "kafka.isolation.level": "read_committed",
+        **FETCH,
+        **options,
+        **client_options(settings),
+    }
+    return spark.readStream.format("kafka").options(**source_options).load()
