@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from headwater.model.local_files import file_uri, local_path
 
 
