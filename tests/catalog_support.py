@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import psycopg
 import requests
 import uvicorn
 from psycopg.conninfo import make_conninfo
+from tests.waiting import wait_until
 
 from headwater.catalog.store import migrate
 from headwater.service.app import create_app, with_middleware
@@ -137,10 +137,7 @@ def running(
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline, "the service did not start"
-        time.sleep(0.02)
+    wait_until(lambda: server.started, 30, "the service to start")
     try:
         yield Catalog(port, database)
     finally:

@@ -24,7 +24,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 # The same examples in every run, so that a failure is caused by a change and not by chance;
 # `--hypothesis-profile=default` searches for new ones.
-hypothesis_settings.register_profile("repeatable", derandomize=True)
+hypothesis_settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis_settings.load_profile("repeatable")
 
 

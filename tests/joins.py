@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.waiting import wait_until
 
 from headwater.jobs import visits_ads_enrichment_job
 from headwater.kafka import RecordProducer, read_topic
@@ -69,13 +69,13 @@ class RunningJoin:
             raise self._error.pop()
 
     def _query(self) -> StreamingQuery:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not self._error:
-            for query in self._spark.streams.active:
-                if query.name == self.output:
-                    return query
-            time.sleep(0.05)
-        raise self._error.pop() if self._error else TimeoutError("the query did not start")
+        def started() -> StreamingQuery | None:
+            if self._error:
+                raise self._error.pop()
+            active = self._spark.streams.active
+            return next((query for query in active if query.name == self.output), None)
+
+        return wait_until(started, 60, "the query to start", pause_seconds=0.05)
 
     def send(self, topic: str, *values: str | bytes | None) -> None:
         with RecordProducer(self.settings.kafka) as producer:
@@ -101,11 +101,11 @@ class RunningJoin:
         return sorted(new)
 
     def wait_for_records(self, count: int) -> None:
-        deadline = time.monotonic() + 90
-        while len(self.records()) < count:
+        def written() -> bool:
             assert not self._error, self._error
-            assert time.monotonic() < deadline, f"fewer than {count} records were written"
-            time.sleep(0.2)
+            return len(self.records()) >= count
+
+        wait_until(written, 90, f"{count} records in {self.output}", pause_seconds=0.2)
 
     def visit_at(self, offset: int) -> Address:
         return Address(self.visits, 0, offset)

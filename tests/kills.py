@@ -36,14 +36,17 @@ def records_in(topic: str, settings: Settings) -> int:
 def wait_for_growth(
     topic: str, settings: Settings, job: subprocess.Popen[bytes], log: Path
 ) -> None:
-    """Return as soon as a batch is being written."""
+    """Return as soon as a batch is being written.
+
+    With a short pause, because the callers kill the job before the batch is committed.
+    """
     before = records_in(topic, settings)
 
     def grown() -> bool:
         assert job.poll() is None, log.read_text()
         return records_in(topic, settings) > before
 
-    wait_until(grown, 150, log.read_text)
+    wait_until(grown, 150, f"new records in {topic}", log.read_text, pause_seconds=0.005)
 
 
 def kill(job: subprocess.Popen[bytes], *, with_jvm: bool = True) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from tests.waiting import wait_until
 
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.model import Address, Header, Lineage
@@ -75,10 +75,11 @@ def end_transaction(
         producer.abort_transaction(30)
     else:
         producer.commit_transaction(30)
-    deadline = time.monotonic() + 30
-    while end_offsets(topic, settings.kafka, read_committed=True)[0] < end:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(
+        lambda: end_offsets(topic, settings.kafka, read_committed=True)[0] >= end,
+        30,
+        f"the end of the transaction in {topic}",
+    )
 
 
 def open_transaction(topic: str, values: Iterable[bytes], settings: Settings) -> Producer:

@@ -10,18 +10,24 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T | None], seconds: float = 40.0, what: str | Callable[[], str] = "it"
+    condition: Callable[[], T | None],
+    seconds: float = 40.0,
+    what: str = "the condition",
+    details: Callable[[], str] | None = None,
+    *,
+    pause_seconds: float = 0.02,
 ) -> T:
     """Return the first true value of `condition`.
 
     Args:
-        what: completes the sentence "… did not happen within N s".
+        what: completes the message "timed out after N s waiting for …".
+        details: appended to the message, such as the log of a process.
+        pause_seconds: between two checks; longer for an expensive condition.
     """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    text = what() if callable(what) else what
-    raise AssertionError(f"{text} did not happen within {seconds:g} s")
+    while not (value := condition()):
+        if time.monotonic() >= deadline:
+            message = f"timed out after {seconds:g} s waiting for {what}"
+            raise AssertionError(f"{message}\n{details()}" if details else message)
+        time.sleep(pause_seconds)
+    return value

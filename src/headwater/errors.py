@@ -30,7 +30,7 @@
     │   ├── QueryTimeoutError      a query exceeded its time limit
     │   ├── TooBusyError           too many requests are queued
     │   ├── NotificationError      a channel did not accept a message
-    │   ├── ServiceAnswerError     the lineage service does not respond
+    │   ├── ServiceResponseError   the lineage service does not respond
     │   ├── ServiceStartError      a local service did not start in time
     │   ├── DownloadError
     │   └── DiskFullError
@@ -194,7 +194,7 @@ class NotificationError(UnavailableError):
     """A channel did not accept a message."""
 
 
-class ServiceAnswerError(UnavailableError):
+class ServiceResponseError(UnavailableError):
     """The lineage service does not respond, or sends an invalid response."""
 
 

@@ -21,7 +21,13 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.collector.query import QueryDescription
-from headwater.collector.streaming import counted, is_finite, query_run, table_output, topic_outputs
+from headwater.collector.streaming import (
+    is_finite,
+    observe_row_count,
+    query_run,
+    table_output,
+    topic_outputs,
+)
 from headwater.delivery.modes import DEFAULT_MODE, Delivery, Mode, delivery_mode
 from headwater.delivery.sink import (
     SinkTarget,
@@ -40,11 +46,11 @@ from headwater.openlineage.events import Dataset, kafka_topic
 from headwater.openlineage.progress import Roles
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, load
-from headwater.spark import OnBatch, create_session, read_topic_stream, run_until_stopped
-from headwater.spark.query_runner import new_run_id
-from headwater.spark.source import LINEAGE_COLUMN, with_brokers, with_lineage
+from headwater.spark.query_runner import OnBatch, new_run_id, run_until_stopped
+from headwater.spark.session import create_session
+from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
-from headwater.spark.writers.table import check_columns, stored, table_of, writer_of
+from headwater.spark.writers.table import check_columns, table_of, with_stored_lineage, writer_of
 from headwater.storage.tables.contract import TableFormat
 from headwater.storage.tables.registry import register
 
@@ -208,14 +214,12 @@ class LineageJob:
             records, topic_outputs(topics, self._settings), roles, trigger
         )
         lineage = replace(description, columns=("key", "value"))
-        self._mode.refuse_unsafe(self.spark, target)
-        with (
-            self._enforced(),
-            query_run(
+        with self._enforced():
+            self._mode.refuse_unsafe(self.spark, target)
+            with query_run(
                 self.spark, self._checkpoint, lineage, self._settings, on_batch=on_batch
-            ) as run,
-        ):
-            self._mode.deliver(Delivery(self.spark, rows, target, self._settings, run))
+            ) as run:
+                self._mode.deliver(Delivery(self.spark, rows, target, self._settings, run))
 
     def write_table(
         self,
@@ -243,7 +247,7 @@ class LineageJob:
         target = table_of(self.spark, table, table_format)
         run_id = new_run_id()
         job_run = JobRun(self._name, self._version, run_id)
-        written = stored(rows, job_run, 0)
+        written = with_stored_lineage(rows, job_run, 0)
         target.ensure(written.schema)
         check_columns(target, written)
         known = target.known()
@@ -257,7 +261,7 @@ class LineageJob:
             query_run(self.spark, self._checkpoint, lineage, self._settings, run_id=run_id) as run,
         ):
             query = (
-                counted(rows, self._settings, self._name)
+                observe_row_count(rows, self._settings, self._name)
                 .writeStream.foreachBatch(writer_of(target, job_run))
                 .option("checkpointLocation", location_of(self._checkpoint))
                 .queryName(self._name)

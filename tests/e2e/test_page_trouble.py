@@ -198,7 +198,7 @@ def test_the_filter_for_differences_is_part_of_the_url(visit: Visit) -> None:
 
 def fail_requests(page: Page, *paths: str) -> None:
     """Answer these requests like a service whose database can't be reached."""
-    problem = {"code": 503, "message": "the database does not answer", "errors": []}
+    problem = {"code": 503, "message": "the database does not respond", "errors": []}
 
     def answer(route: Route) -> None:
         route.fulfill(status=503, content_type="application/json", body=json.dumps(problem))
@@ -220,7 +220,7 @@ def test_a_failed_request_shows_an_error_in_its_panel_only(visit: Visit) -> None
         "Open alerts",
     ):
         region = page.get_by_role("region", name=panel, exact=True)
-        expect(region).to_contain_text("the database does not answer")
+        expect(region).to_contain_text("the database does not respond")
         expect(region.get_by_role("button", name="Try again")).to_be_visible()
     assert visit.violations() == []
     page.unroute_all()
@@ -230,14 +230,14 @@ def test_a_failed_request_shows_an_error_in_its_panel_only(visit: Visit) -> None
     fail_requests(page, "/alerts/incidents")
     page.goto("/alerts")
     incidents = page.get_by_role("region", name="Incidents", exact=True)
-    expect(incidents).to_contain_text("the database does not answer")
+    expect(incidents).to_contain_text("the database does not respond")
 
 
 def test_the_list_of_datasets_shows_errors(visit: Visit) -> None:
     page = visit.page
     fail_requests(page, r"/namespaces\?")
     page.goto("/datasets")
-    expect(page.get_by_role("alert")).to_contain_text("the database does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("the database does not respond")
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("link", name=re.compile("dataset")).first).to_be_visible()

@@ -3,6 +3,7 @@ stored twice."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -71,28 +73,32 @@ class Load:
                 inputs=["shared", f"in {number % 7}"],
                 outputs=["result"],
             )
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                try:
-                    answer = session.post(self._url, json=event, timeout=20)
-                except requests.RequestException:
-                    status = 0
-                else:
-                    status = answer.status_code
-                if status == 201:
-                    with self._lock:
-                        self.acknowledged.append(number)
-                    break
-                with self._lock:
-                    self.failures += 1
-                    if status not in (0, 503):
-                        self.unexpected.append(f"{status}: {answer.text}")
-                time.sleep(0.1)
+            wait_until(
+                functools.partial(self._is_acknowledged, session, event),
+                60,
+                f"the acknowledgement of event {number}",
+                pause_seconds=0.1,
+            )
+            with self._lock:
+                self.acknowledged.append(number)
+
+    def _is_acknowledged(self, session: requests.Session, event: dict[str, Any]) -> bool:
+        try:
+            answer = session.post(self._url, json=event, timeout=20)
+        except requests.RequestException:
+            answer = None
+        if answer is not None and answer.status_code == 201:
+            return True
+        with self._lock:
+            self.failures += 1
+            if answer is not None and answer.status_code != 503:
+                self.unexpected.append(f"{answer.status_code}: {answer.text}")
+        return False
 
     def wait_for(self, count: int) -> None:
         expected = len(self.acknowledged) + count
         wait_until(
-            lambda: len(self.acknowledged) >= expected, 60, f"acknowledging {count} more events"
+            lambda: len(self.acknowledged) >= expected, 60, f"{count} more acknowledged events"
         )
 
     def stop(self) -> None:
@@ -277,7 +283,7 @@ def test_deleting_a_namespace_takes_locks_in_the_same_order_as_events(
 def _wait_for_a_blocked_transaction(service: Catalog) -> None:
     blocked = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     statement = f"{blocked} AND datname = current_database()"
-    wait_until(lambda: service.rows(statement), 20, "waiting for a lock")
+    wait_until(lambda: service.rows(statement), 20, "a blocked transaction")
 
 
 def test_a_large_event_is_parsed_in_a_thread(
@@ -348,18 +354,20 @@ def test_the_service_runs_without_java_and_spark_and_with_tls(
     with subprocess.Popen(command, env=environment(home, **changes)) as process:
         url = f"https://localhost:{home.catalog.port}/api/v1/health"
         try:
-            deadline = time.monotonic() + 40
-            while True:
-                try:
-                    answer = requests.get(url, timeout=5, verify=str(certificate))
-                    break
-                except requests.ConnectionError:
-                    assert time.monotonic() < deadline, "no answer over TLS"
-                    time.sleep(0.2)
+            answer = wait_until(
+                lambda: _response(url, certificate), what="a response over TLS", pause_seconds=0.2
+            )
             assert answer.json()["status"] == "healthy"
         finally:
             process.terminate()
         assert process.wait(20) == 0
+
+
+def _response(url: str, certificate: Path) -> requests.Response | None:
+    try:
+        return requests.get(url, timeout=5, verify=str(certificate))
+    except requests.ConnectionError:
+        return None
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:

@@ -19,11 +19,13 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 from pyspark.sql import SparkSession
+from tests.kills import records_in
+from tests.waiting import wait_until
 
 from headwater import LineageJob
 from headwater.delivery.modes import MODE_NAMES
 from headwater.errors import QueryFailedError
-from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
+from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.service import down, up
 from headwater.service.managed import ServiceState
 from headwater.settings import Settings
@@ -103,11 +105,11 @@ class InThread(threading.Thread):
 
 
 def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thread) -> None:
-    deadline = time.monotonic() + 60
-    while sum(end_offsets(topic, settings.kafka).values()) < records:
+    def written() -> bool:
         assert thread.is_alive(), "the copy ended before the fault"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return records_in(topic, settings) >= records
+
+    wait_until(written, 60, f"{records} records in {topic}")
 
 
 def test_a_broker_killed_and_then_paused_breaks_no_guarantee_of_a_mode(

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.support import Headwater, alive, environment
+from tests.waiting import wait_until
 
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
@@ -57,8 +58,11 @@ def test_down_stops_all_processes_of_a_killed_demo(
     done = headwater("down", "--wipe", settings=settings)
     assert done.returncode == 0, done.stderr
     # A JVM exits by itself shortly after its driver.
-    deadline = time.monotonic() + 10
-    while processes_of(settings) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert processes_of(settings) == []
+    wait_until(
+        lambda: not processes_of(settings),
+        10,
+        "all processes to exit",
+        lambda: str(processes_of(settings)),
+        pause_seconds=0.2,
+    )
     assert not settings.home_dir.exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from subprocess import Popen
 import pytest
 from tests.kills import kill, start_job, wait_for_growth
 from tests.support import Headwater
+from tests.waiting import wait_until
 
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model.header import origin_of
@@ -58,11 +58,11 @@ def fill(visits: str, ads: str, settings: Settings) -> dict[bytes, tuple[int, in
 
 
 def wait_for_commit(batch: int, checkpoint: Path, job: Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 150
-    while read_progress(checkpoint).committed < batch:
+    def committed() -> bool:
         assert job.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.01)
+        return read_progress(checkpoint).committed >= batch
+
+    wait_until(committed, 150, f"the commit of batch {batch}", log.read_text)
 
 
 def test_a_killed_join_writes_every_row_once(

@@ -3,17 +3,13 @@ each mode. `test_exactly_once.py` has the tests of exactly-once."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
-from tests.support import environment
+from tests.kills import kill, start_job, wait_for_growth
 
 from headwater import LineageJob
-from headwater.kafka import end_offsets, read_topic
+from headwater.kafka import read_topic
 from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.storage.checkpoint import CheckpointState, read_checkpoint, read_progress
@@ -37,24 +33,13 @@ def run_and_kill(
     mode: str, source: str, target: str, settings: Settings, checkpoint: Path, log: Path
 ) -> None:
     """Run the job in a separate process, and kill it while a batch is being written."""
-    before = sum(end_offsets(target, settings.kafka).values())
-    command = [sys.executable, "-m", "headwater", "run", f"{JOB}_job", "--delivery", mode]
-    command += ["--input-topic", source, "--output-topic", target]
-    command += ["--checkpoint", str(checkpoint)]
-    with log.open("wb") as output:
-        job = subprocess.Popen(
-            command, stdout=output, stderr=output, start_new_session=True, env=environment(settings)
-        )
+    options = ["--delivery", mode, "--input-topic", source, "--output-topic", target]
+    options += ["--checkpoint", str(checkpoint)]
+    job = start_job(settings, options, log, f"{JOB}_job")
     try:
-        deadline = time.monotonic() + 90
-        while sum(end_offsets(target, settings.kafka).values()) == before:
-            assert job.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.005)
+        wait_for_growth(target, settings, job, log)
     finally:
-        for victim in [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]:
-            victim.kill()
-        job.wait(10)
+        kill(job)
 
 
 def copies_outside(

@@ -6,17 +6,16 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 from pyspark.sql import SparkSession
+from tests.kills import kill, records_in, wait_for_growth
 from tests.support import environment
 
 from headwater.jobs import data_synchronization_job
 from headwater.jobs.visits_decorator_job import VISITS_DECORATOR
-from headwater.kafka import end_offsets, read_topic
+from headwater.kafka import read_topic
 from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import ReplayFolder, all_replays
@@ -54,17 +53,10 @@ def kill_in_the_middle(
     job: subprocess.Popen[bytes], target: str, settings: Settings, log: Path
 ) -> None:
     """Kill driver and JVM as soon as the target grows."""
-    before = sum(end_offsets(target, settings.kafka).values())
-    deadline = time.monotonic() + 150
     try:
-        while sum(end_offsets(target, settings.kafka).values()) == before:
-            assert job.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.005)
+        wait_for_growth(target, settings, job, log)
     finally:
-        for victim in [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]:
-            victim.kill()
-        job.wait(10)
+        kill(job)
 
 
 def test_a_replay_that_is_killed_twice_writes_every_record_once_and_in_order(
@@ -85,14 +77,14 @@ def test_a_replay_that_is_killed_twice_writes_every_record_once_and_in_order(
     assert job.wait(150) == -signal.SIGKILL, log.read_text()
     (folder,) = all_replays(settings)
     assert folder.progress().cut_off == 0
-    written = sum(end_offsets(target, settings.kafka).values())
+    written = records_in(target, settings)
     assert 0 < written < RECORDS
 
     # The second step is interrupted; new records of the topic are not part of the plan.
     ledger.write(100)
     kill_in_the_middle(start(settings, source, target, log), target, settings, log)
     assert folder.progress().cut_off == 1
-    partial = sum(end_offsets(target, settings.kafka).values())
+    partial = records_in(target, settings)
     assert written < partial < RECORDS
 
     request = Request(

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.waiting import wait_until
 
 from headwater.delivery.modes import Delivery, Transactional
 from headwater.delivery.sink import ERROR_COLUMN, SinkTarget, sink_rows
 from headwater.errors import QueryFailedError
 from headwater.kafka import read_topic
 from headwater.settings import Settings
-from headwater.spark import StopSignal
-from headwater.spark.query_runner import QueryRun
+from headwater.spark.query_runner import QueryRun, StopSignal
 from headwater.spark.source import HEADERS_TYPE, with_lineage
 from headwater.testing.fixtures import TopicMaker
 
@@ -51,6 +51,7 @@ def rows_of(spark: SparkSession, folder: Path, gate: Path, tasks: int | None = N
     def pass_gate(waits: bool, text: str) -> str:
         failed = gate.with_name("failed")
         if waits and not failed.exists():
+            # Not `wait_until`: this runs in a worker, which can't import the tests.
             deadline = time.monotonic() + 60
             while not gate.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -110,10 +111,10 @@ class Batch:
         return Counter((record.value or b"").decode() for record in records)
 
     def _open_gate(self) -> None:
-        deadline = time.monotonic() + 60
-        while not self.values() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self._gate.touch()
+        try:
+            wait_until(self.values, 60, "records of the first task", pause_seconds=0.1)
+        finally:
+            self._gate.touch()
 
 
 @pytest.fixture

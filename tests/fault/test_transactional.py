@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.kills import wait_for_growth
 from tests.support import alive, environment
 
 from headwater.kafka import end_offsets
@@ -111,11 +111,7 @@ def test_an_executor_killed_in_the_middle_of_a_batch_causes_no_loss_and_no_dupli
     cluster = {"HEADWATER_SPARK__MASTER": "local-cluster[2,1,1024]"}
     job = run_script(COPY, arguments, broker, tmp_path, **cluster)
     log = tmp_path / "job.log"
-    deadline = time.monotonic() + 100
-    while sum(end_offsets(target, broker.kafka).values()) == 0:
-        assert job.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.005)
+    wait_for_growth(target, broker, job, log)
     victim = executors_of(job)[0]
     victim.kill()
     assert job.wait(200) == 0, log.read_text()

@@ -76,7 +76,9 @@ def test_a_database_that_hangs_is_reported_like_one_that_is_unreachable(
                 what="an error instead of old metrics",
             )
             proxy.restore()
-            wait_until(lambda: kinds(web.got) == ["fired", "ended"], what="the end")
+            wait_until(
+                lambda: kinds(web.got) == ["fired", "ended"], what="the message that it ended"
+            )
             wait_until(
                 lambda: catalog.call("GET", f"{catalog.url}/metrics").status_code == 200,
                 what="new metrics",
@@ -130,7 +132,7 @@ def test_a_message_without_the_database_is_retried_until_it_is_accepted(
             web.answer = 200
             wait_until(lambda: web.got, what="a message")
             proxy.restore()
-            wait_until(lambda: len(web.got) > 1, what="the end")
+            wait_until(lambda: len(web.got) > 1, what="the message that it ended")
     assert kinds(web.got) == ["fired", "ended"]
     assert len(web.paths) >= 4, "two failed attempts, and one for each message"
 
@@ -150,7 +152,9 @@ def test_an_incident_of_a_former_leader_is_ended(
                 holders = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted"
                 wait_until(lambda: second.rows(holders), what="the second to take over")
                 proxy.restore()
-                wait_until(lambda: kinds(web.got) == ["fired", "ended"], what="the end")
+                wait_until(
+                    lambda: kinds(web.got) == ["fired", "ended"], what="the message that it ended"
+                )
                 assert incidents(second) == [("service down", "ended")]
     assert len({each["incident"] for each in web.got}) == 1
 
@@ -175,7 +179,7 @@ def test_a_restart_with_an_invalid_rules_file_keeps_all_incidents(
             assert evaluated(catalog) == 0
             rules.write_text(good)
             wait_until(lambda: states(catalog) == {"job failed job:tests:job": "firing"})
-            wait_until(lambda: evaluated(catalog) > 0, what="evaluation")
+            wait_until(lambda: evaluated(catalog) > 0, what="an evaluation")
             assert incidents(catalog) == [("job failed", "open")]
     assert kinds(web.got) == ["fired"]
 

@@ -93,7 +93,7 @@ def test_a_receiver_that_is_down_delays_no_other_and_gets_its_message_later(
             for job in ("one", "two"):
                 catalog.send(run_event("FAIL", job=job, run=run_id(job)))
             wait_until(lambda: len(up.got) == 2, what="both messages to the channel that works")
-            wait_until(lambda: len(down.paths) == 2, what="an attempt of the other")
+            wait_until(lambda: len(down.paths) == 2, what="an attempt for the other channel")
             problem = wait_until(
                 lambda: catalog.rows(
                     "SELECT problem, due_at - written_at > make_interval(secs => 5) "

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tests.catalog_support import Catalog
 from tests.integration.test_batch_lineage import articles, write_csv
 from tests.integration.test_stream_write_raw import article, send
 from tests.support import environment
+from tests.waiting import wait_until
 
 import headwater
 from headwater.jobs import stream_write_raw_with_lineage
@@ -136,17 +136,20 @@ def cluster(
 
 
 def _wait_for_workers(page: int, number: int, folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while True:
+    def are_alive() -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as response:
-                if json.load(response)["aliveworkers"] >= number:
-                    return
+                return int(json.load(response)["aliveworkers"]) >= number
         except OSError:
-            pass
-        logs = "".join(path.read_text() for path in folder.glob("*.log"))
-        assert time.monotonic() < deadline, f"the cluster did not start:\n{logs}"
-        time.sleep(0.2)
+            return False
+
+    wait_until(
+        are_alive,
+        START_SECONDS,
+        f"a cluster with {number} workers",
+        lambda: "".join(path.read_text() for path in folder.glob("*.log")),
+        pause_seconds=0.2,
+    )
 
 
 @pytest.mark.timeout(400)

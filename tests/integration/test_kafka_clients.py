@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.waiting import wait_until
 
 from headwater.errors import (
     BrokerUnavailableError,
@@ -131,10 +132,12 @@ def test_topics_are_created_listed_described_and_deleted(broker: Settings) -> No
     with pytest.raises(InputError, match="already exists"):
         create_topic("to-be-deleted", 3, broker.kafka)
     delete_topics(["to-be-deleted"], broker.kafka)
-    deadline = time.monotonic() + 10
-    while "to-be-deleted" in [topic.name for topic in list_topics(broker.kafka)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(
+        lambda: "to-be-deleted" not in [topic.name for topic in list_topics(broker.kafka)],
+        10,
+        "the deletion of the topic",
+        pause_seconds=0.1,
+    )
 
 
 def test_ensure_topic_does_not_change_an_existing_topic(

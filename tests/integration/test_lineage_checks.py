@@ -48,4 +48,4 @@ def test_an_invalid_catalog_address_does_not_fail_the_job(
     finish_lineage()
     assert session.read.parquet(str(tmp_path / "rows")).count() == 3
     assert current_application(session) is None
-    assert "lineage is not sent: MARQUEZ_URL has no usable host" in caplog.text
+    assert "lineage is disabled: MARQUEZ_URL has no usable host" in caplog.text

@@ -102,7 +102,7 @@ def test_an_ordered_writer_passes_afterwards_and_live(
     live = headwater("verify", output, "--source", source, "--follow", "--max", "20")
     assert live.returncode == 0, live.stdout + live.stderr
     assert live.stdout == (
-        f"{output}, made from {source}: in order; 20 judged, 0 inversions, 0 gaps, 0 duplicates\n"
+        f"{output}, made from {source}: in order; 20 checked, 0 inversions, 0 gaps, 0 duplicates\n"
     )
 
 
@@ -209,7 +209,7 @@ def test_an_empty_topic_fails(
 ) -> None:
     done = headwater("verify", output, "--source", source, "--follow", "--for", "0.2")
     assert done.returncode == 1
-    assert "0 judged" in done.stdout
+    assert "0 checked" in done.stdout
 
 
 def test_a_source_with_expired_records_is_checked_from_its_first_offset(

@@ -28,7 +28,7 @@ from headwater.quality import (
     satisfies,
 )
 from headwater.settings import Settings
-from headwater.spark import StopSignal, run_until_stopped
+from headwater.spark.query_runner import StopSignal, run_until_stopped
 
 pytestmark = pytest.mark.spark
 

@@ -26,7 +26,7 @@ from headwater.replay.checking import check_replay
 from headwater.replay.manifest import Manifest
 from headwater.replay.operation import replay, undo_replay
 from headwater.replay.plan import table_target
-from headwater.replay.planning import Planned, make_plan
+from headwater.replay.planning import PlannedReplay, make_plan
 from headwater.replay.preview import preview
 from headwater.replay.request import Request
 from headwater.replay.rows import ArchivedRows
@@ -67,7 +67,7 @@ class World:
         )
         return replace(request, **more)
 
-    def plan(self, request: Request) -> Planned:
+    def plan(self, request: Request) -> PlannedReplay:
         return make_plan(request, self.settings, lambda: self.spark)
 
     def run(self, request: Request) -> ReplayOutcome:

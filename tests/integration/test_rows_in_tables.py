@@ -23,7 +23,7 @@ from headwater.model import Address, record_id
 from headwater.settings import Settings, fault_points
 from headwater.spark.source import with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
-from headwater.spark.writers.table import stored, table_of, writer_of
+from headwater.spark.writers.table import table_of, with_stored_lineage, writer_of
 from headwater.storage.index.contract import index_path
 from headwater.storage.tables.contract import TableFormat
 from headwater.testing.fixtures import TopicMaker
@@ -128,7 +128,7 @@ def test_a_batch_that_is_rerun_after_its_commit_adds_nothing(
     table = table_of(spark, target[1], target[0])
     job_run = JobRun("to_table", "v7", None)
     rows = number(LineageJob("to_table", settings=settings).read(numbers))
-    table.ensure(stored(rows, job_run, 0).schema)
+    table.ensure(with_stored_lineage(rows, job_run, 0).schema)
 
     def stream() -> None:
         query = (
@@ -190,7 +190,7 @@ def test_an_aggregated_row_is_found_by_each_of_its_many_parents(
     totals = number(with_lineage(records)).groupBy(F.col("n") < 90).agg(F.sum("n"), lineage)
     path = tmp_path / "totals"
     rows = totals.select(F.col("sum(n)").alias("total"), "lineage")
-    stored(rows, JobRun("sum", "v1", None), 3).write.format("delta").save(str(path))
+    with_stored_lineage(rows, JobRun("sum", "v1", None), 3).write.format("delta").save(str(path))
     at = settings.index.model_copy(update={"tables": [path]})
     settings = settings.model_copy(update={"index": at})
     tables = Tables(settings)

@@ -224,7 +224,7 @@ def wait_until_suspended(process: psutil.Process) -> None:
     wait_until(
         lambda: all(is_stopped(each.id) for each in process.threads()),
         seconds=10,
-        what="stopping all threads",
+        what="all threads to stop",
     )
 
 

@@ -15,10 +15,10 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
-from headwater.jvm.jars import archive_path, session_jars
+from headwater.jvm.jars import cds_archive_path, session_jars
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 from headwater.testing.fixtures import TopicMaker
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_delta_and_iceberg_tables_are_written_and_read_in_one_session(
 def test_the_cds_archive_is_used_if_it_exists(
     spark: SparkSession, headwater_settings: Settings
 ) -> None:
-    archive = archive_path(find_java(headwater_settings), headwater_settings)
+    archive = cds_archive_path(find_java(headwater_settings), headwater_settings)
     if not archive.is_file():
         pytest.skip("`headwater jars cds` creates one")
     jvm: Any = spark._jvm

@@ -257,7 +257,7 @@ def test_the_output_of_an_expired_record_is_found(hops: Hops) -> None:
     assert hops.query(1, hops.decorated).present
     gone = hops.query(2, hops.decorated)
     assert gone.fate is Fate.EXPIRED
-    assert "has read past it" in gone.verdict.sentence
+    assert "has already read it" in gone.verdict.sentence
     unread = hops.query(6, hops.decorated)
     assert (unread.fate, "newest record" in unread.verdict.sentence) == (Fate.EXPIRED, True)
 

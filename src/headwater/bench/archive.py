@@ -26,7 +26,7 @@ from headwater.jobs.data_synchronization_job import main as archive_job
 from headwater.kafka import RecordProducer
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 from headwater.spark.writers.archive_rows import archive_rows
 from headwater.spark.writers.archive_table import append, make_table
 from headwater.storage.archive.compaction import compact

@@ -26,7 +26,7 @@ from headwater.job import LineageJob
 from headwater.jobs.visits_ads import JoinRule
 from headwater.jobs.visits_ads.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
 from headwater.kafka import RecordProducer, end_offsets
-from headwater.model.topic_names import dead_letter_topic, late_topic
+from headwater.model.topic_names import dead_letter_topic, heartbeat_topic, late_topic
 from headwater.service import up
 from headwater.settings import Settings
 from headwater.spark.conf import configured
@@ -56,7 +56,7 @@ def measure(settings: Settings) -> BenchResult:
         pass
     result = BenchResult("join", _REPEATS)
     with ExitStack() as stack:
-        side_outputs = [dead_letter_topic(_TARGET), late_topic(_TARGET), f"{_TARGET}-heartbeat"]
+        side_outputs = [dead_letter_topic(_TARGET), late_topic(_TARGET), heartbeat_topic(_TARGET)]
         for topic in (_VISITS, _ADS, _NO_ADS, *side_outputs):
             stack.enter_context(new_topic(topic, _PARTITIONS, settings))
         _fill(settings)

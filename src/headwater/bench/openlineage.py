@@ -28,8 +28,7 @@ from headwater.kafka import RecordProducer
 from headwater.openlineage.spool.files import decode_line, segments_of
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark import OnBatch
-from headwater.spark.query_runner import Batches, ThrottledCallback
+from headwater.spark.query_runner import Batches, OnBatch, ThrottledCallback
 
 _RECORDS = 400_000
 _PARTITIONS = 2

@@ -27,7 +27,7 @@ from headwater.jobs.articles import FIELDS
 from headwater.jobs.batch_write_raw_with_lineage import NAME, write_articles
 from headwater.service import up
 from headwater.settings import Settings, child_environment, load
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 
 _RUNS = 20
 _MIN_SECONDS = 20.0

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.quality import Quality, in_range, in_set, matches, not_null, satisfies
 from headwater.settings import Settings
-from headwater.spark import create_session
 from headwater.spark.measures.quality_columns import aggregates, measured_columns
 from headwater.spark.measures.run_measures import CostMeter
+from headwater.spark.session import create_session
 
 _ROWS = 2_000_000
 _REPEATS = 5

@@ -21,7 +21,7 @@ from headwater.replay.request import Request
 from headwater.replay.selection import EARLIEST, LATEST, Selection
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 
 _RECORDS = 400_000
 _PARTITIONS = 2

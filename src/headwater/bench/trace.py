@@ -25,7 +25,7 @@ from headwater.model import Address, Lineage
 from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 from headwater.spark.writers.index_ranges import as_rows
 from headwater.spark.writers.index_table import IndexTable, Scanned, make_table
 from headwater.storage.index.contract import EDGE, MADE, SCAN

@@ -1,4 +1,4 @@
-"""The version of the service. Read from the package metadata: `import headwater` loads Spark."""
+"""The version of the service, from the metadata of the installed package."""
 
 from importlib.metadata import version
 

@@ -21,7 +21,7 @@ _STATUS_SECONDS = 10.0
 _VIOLATIONS = "headwater_order_violations_total"
 _JUDGED = "headwater_order_judged_records_total"
 
-# Called with the number of judged records and the violations by kind.
+# Called with the number of checked records and the violations by kind.
 UpdateMetrics = Callable[[int, Mapping[Violation, int]], None]
 
 
@@ -82,7 +82,7 @@ class OrderMetrics:
             registry=self.registry,
         )
         judged = Counter(
-            _JUDGED, "Records whose order was judged.", ("topic",), registry=self.registry
+            _JUDGED, "Records whose order was checked.", ("topic",), registry=self.registry
         )
         self._violations = {kind: violations.labels(topic, kind) for kind in kinds}
         self._judged = judged.labels(topic)
@@ -168,7 +168,7 @@ def _print(violations: list[OrderViolation], as_json: bool) -> None:
 
 
 def _status(report: OrderReport) -> str:
-    counts = [(report.judged, "judged")]
+    counts = [(report.judged, "checked")]
     counts += [(report.violations[kind], kind.plural) for kind in Violation]
     optional = [
         (report.without_lineage, "without lineage"),

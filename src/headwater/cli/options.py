@@ -27,7 +27,7 @@ class RenamedOption(click.Option):
         super().add_to_parser(parser, ctx)
         for name in self.former:
             # The parser stores the value under its own key, which `consume_value` looks for.
-            alias = click.Option([name, self._key(name)], is_flag=self.is_flag)
+            alias = click.Option([name, self._key(name)], is_flag=self.is_flag or None)
             alias.add_to_parser(parser, ctx)
 
     def consume_value(

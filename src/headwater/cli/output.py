@@ -21,6 +21,9 @@ from headwater.model.progress import Progress
 # Messages go to standard error; standard output is for data.
 messages = Console(stderr=True, highlight=False)
 
+# Wider than any row of a table.
+_PIPE_WIDTH = 10_000_000
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -29,17 +32,26 @@ def print_json(value: Any) -> None:
     click.echo(json_text(value, indent=2))
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table to standard output; cells are not interpreted as markup."""
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[object]], *, framed: bool = False
+) -> None:
+    """Print a table to standard output; cells are not interpreted as markup.
+
+    Args:
+        framed: with the lines of Spark's `show`.
+    """
+    from rich.box import ASCII2
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
+    if framed:
+        table = Table(box=ASCII2, padding=0, header_style="bold")
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     # A pipe has no width: rows must not be folded.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     # Not printed by rich, which exits with 1 when the reader of a pipe has closed it.
     with console.capture() as table_text:
         console.print(table)

@@ -21,9 +21,9 @@ from headwater.cli.replay_text import manifest_lines, plan_lines, print_differen
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.replay.operation import ReplaySession
+    from headwater.replay.operation import LazySparkSession
     from headwater.replay.plan import Plan
-    from headwater.replay.planning import Planned
+    from headwater.replay.planning import PlannedReplay
     from headwater.replay.request import Request
 
 _COMPARED = 10
@@ -247,16 +247,16 @@ def undo(settings: Settings, replay_id: str, as_json: bool) -> None:
         click.echo(f"{manifest.undone_rows} rows of replay {folder.replay_id} were deleted")
 
 
-def _session(settings: Settings, progress: Any) -> ReplaySession:
-    from headwater.replay.operation import ReplaySession
+def _session(settings: Settings, progress: Any) -> LazySparkSession:
+    from headwater.replay.operation import LazySparkSession
 
-    return ReplaySession(settings, progress)
+    return LazySparkSession(settings, progress)
 
 
 def _show_differences(
     plan: Plan,
     request: Request,
-    session: ReplaySession,
+    session: LazySparkSession,
     settings: Settings,
     limit: int,
     as_json: bool,
@@ -267,7 +267,7 @@ def _show_differences(
     print_differences(differences, as_json)
 
 
-def _planned_json(planned: Planned, existing: int) -> dict[str, Any]:
+def _planned_json(planned: PlannedReplay, existing: int) -> dict[str, Any]:
     return {
         **planned.plan.as_json(),
         "record_count": planned.plan.record_count,

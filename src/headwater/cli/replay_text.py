@@ -12,14 +12,14 @@ from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import one_line_each, printable
 
 if TYPE_CHECKING:
-    from headwater.replay.planning import Planned
+    from headwater.replay.planning import PlannedReplay
     from headwater.replay.preview import Difference
 
 _RANGES_SHOWN = 5
 _FILES_SHOWN = 5
 
 
-def plan_lines(planned: Planned, existing: int) -> Iterator[str]:
+def plan_lines(planned: PlannedReplay, existing: int) -> Iterator[str]:
     """What a replay would do."""
     plan = planned.plan
     yield from _head(plan.as_json(), plan.record_count)

@@ -120,7 +120,7 @@ def _print_rows(
             content = (bytes_as_json(value), *numbers)
             click.echo(json_text(dict(zip(columns, content, strict=True))))
     else:
-        print_table(columns, [[_text(value), *numbers] for value, *numbers in shown])
+        print_table(columns, [[_text(value), *numbers] for value, *numbers in shown], framed=True)
     if len(found) > limit:
         messages.print(f"only the first {limit} rows are shown; --limit shows more")
 

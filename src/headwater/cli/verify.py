@@ -92,13 +92,14 @@ def verify(
     checkpoint: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare a topic with its source: lost, duplicate, disordered records, missing lineage.
+    """Compare a topic with its source: missing, duplicate and out-of-order records, and missing
+    lineage.
 
     Dead-lettered records do not count as missing, nor do those that wait in a join or found no
     match, nor filtered ones with --allow-filtered. Exits 0 only if every record of the source is
     accounted for, once, in order per key; an empty source fails.
 
-    With --follow, exits 0 only if at least one record was judged and all were in order. Gaps are
+    With --follow, exits 0 only if at least one record was checked and all were in order. Gaps are
     then records that a later one of the same key has overtaken; --allow-filtered ignores gaps.
     """
     if follow:
@@ -155,10 +156,11 @@ def _show(report: VerifyReport) -> None:
         f"{report.topic}, made from {report.source}: {report.state.value}, "
         f"{share:g} % of the source accounted for"
     )
+    ranges = "1 range" if report.gaps == 1 else f"{report.gaps} ranges"
     rows = [
         ("expected", report.expected, "records of the source"),
         ("found", report.found, "with an output"),
-        ("missing", report.missing, f"without an output, in {report.gaps} ranges"),
+        ("missing", report.missing, f"without an output, in {ranges}"),
         (
             "dead-lettered",
             report.dead_lettered,

@@ -28,7 +28,11 @@ from headwater.collector.description import Description, describe_plan
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, table_of, topic_dataset
-from headwater.collector.streaming import SELF_REPORTING_QUERIES, as_submitted, emitter_of
+from headwater.collector.streaming import (
+    SELF_REPORTING_QUERIES,
+    emitter_of,
+    with_spark_submit_options,
+)
 from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.facets import registered_job_facets
@@ -62,7 +66,7 @@ def track_streaming(
     if tracker is not None:
         tracker.update(settings, outputs or {})
         return tracker if tracker.is_on else None
-    settings = settings or as_submitted(load())
+    settings = settings or with_spark_submit_options(load())
     if not settings.lineage.enabled:
         return None
     tracker = StreamTracker(spark, settings, outputs or {})

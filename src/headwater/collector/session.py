@@ -36,11 +36,12 @@ from headwater.collector.streaming import (
     LineageConfiguration,
     emitter_of,
     lineage_configuration,
-    submitted,
+    spark_submit_options,
 )
 from headwater.model.progress import Progress, no_progress
 from headwater.openlineage import Emitter, LineageRun
 from headwater.openlineage import facets as make
+from headwater.openlineage.events import VERSION
 from headwater.settings import Settings, load
 from headwater.spark.measures.run_measures import RunMeasures
 from headwater.spark.session import create_session, running_session
@@ -63,9 +64,7 @@ class Application:
         run = LineageRun.from_settings(settings, self._emitter.emit, name, str(uuid.uuid4()))
         run.add_job_facet("jobType", make.job_type("BATCH"))
         version = pyspark.__version__
-        run.add_run_facet(
-            "processing_engine", make.processing_engine("spark", version, "headwater")
-        )
+        run.add_run_facet("processing_engine", make.processing_engine("spark", version, VERSION))
         self.lineage = ApplicationLineage(run, datetime.now(UTC))
         self._relay = Relay(spark, self._take)
         self._relay.start()
@@ -153,7 +152,7 @@ def create_spark_session_with_lineage(
         NotInstalledError: under `spark-submit` the listener is not on the class path.
     """
     settings = settings or load()
-    configs = {**submitted(), **(additional_configs or {})}
+    configs = {**spark_submit_options(), **(additional_configs or {})}
     finish_lineage()
     names = tuple(connectors)
     if not settings.lineage_enabled_for(app_name):
@@ -217,7 +216,7 @@ def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
         jvm.headwater.lineage.LineageEventQueue.attach(context, conf, configuration.through_spool)
     except Exception as error:
         # Such as another OpenLineage jar on the class path. Lineage never fails a job.
-        _LOG.warning("no lineage of batch writes: %s", str(error)[:500])
+        _LOG.warning("lineage of batch writes is disabled: %s", str(error)[:500])
 
 
 def has_listener(spark: SparkSession) -> bool:

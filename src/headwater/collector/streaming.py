@@ -1,4 +1,4 @@
-"""Lineage of the streaming queries that Headwater runs: one run per start."""
+"""Runs one streaming query with lineage, and the lineage settings of a Spark session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import Settings, running_under_spark_submit
-from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, lease_if_local, new_run_id
+from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, new_run_id, stoppable
 from headwater.spark.session import LINEAGE_PLUGIN, running_session
 
 _LOG = logging.getLogger(__name__)
@@ -49,12 +49,25 @@ def query_run(
     Raises:
         CheckpointInUseError: another driver holds the checkpoint.
     """
-    stop, run_id = StopSignal(), run_id or new_run_id()
     with (
-        stop.on_signals(),
-        lease_if_local(checkpoint, spark),
-        report_streaming_run(lineage, run_id, settings, stop, on_batch) as reported,
+        stoppable(checkpoint, spark) as stop,
+        reported_run(stop, lineage, settings, run_id=run_id, on_batch=on_batch) as run,
     ):
+        yield run
+
+
+@contextmanager
+def reported_run(
+    stop: StopSignal,
+    lineage: QueryDescription | None,
+    settings: Settings,
+    *,
+    run_id: str | None = None,
+    on_batch: OnBatch | None = None,
+) -> Iterator[QueryRun]:
+    """The second half of `query_run`, for jobs that read the checkpoint before they start."""
+    run_id = run_id or new_run_id()
+    with report_streaming_run(lineage, run_id, settings, stop, on_batch) as reported:
         yield QueryRun(run_id, stop, reported)
 
 
@@ -96,7 +109,7 @@ def _reporter_of(
     """None if lineage is off or can't be started; errors are logged and never propagate."""
     emitter = None
     try:
-        settings = as_submitted(settings)
+        settings = with_spark_submit_options(settings)
         emitter = emitter_of(settings)
         if emitter is None:
             return None
@@ -118,7 +131,7 @@ def emitter_of(settings: Settings) -> Emitter | None:
         return Emitter.from_settings(settings)
     except SettingError as error:
         # A job does not fail because of its lineage; `headwater doctor` reports the same error.
-        _LOG.warning("lineage is not sent: %s", error.message)
+        _LOG.warning("lineage is disabled: %s", error.message)
         return None
 
 
@@ -149,7 +162,7 @@ def table_output(name: str, location: str, table_format: str) -> Dataset:
     return iceberg_table(name, location) if table_format == "iceberg" else delta_table(location)
 
 
-def counted(rows: DataFrame, settings: Settings, job_name: str) -> DataFrame:
+def observe_row_count(rows: DataFrame, settings: Settings, job_name: str) -> DataFrame:
     """Let Spark count rows, for sinks that do not; the same rows if lineage is disabled."""
     if not settings.lineage_enabled_for(job_name):
         return rows
@@ -210,7 +223,7 @@ def lineage_configuration(
     return LineageConfiguration(configuration, changed, through_spool)
 
 
-def submitted() -> dict[str, str]:
+def spark_submit_options() -> dict[str, str]:
     """Lineage options of `spark-submit --conf`; empty without spark-submit."""
     if not running_under_spark_submit():
         return {}
@@ -223,9 +236,13 @@ def submitted() -> dict[str, str]:
     }
 
 
-def as_submitted(settings: Settings) -> Settings:
+def with_spark_submit_options(settings: Settings) -> Settings:
     """The settings with the options of `spark-submit`, for queries without the listener."""
-    options = {key: value for key, value in submitted().items() if key.startswith(_LINEAGE_PREFIX)}
+    options = {
+        key: value
+        for key, value in spark_submit_options().items()
+        if key.startswith(_LINEAGE_PREFIX)
+    }
     return lineage_configuration("", settings, options).settings if options else settings
 
 

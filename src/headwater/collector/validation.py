@@ -62,7 +62,7 @@ def check_write_arrives(settings: Settings) -> str:
     """Start Spark, write a few rows, and read the run from the catalog.
 
     Raises:
-        CheckFailedError: the catalog does not answer, which is checked first, or has no such run.
+        CheckFailedError: the catalog does not respond, which is checked first, or has no such run.
         SettingError: the catalog's address or key is invalid.
     """
     if not settings.lineage.enabled:

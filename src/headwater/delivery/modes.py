@@ -95,7 +95,7 @@ class Mode(ABC):
             UnsafeDeliveryError: names the setting and its value.
         """
         for kind in set(target.trigger) - _TRIGGERS:
-            raise unsafe(
+            raise unsafe_delivery_error(
                 self.name, "trigger", kind, "it has no micro-batches that can be completed"
             )
 
@@ -206,7 +206,7 @@ class Transactional(Mode):
         if target.failures_topic is not None:
             raise InputError(
                 "transactional delivery does not support --on-failure dead-letter: a record that "
-                "Kafka refuses aborts its transaction",
+                "Kafka rejects aborts its transaction",
                 hint="use --on-failure stop, or lower HEADWATER_JOBS__MAX_VALUE_BYTES, so that "
                 "large values go to the dead letter topic before they are sent",
             )
@@ -214,7 +214,7 @@ class Transactional(Mode):
         spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
-def unsafe(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:
+def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:
     return UnsafeDeliveryError(
         f"{mode} delivery can't be guaranteed with {setting}={value}: {why}",
         hint="use a local master without retries, such as spark.master=local[*], "
@@ -232,13 +232,13 @@ _WRITES_TWICE = "a task that runs twice writes twice"
 
 
 class ExactlyOnce(Idempotent):
-    """The idempotent mode; a rerun of a batch leaves out what the first run has written.
+    """The idempotent mode; a rerun of a batch skips records that the first attempt wrote.
 
     Spark runs a batch again if the driver died during the batch. The rerun reads the output after
-    the recorded offsets (`output_offsets`) and skips what is there. A normal batch pays nothing
-    for it: no extra pass, no foreachBatch, contiguous offsets, and consumers need no isolation
-    level. The conditions are checked before the query starts: one driver per checkpoint, no task
-    retries, no speculation; and a process whose batch failed does not continue.
+    the recorded offsets (`output_offsets`) and skips the records that it finds. A normal batch has
+    no overhead: no extra pass, no foreachBatch, contiguous offsets, and consumers need no
+    isolation level. The conditions are checked before the query starts: one driver per checkpoint,
+    no task retries, no speculation; and a process whose batch failed does not continue.
     """
 
     name = "exactly-once"
@@ -253,14 +253,16 @@ class ExactlyOnce(Idempotent):
         local = _LOCAL_MASTER.fullmatch(master)
         if local is None:
             why = "tasks run on executors that outlive the driver or are retried"
-            raise unsafe(self.name, "spark.master", master, why)
+            raise unsafe_delivery_error(self.name, "spark.master", master, why)
         if (local["attempts"] or "1") != "1":
-            raise unsafe(self.name, "spark.task.maxFailures", local["attempts"], _WRITES_TWICE)
+            raise unsafe_delivery_error(
+                self.name, "spark.task.maxFailures", local["attempts"], _WRITES_TWICE
+            )
         if (conf.get("spark.speculation", "false") or "").lower() == "true":
-            raise unsafe(self.name, "spark.speculation", "true", _WRITES_TWICE)
+            raise unsafe_delivery_error(self.name, "spark.speculation", "true", _WRITES_TWICE)
         if not isinstance(target.checkpoint, Path):
             why = "the output offsets are recorded next to it, in a local folder"
-            raise unsafe(self.name, "checkpoint", target.checkpoint, why)
+            raise unsafe_delivery_error(self.name, "checkpoint", target.checkpoint, why)
 
     def deliver(self, delivery: Delivery) -> None:
         checkpoint = Path(delivery.target.checkpoint)

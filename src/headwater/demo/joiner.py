@@ -16,6 +16,7 @@ from headwater.jobs.visits_ads.waiting import JoinExplainer
 from headwater.kafka import RecordProducer, ensure_topic, list_topics, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import origin_of
+from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX
 from headwater.tracing import Fate, why_missing
 
 _DAY = "2024-01-01T"
@@ -150,7 +151,7 @@ def _beyond_the_join(story: Story, join: _JoinRun) -> None:
     join.malformed_visit()
     _expect(story, join, "a late visit and a malformed one are not joined", [])
     messages = {}
-    for suffix in ("-late", "-dead-letter"):
+    for suffix in (LATE_SUFFIX, DEAD_LETTER_SUFFIX):
         for record in join.rows(suffix):
             headers = {name: (value or b"").decode() for name, value in record.headers}
             messages[suffix] = headers["__connect.errors.exception.message"]
@@ -158,11 +159,11 @@ def _beyond_the_join(story: Story, join: _JoinRun) -> None:
     late = "late by 1830.000 s: event_time 2024-01-01T08:30:00.000Z, watermark 2024-01-01T09:00:30"
     story.check(
         "the late visit is in the late topic with the reason",
-        messages.get("-late", "").startswith(late),
+        messages.get(LATE_SUFFIX, "").startswith(late),
     )
     story.check(
         "the malformed visit is in the dead letter topic",
-        "JSON" in messages.get("-dead-letter", ""),
+        "JSON" in messages.get(DEAD_LETTER_SUFFIX, ""),
     )
     waiting = _address_of(join, "visit-4", story)
     fate, sentence = join.fate_of(waiting)

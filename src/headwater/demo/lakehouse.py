@@ -24,7 +24,7 @@ from headwater.kafka import RecordProducer, end_offsets, ensure_topic
 from headwater.openlineage.transport import CatalogClient
 from headwater.service import up
 from headwater.service.catalog_client import get_json
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 
 _TOPIC = KINDS["articles"].topic
 _ARTICLES = 200

@@ -24,7 +24,7 @@ from headwater.model import Record
 from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import all_replays, find_replay
-from headwater.replay.operation import ReplaySession
+from headwater.replay.operation import LazySparkSession
 from headwater.replay.plan import REPLAY_ID
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
@@ -139,7 +139,7 @@ def _reprocess(story: Story, first: int, converted: list[Record]) -> None:
     if not ids or None in ids:
         return
     replay_id = (ids.pop() or b"").decode()
-    check = check_replay(find_replay(replay_id, settings), settings, ReplaySession(settings))
+    check = check_replay(find_replay(replay_id, settings), settings, LazySparkSession(settings))
     story.check(
         f"`headwater replay verify {replay_id}` matches archive and topic",
         check.passed,

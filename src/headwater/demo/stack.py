@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.demo.story import Story
 from headwater.jvm.jars import ensure_jars
 from headwater.service import up
-from headwater.spark import create_session
+from headwater.spark.session import create_session
 
 # One session for all demos: its connectors can't be changed later.
 _CONNECTORS = ("kafka", "delta", "iceberg", "openlineage")

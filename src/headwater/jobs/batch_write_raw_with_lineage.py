@@ -49,7 +49,7 @@ NAME = "BatchWriteRawWithLineage"
 )
 @click.option("--job-name", default=NAME, show_default=True)
 @click.option("--job-version", help="Default: the setting jobs.version.")
-@click.option("--quiet", is_flag=True, help="Show errors only.")
+@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.pass_obj
 def main(settings: Settings | None, /, **options: Any) -> None:
     """Merge news articles from CSV files into an Iceberg table."""

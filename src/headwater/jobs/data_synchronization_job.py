@@ -13,16 +13,16 @@ import click
 from pyspark.sql import DataFrame
 
 from headwater.collector.query import Gap
-from headwater.collector.streaming import counted, query_run
+from headwater.collector.streaming import observe_row_count, reported_run
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic, partition_states, topic_id
 from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark import create_session, read_topics_stream, run_until_stopped
-from headwater.spark.query_runner import only_writer
-from headwater.spark.source import with_brokers
+from headwater.spark.query_runner import only_writer, run_until_stopped, stoppable
+from headwater.spark.session import create_session
+from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
 from headwater.spark.writers.archive_table import append, make_table, without
 from headwater.storage.archive.compaction import compact, is_due, vacuum
@@ -98,7 +98,10 @@ def main(settings: Settings, options: StreamOptions) -> None:
         connectors=("kafka", "delta"),
     )
     make_table(spark, path, topic, known_as)
-    with only_writer(path, spark, _in_use(path)):
+    with (
+        stoppable(options.local_checkpoint, spark) as stop,
+        only_writer(path, spark, _in_use(path)),
+    ):
         archive = _open(path, topic)
         refuse_recreated_topic(archive, known_as)
         records = read_topics_stream(
@@ -113,9 +116,9 @@ def main(settings: Settings, options: StreamOptions) -> None:
         lineage = options.lineage_of(rows, [delta_table(str(path))])
         lineage.gaps.extend(_gaps(archive, settings))
         batches = ArchiveBatches(archive, settings, options.local_checkpoint, lineage.gaps)
-        with query_run(spark, options.local_checkpoint, lineage, settings) as run:
+        with reported_run(stop, lineage, settings) as run:
             query = (
-                counted(rows, settings, options.job_name)
+                observe_row_count(rows, settings, options.job_name)
                 .writeStream.foreachBatch(batches.add)
                 .option("checkpointLocation", file_uri(options.local_checkpoint))
                 .queryName(options.job_name)

@@ -11,16 +11,16 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from headwater.collector.metadata import describe_shipped_job
-from headwater.collector.streaming import query_run
+from headwater.collector.streaming import reported_run
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark import create_session, read_topics_stream, run_until_stopped
-from headwater.spark.query_runner import only_writer
-from headwater.spark.source import with_brokers
+from headwater.spark.query_runner import only_writer, run_until_stopped, stoppable
+from headwater.spark.session import create_session
+from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
@@ -75,7 +75,10 @@ def main(settings: Settings, options: StreamOptions) -> None:
         connectors=("kafka", "delta"),
     )
     make_table(spark, path)
-    with only_writer(path, spark, _in_use(path)):
+    with (
+        stoppable(options.local_checkpoint, spark) as stop,
+        only_writer(path, spark, _in_use(path)),
+    ):
         table = IndexTable(spark, path, fanout=options.own["compact_at_commits"])
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
         _refuse_recreated_topics(table, settings)
@@ -99,7 +102,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             description="Edges between records, from the lineage headers of all topics",
             location=Path(__file__),
         )
-        with query_run(spark, options.local_checkpoint, lineage, settings) as run:
+        with reported_run(stop, lineage, settings) as run:
             query = (
                 parsed.writeStream.foreachBatch(_add_to(table))
                 .option("checkpointLocation", file_uri(options.local_checkpoint))

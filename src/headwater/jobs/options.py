@@ -136,7 +136,9 @@ def stream_options(
             *_topic("--input-topic", input_topic),
             *_topic("--output-topic", output_topic),
             *own,
-            click.Option(["--bootstrap-servers"], help="Default: the setting."),
+            click.Option(
+                ["--bootstrap-servers"], help="Default: the setting kafka.bootstrap_servers."
+            ),
             click.Option(
                 ["--checkpoint"],
                 help="A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
@@ -161,7 +163,7 @@ def stream_options(
             click.Option(
                 ["--available-now"], is_flag=True, help="Process the available records, then stop."
             ),
-            click.Option(["--quiet"], is_flag=True, help="Show errors only."),
+            click.Option(["--quiet"], is_flag=True, help="Log warnings and errors only."),
         ]
         return JobCommand(
             job_name, callback=_without_settings(command), params=parameters, help=function.__doc__

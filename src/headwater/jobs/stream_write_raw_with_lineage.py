@@ -45,16 +45,17 @@ from headwater.model.local_files import local_path
 from headwater.model.topic_names import dead_letter_topic
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.settings import Settings
-from headwater.spark import (
-    OnBatch,
-    create_session,
-    read_topic_stream,
-    run_until_stopped,
-)
-from headwater.spark.query_runner import ThrottledCallback, new_run_id
-from headwater.spark.source import LINEAGE_COLUMN, with_brokers, with_lineage
+from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id, run_until_stopped
+from headwater.spark.session import create_session
+from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
-from headwater.spark.writers.table import Table, check_columns, stored, table_of, writer_of
+from headwater.spark.writers.table import (
+    Table,
+    check_columns,
+    table_of,
+    with_stored_lineage,
+    writer_of,
+)
 from headwater.storage.tables.registry import KnownTable, register
 
 _LOG = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ def _lineage(
 
 def _prepare(table: Table, rows: DataFrame, job_run: JobRun, settings: Settings) -> KnownTable:
     table.ensure(table_schema(), PARTITIONED_BY)
-    check_columns(table, stored(rows, job_run, 0))
+    check_columns(table, with_stored_lineage(rows, job_run, 0))
     known = table.known()
     register(known, settings)
     return known

@@ -16,7 +16,7 @@ from headwater.errors import InputError
 from headwater.jobs.options import JobCommand
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
 from headwater.logs import job_logging
-from headwater.replay.operation import ReplaySession, replay
+from headwater.replay.operation import LazySparkSession, replay
 from headwater.replay.request import build_request
 from headwater.replay.selection import Selection, check_range, parse_offsets
 from headwater.settings import Settings, arm_fault_points, load
@@ -51,7 +51,7 @@ _NAME = "visits_converter"
 @click.option("--skip-existing", is_flag=True, help="Skip records that already exist.")
 @click.option("--allow-gaps", is_flag=True, help="Continue without records that are not archived.")
 @click.option("--again", is_flag=True, help="Run even if the same replay was done before.")
-@click.option("--quiet", is_flag=True, help="Show errors only.")
+@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.pass_obj
 def main(settings: Settings | None, /, **options: Any) -> None:
     """Convert archived visits from offset FIRST to LAST again, both ends included.
@@ -68,7 +68,7 @@ def _reprocess(settings: Settings, **options: Any) -> None:
     selection = _selection(settings, **options)
     target = options["output_topic"]
     request = build_request(_NAME, VISITS_CONVERTER, selection, target, settings, options)
-    outcome = replay(request, settings, ReplaySession(settings))
+    outcome = replay(request, settings, LazySparkSession(settings))
     manifest = outcome.manifest
     if manifest is None:
         # Stopped by a signal between two steps.

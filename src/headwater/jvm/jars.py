@@ -312,7 +312,7 @@ _QUIET = "-Xlog:cds*=off"
 _WRITE = "-XX:ArchiveClassesAtExit="
 
 
-def archive_path(java: Java, settings: Settings) -> Path:
+def cds_archive_path(java: Java, settings: Settings) -> Path:
     """The path of the CDS archive for this Java and this Spark; it may not exist.
 
     The name contains digests of their paths and of their content: Java accepts an archive only if
@@ -329,7 +329,7 @@ def archive_path(java: Java, settings: Settings) -> Path:
     return settings.jars_dir.parent / "classes" / name
 
 
-def outdated(path: Path) -> list[Path]:
+def outdated_cds_archives(path: Path) -> list[Path]:
     """Archives for the same paths of Java and Spark, from before an update."""
     prefix = path.name.rpartition("-")[0]
     return sorted(other for other in path.parent.glob(f"{prefix}-*.jsa") if other != path)
@@ -339,15 +339,15 @@ def _content_digest(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-def use_options(java: Java, settings: Settings) -> str:
+def cds_use_options(java: Java, settings: Settings) -> str:
     """Java options that use the archive; empty if there is none."""
-    path = archive_path(java, settings)
+    path = cds_archive_path(java, settings)
     # Options are separated by spaces. Java can't write an archive while it uses one.
     if not path.is_file() or " " in str(path) or _WRITE in settings.spark.java_options:
         return ""
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}"
 
 
-def write_options(path: Path) -> str:
+def cds_write_options(path: Path) -> str:
     """Java options that write the archive on exit."""
     return f"{_WRITE}{path} {_QUIET}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 DEAD_LETTER_SUFFIX = "-dead-letter"
 LATE_SUFFIX = "-late"
 PARENTS_SUFFIX = "-parents"
+HEARTBEAT_SUFFIX = "-heartbeat"
 
 
 def dead_letter_topic(topic: str) -> str:
@@ -25,3 +26,8 @@ def late_topic(topic: str) -> str:
 def parents_topic(topic: str) -> str:
     """The topic that lists parents which do not fit into the headers of aggregated records."""
     return topic + PARENTS_SUFFIX
+
+
+def heartbeat_topic(topic: str) -> str:
+    """The topic of heartbeats, by which a join advances the watermark of an idle input."""
+    return topic + HEARTBEAT_SUFFIX

@@ -17,7 +17,7 @@ from typing import Any
 
 from headwater.openlineage.events import Event
 from headwater.openlineage.spool.files import Spool, SpoolCounts
-from headwater.openlineage.spool.sender import EventSender, SenderCounts
+from headwater.openlineage.spool.sender import EventSender, SenderCounts, log_warning
 from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
@@ -127,7 +127,8 @@ class Emitter:
             return self._end(seconds)
         except Exception as error:
             # The job has finished its work and must not fail because of its lineage.
-            _LOG.warning(
+            log_warning(
+                _LOG,
                 "lineage events may remain in %s: %s: %s",
                 self._spool.root,
                 type(error).__name__,
@@ -181,7 +182,7 @@ class Emitter:
     def _log_drops(self, reason: str | None) -> None:
         if not self._drops_logged:
             self._drops_logged = True
-            _LOG.warning("lineage events are dropped: %s", reason)
+            log_warning(_LOG, "lineage events are dropped: %s", reason)
 
 
 class _QueuedEvent:

@@ -20,7 +20,7 @@ Dataset = dict[str, Any]
 State = Literal["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]
 ENDS: frozenset[State] = frozenset(("COMPLETE", "ABORT", "FAIL"))
 
-# From the package metadata: importing `headwater` would import Spark.
+# The version of the installed package.
 VERSION = version("headwater")
 PRODUCER = f"https://headwater.dev/{VERSION}"
 SCHEMA_URL = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"

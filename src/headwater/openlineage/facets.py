@@ -147,7 +147,7 @@ def tags(on: Literal["Job", "Run", "Dataset"], values: Mapping[str, str]) -> Fac
 
 
 def error_message(message: str, trace: str | None = None, language: str = "PYTHON") -> Facet:
-    """Texts must not contain secrets: see `redaction`."""
+    """Texts must not contain secrets: see `openlineage.run.Redactor`."""
     return official(
         "ErrorMessageRunFacet",
         "1-0-1",

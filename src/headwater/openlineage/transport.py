@@ -20,7 +20,7 @@ from headwater.settings import Settings, default_ca_file
 
 PATH = "/api/v1/lineage"
 # Enough to read an error message; the rest of the response is not read.
-_MAX_ANSWER = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 # Upper bound of Retry-After: a server must not stop a job's lineage for days.
 _MAX_RETRY_AFTER = 300.0
 _URL_HINT = "set MARQUEZ_URL, such as http://localhost:5000; set MARQUEZ_API_KEY for a key"
@@ -39,24 +39,20 @@ class Refused:
     """The catalog rejects the event; retrying does not help."""
 
     status: int
-    answer: str
+    response: str
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """Not delivered, to be retried. `status` and `answer` are of the response, if there is one.
-
-    `here`: the cause is on this machine.
-    """
+class RetryLater:
+    """Not delivered, to be retried. `status` and `response` are set if the catalog responded."""
 
     reason: str
     after_seconds: float | None = None
     status: int | None = None
-    answer: str = ""
-    here: bool = False
+    response: str = ""
 
 
-Outcome = Delivered | Refused | Later
+Outcome = Delivered | Refused | RetryLater
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +120,16 @@ class CatalogClient:
         self._deadline = deadline
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, max_bytes: int = _MAX_ANSWER
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        max_bytes: int = _MAX_RESPONSE_BYTES,
     ) -> CatalogResponse:
         """Send one request; reads at most `max_bytes` of the response.
 
         Raises:
-            OSError: the server can't be reached or did not answer in time.
+            OSError: the server can't be reached or did not respond in time.
             http.client.HTTPException: the response is not HTTP.
         """
         headers = {"User-Agent": f"headwater/{VERSION}", "Accept": "application/json"}
@@ -167,15 +167,15 @@ class CatalogClient:
         except Exception as error:
             return self._unreachable(error)
 
-    def _unreachable(self, error: Exception) -> Later:
+    def _unreachable(self, error: Exception) -> RetryLater:
         if isinstance(error, http.client.HTTPException):
-            return Later(f"{self.url} is not an HTTP server: {type(error).__name__}")
+            return RetryLater(f"{self.url} is not an HTTP server: {type(error).__name__}")
         if isinstance(error, TimeoutError):
-            return Later(f"{self.url} did not answer in time")
+            return RetryLater(f"{self.url} did not respond in time")
         if isinstance(error, OSError):
-            return Later(f"{self.url} can't be reached: {error}")
+            return RetryLater(f"{self.url} can't be reached: {error}")
         # Without the error's text, which may quote the value of an invalid header: the API key.
-        return Later(f"request to {self.url} failed: {type(error).__name__}")
+        return RetryLater(f"request to {self.url} failed: {type(error).__name__}")
 
     def _connected(self) -> http.client.HTTPConnection:
         """The connection, new or reused, with the deadline of this request."""
@@ -258,7 +258,7 @@ def _outcome(response: CatalogResponse, url: str) -> Outcome:
     else:
         reason = f"responds with {response.status}"
     pause = _retry_after(response.retry_after)
-    return Later(f"{url} {reason}", pause, response.status, response.text)
+    return RetryLater(f"{url} {reason}", pause, response.status, response.text)
 
 
 def _retry_after(text: str | None) -> float | None:

@@ -21,13 +21,13 @@ from headwater.model import CHECKS_NAMESPACE
 from headwater.openlineage.events import run_event
 from headwater.openlineage.spool.losses import lost_path, read_lost
 from headwater.openlineage.spool.orphans import pending_events, refused_path
-from headwater.openlineage.transport import CatalogClient, CatalogResponse, Delivered, Later
+from headwater.openlineage.transport import CatalogClient, CatalogResponse, Delivered, RetryLater
 from headwater.settings import Settings
 
 SWITCHED_OFF = "switched off (lineage.enabled)"
 _JOB = "lineage_arrives"
 # A run with all its facets is larger than an error message.
-_MAX_ANSWER = 16 * 1024 * 1024
+_MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 _SPOOL_HINT = "check the disk, or set HEADWATER_LINEAGE__SPOOL"
 _URL_HINT = "`headwater up catalog`, or set MARQUEZ_URL to the address of the catalog"
 
@@ -72,10 +72,10 @@ def request_catalog(client: CatalogClient, path: str, *known: int) -> CatalogRes
     """Response of the catalog to a GET; `known` lists accepted statuses besides 200.
 
     Raises:
-        CheckFailedError: the catalog does not answer, or with another status.
+        CheckFailedError: the catalog does not respond, or with another status.
     """
     try:
-        response = client.request("GET", path, max_bytes=_MAX_ANSWER)
+        response = client.request("GET", path, max_bytes=_MAX_RESPONSE_BYTES)
     except (OSError, http.client.HTTPException) as error:
         reason = str(error) or type(error).__name__
         raise CheckFailedError(f"{client.url} can't be reached: {reason}", hint=_URL_HINT) from None
@@ -89,7 +89,7 @@ def request_run(client: CatalogClient, run_id: str) -> dict[str, Any] | None:
     """A run from the catalog; None if it does not exist.
 
     Raises:
-        CheckFailedError: the catalog does not answer, or not with a run.
+        CheckFailedError: the catalog does not respond, or not with a run.
     """
     response = request_catalog(client, f"/api/v1/jobs/runs/{run_id}", 404)
     if response.status == 404:
@@ -123,7 +123,7 @@ def _arrival(client: CatalogClient) -> str:
     event = run_event("COMPLETE", run_id, CHECKS_NAMESPACE, _JOB, event_time=datetime.now(UTC))
     outcome = client.send(json.dumps(event).encode())
     if not isinstance(outcome, Delivered):
-        text = outcome.reason if isinstance(outcome, Later) else f"refused: {outcome.answer}"
+        text = outcome.reason if isinstance(outcome, RetryLater) else f"refused: {outcome.response}"
         raise CheckFailedError(text[:300], hint="check MARQUEZ_API_KEY and the log of the service")
     sent = event["eventTime"]
     # The run id is always the same: only the end time shows that this event arrived.

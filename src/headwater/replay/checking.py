@@ -14,7 +14,7 @@ from headwater.model.progress import Progress, no_progress
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.manifest import UNDONE, Checksum, Manifest
 from headwater.replay.plan import REPLAY_ID, Plan
-from headwater.replay.planning import Sessions
+from headwater.replay.planning import SessionFactory
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive
 
@@ -48,7 +48,7 @@ class ReplayCheck:
 def check_replay(
     folder: ReplayFolder,
     settings: Settings,
-    sessions: Sessions,
+    sessions: SessionFactory,
     progress: Progress = no_progress,
 ) -> ReplayCheck:
     """Check every claim of the manifest. Spark is started only for tables and filters.
@@ -77,7 +77,7 @@ def check_replay(
 
 
 def _check_inputs(
-    check: ReplayCheck, manifest: Manifest, settings: Settings, sessions: Sessions
+    check: ReplayCheck, manifest: Manifest, settings: Settings, sessions: SessionFactory
 ) -> None:
     plan = manifest.plan
     if plan.filters:
@@ -88,7 +88,7 @@ def _check_inputs(
     _compare(check, "the archive has", check.read, manifest.result.read)
 
 
-def _check_table(check: ReplayCheck, manifest: Manifest, sessions: Sessions) -> None:
+def _check_table(check: ReplayCheck, manifest: Manifest, sessions: SessionFactory) -> None:
     check.written = _written_checksum(manifest.plan, manifest.run_id, sessions())
     expected = Checksum() if manifest.state == UNDONE else manifest.result.outputs
     _compare(check, "the table has", check.written, expected)

@@ -18,7 +18,7 @@ IDENTITY, CONTENT = "_identity", "_content"
 
 _DIGEST_FUNCTION = "headwater_record_digest"
 _DIGEST_CLASS = "headwater.delivery.RecordDigest"
-# `1 RUN PARENTS…`, without the part after ` >`: see `model.header_codec.identity_of`.
+# `1 RUN PARENTS…`, without the part after ` >`: see `model.header.identity_of`.
 _IDENTITY_IN_HEADER = r"^1 \S+ (.*?)(?: >.*)?$"
 _RUN_IN_HEADER = r"^1 (\S+) "
 # One parent, with or without the ordinal among that parent's outputs.

@@ -10,7 +10,7 @@ from headwater.errors import ReplayRefusedError
 from headwater.model.progress import Progress, no_progress
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.manifest import UNDONE, Manifest
-from headwater.replay.planning import Planned, Sessions, make_plan
+from headwater.replay.planning import PlannedReplay, SessionFactory, make_plan
 from headwater.replay.request import Request
 from headwater.settings import Settings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-class ReplaySession:
+class LazySparkSession:
     """A Spark session that is started on the first call: many commands need none."""
 
     def __init__(self, settings: Settings, progress: Progress = no_progress) -> None:
@@ -32,7 +32,7 @@ class ReplaySession:
 
     def __call__(self) -> SparkSession:
         if self._spark is None:
-            from headwater.spark import create_session
+            from headwater.spark.session import create_session
 
             _LOG.info("starting Spark")
             self._spark = create_session(
@@ -44,7 +44,7 @@ class ReplaySession:
         return self._spark
 
 
-def replay(request: Request, settings: Settings, sessions: Sessions) -> ReplayOutcome:
+def replay(request: Request, settings: Settings, sessions: SessionFactory) -> ReplayOutcome:
     """Plan and execute a replay.
 
     Raises:
@@ -55,7 +55,7 @@ def replay(request: Request, settings: Settings, sessions: Sessions) -> ReplayOu
 
 
 def run_planned(
-    planned: Planned, request: Request, settings: Settings, sessions: Sessions
+    planned: PlannedReplay, request: Request, settings: Settings, sessions: SessionFactory
 ) -> ReplayOutcome:
     """Execute a plan. If it is already done, nothing is written and Spark is not started."""
     from headwater.replay.runner import ReplayOutcome, run_plan
@@ -67,7 +67,7 @@ def run_planned(
     return run_plan(planned.plan, request.transform, sessions(), settings, request=request.digest)
 
 
-def undo_replay(folder: ReplayFolder, settings: Settings, sessions: Sessions) -> Manifest:
+def undo_replay(folder: ReplayFolder, settings: Settings, sessions: SessionFactory) -> Manifest:
     """Delete the rows that a replay wrote to a table, in one commit.
 
     An interrupted replay can be undone, too. A second undo does nothing.

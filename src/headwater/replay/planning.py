@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Returns the session, and starts Spark on the first call.
-Sessions = Callable[[], "SparkSession"]
+SessionFactory = Callable[[], "SparkSession"]
 _MAX_GAPS_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedReplay:
     """A plan, and what the user should know before it is executed."""
 
     plan: Plan
@@ -46,7 +46,7 @@ class Planned:
     existing: ReplayFolder | None = None
 
 
-def make_plan(request: Request, settings: Settings, sessions: Sessions) -> Planned:
+def make_plan(request: Request, settings: Settings, sessions: SessionFactory) -> PlannedReplay:
     """Determine the selected records, and refuse a replay that would not be what was requested.
 
     Raises:
@@ -76,8 +76,8 @@ def make_plan(request: Request, settings: Settings, sessions: Sessions) -> Plann
 
 def _planned(
     plan: Plan, archive: Archive, lag: Mapping[int, int], existing: ReplayFolder | None
-) -> Planned:
-    return Planned(plan, archive.plan(plan.offsets).files, archive.version, lag, existing)
+) -> PlannedReplay:
+    return PlannedReplay(plan, archive.plan(plan.offsets).files, archive.version, lag, existing)
 
 
 def _refuse_source(request: Request) -> None:
@@ -160,7 +160,7 @@ def _plan(
     gaps: tuple[SelectionGap, ...],
     archive: Archive,
     settings: Settings,
-    sessions: Sessions,
+    sessions: SessionFactory,
 ) -> Plan:
     selection = request.selection
     offsets, records = dict(resolved.offsets), dict[int, int]()
@@ -201,7 +201,7 @@ def _count(
     filters: Mapping[str, object],
     request: Request,
     archive: Archive,
-    sessions: Sessions,
+    sessions: SessionFactory,
 ) -> tuple[dict[int, OffsetRanges], dict[int, int]]:
     """Count the matching records, and narrow the offsets to the first and last of them: records
     that are archived later and do not match must not change the plan."""

@@ -20,8 +20,7 @@ from headwater.replay.target import Ends, ReplayContext, ReplayTarget, observe_r
 from headwater.replay.topic_target import TopicTarget
 from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
-from headwater.spark import StopSignal
-from headwater.spark.query_runner import lease
+from headwater.spark.query_runner import StopSignal, lease
 from headwater.spark.source import with_lineage
 from headwater.storage.archive.reader import Archive
 

@@ -14,7 +14,7 @@ from headwater.replay.identities import CONTENT, IDENTITY, record_hash
 from headwater.replay.plan import table_path
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
 from headwater.spark.writers.lineage_struct import JobRun
-from headwater.spark.writers.table import DeltaTable, check_columns, stored
+from headwater.spark.writers.table import DeltaTable, check_columns, with_stored_lineage
 from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 from headwater.storage.tables.registry import register
@@ -50,7 +50,7 @@ class TableTarget(ReplayTarget):
         rows = outputs
         if ERROR_COLUMN not in rows.columns:
             rows = rows.withColumn(ERROR_COLUMN, no_error())
-        rows = _identified(stored(rows.drop(RAW_VALUE_COLUMN), self._job_run, step))
+        rows = _identified(with_stored_lineage(rows.drop(RAW_VALUE_COLUMN), self._job_run, step))
         return rows.withColumn(CONTENT, F.when(F.col(ERROR_COLUMN).isNull(), F.col(CONTENT)))
 
     def existing(self) -> DataFrame:
@@ -82,7 +82,7 @@ class TableTarget(ReplayTarget):
 
 def table_rows(outputs: DataFrame, job_run: JobRun, step: int) -> DataFrame:
     """The outputs as the table stores them, without rows that could not be processed."""
-    return stored(_without_errors(outputs), job_run, step)
+    return with_stored_lineage(_without_errors(outputs), job_run, step)
 
 
 def _without_errors(rows: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Starts and stops the local services: Kafka, PostgreSQL and the lineage service."""
+"""HTTP app, server, page and record routes; local services; doctor."""
 
 from headwater.service.local import down, status, up
 from headwater.service.managed import ServiceState, ServiceStatus

@@ -6,7 +6,7 @@ import http.client
 import json
 from typing import Any
 
-from headwater.errors import InputError, ServiceAnswerError
+from headwater.errors import InputError, ServiceResponseError
 from headwater.openlineage.transport import CatalogClient
 from headwater.settings import Settings
 
@@ -20,7 +20,7 @@ def get_json(settings: Settings, path: str, *, timeout_seconds: float = 15.0) ->
 
     Raises:
         InputError: the service refuses the key, or does not have the path.
-        ServiceAnswerError: it does not respond, or not with JSON.
+        ServiceResponseError: it does not respond, or not with JSON.
     """
     key = settings.catalog.api_key
     client = CatalogClient(
@@ -37,7 +37,7 @@ def get_json(settings: Settings, path: str, *, timeout_seconds: float = 15.0) ->
     except (OSError, http.client.HTTPException, ValueError) as error:
         # Parser messages about invalid JSON or HTTP do not help.
         reason = str(error) if isinstance(error, OSError) else type(error).__name__
-        raise ServiceAnswerError(
+        raise ServiceResponseError(
             f"the lineage service at {client.url} does not respond: {reason}",
             hint="start it with `headwater up catalog`, or set its address in MARQUEZ_URL",
         ) from None
@@ -52,5 +52,8 @@ def _refused(url: str, path: str, status: int) -> Exception:
             hint="set HEADWATER_CATALOG__API_KEY; `headwater keys create` creates one",
         )
     if status == 404:
-        return InputError(f"the service at {url} does not have {path}: is it Headwater's?")
-    return ServiceAnswerError(f"the lineage service at {url} answered {status} to {path}")
+        return InputError(
+            f"the service at {url} does not have {path}: it is not Headwater's or an old one",
+            hint="set the address of the lineage service in MARQUEZ_URL",
+        )
+    return ServiceResponseError(f"the lineage service at {url} responded with {status} to {path}")

@@ -17,7 +17,7 @@ from headwater.tracing import RecordState, TraceNode, impact, trace
 from headwater.tracing.lag import index_lag
 
 if TYPE_CHECKING:
-    from headwater.replay.planning import Planned
+    from headwater.replay.planning import PlannedReplay
     from headwater.replay.request import Request
 
 # More records than a user can inspect; tracing them takes a second or two.
@@ -112,7 +112,7 @@ class KafkaRecordQueries:
         planned = make_plan(request, self._settings, _no_session)
         return self._dry_run_json(planned, request, shipped)
 
-    def _dry_run_json(self, planned: Planned, request: Request, shipped: bool) -> Json:
+    def _dry_run_json(self, planned: PlannedReplay, request: Request, shipped: bool) -> Json:
         plan = planned.plan
         ranges = [
             {"partition": partition, "first": first, "last": last}
@@ -133,7 +133,7 @@ class KafkaRecordQueries:
             "state": "new" if planned.existing is None else planned.existing.state(),
         }
 
-    def _results_there(self, planned: Planned) -> int | None:
+    def _results_there(self, planned: PlannedReplay) -> int | None:
         from headwater.replay.results import count_results
 
         deadline = time.monotonic() + _COUNT_SECONDS

@@ -7,6 +7,7 @@ An unknown name is an error, so that typos are not silently ignored.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tomllib
@@ -197,6 +198,9 @@ def _with_current_names(
                 "setting `%s.%s` is deprecated: use `%s.%s`", section, former, section, name
             )
             value = current.pop(former)
+            # From the environment: only current names of lists are decoded by the library.
+            if isinstance(value, str) and value.startswith("["):
+                value = json.loads(value)
             current.setdefault(name, value)
     return current
 

@@ -1,4 +1,4 @@
-"""Creates the CDS archive of Spark's classes (see `jvm.cds`) by running small jobs."""
+"""Creates the CDS archive of Spark's classes (see `jvm.jars`) by running small jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError, NotInstalledError
-from headwater.jvm.jars import archive_path, outdated, write_options
+from headwater.jvm.jars import cds_archive_path, cds_write_options, outdated_cds_archives
 from headwater.jvm.java import SHORT_LIVED, Java, find_java
 from headwater.settings import Settings
 from headwater.spark.session import create_session
@@ -44,7 +44,7 @@ def write_cds_archive(settings: Settings, *, again: bool = False) -> Path:
         NotInstalledError: there is no Java, or it can't write an archive.
     """
     java = find_java(settings)
-    path = archive_path(java, settings)
+    path = cds_archive_path(java, settings)
     if " " in str(path):
         raise InputError(
             f"a CDS archive can't be in {str(path.parent)!r}: the path contains a space",
@@ -56,7 +56,7 @@ def write_cds_archive(settings: Settings, *, again: bool = False) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         unfinished = Path(folder) / path.name
-        with_option = {"java_options": f"{write_options(unfinished)} {SHORT_LIVED}"}
+        with_option = {"java_options": f"{cds_write_options(unfinished)} {SHORT_LIVED}"}
         spark = create_session(
             "cds",
             settings.model_copy(update={"spark": settings.spark.model_copy(update=with_option)}),
@@ -69,7 +69,7 @@ def write_cds_archive(settings: Settings, *, again: bool = False) -> Path:
         if not unfinished.is_file():
             raise _no_archive(java)
         unfinished.replace(path)
-    for other in outdated(path):
+    for other in outdated_cds_archives(path):
         other.unlink(missing_ok=True)
     return path
 

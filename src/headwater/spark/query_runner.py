@@ -38,7 +38,10 @@ OnBatch = Callable[[Mapping[str, Any]], None]
 
 
 class ThrottledCallback:
-    """A callback that may be called with a delay: polling a query costs a few calls to the JVM."""
+    """Marks a callback that `Batches` may call at most once per second.
+
+    Polling a query costs a few calls to the JVM.
+    """
 
     def __init__(self, callback: OnBatch) -> None:
         self._callback = callback
@@ -217,8 +220,8 @@ def _newest_batch(query: StreamingQuery) -> int | None:
     return None if progress is None else progress["batchId"]
 
 
-# A JVM that lost its Python exits within seconds, after the write in progress.
-_DYING_JVM_SECONDS = 60.0
+# A JVM whose Python process died exits within seconds, after the write in progress.
+_JVM_EXIT_TIMEOUT_SECONDS = 60.0
 _unfinished: set[Path] = set()
 
 
@@ -228,7 +231,7 @@ def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
 
     Two locks of the operating system, which end with their processes, so a start after kill -9
     waits for no timeout. Python's lock means that a job runs. The JVM's lock means that something
-    may still be written: a JVM whose Python was killed continues for a moment.
+    may still be written: a JVM whose Python process was killed continues for a moment.
 
     Raises:
         CheckpointInUseError: another process holds it.
@@ -256,6 +259,18 @@ def lease_if_local(
 
 
 @contextmanager
+def stoppable(checkpoint: Path | str, spark: SparkSession) -> Iterator[StopSignal]:
+    """Hold the checkpoint, then turn SIGTERM and SIGINT into stop requests while the body runs.
+
+    Raises:
+        CheckpointInUseError: another driver holds the checkpoint.
+    """
+    stop = StopSignal()
+    with lease_if_local(checkpoint, spark), stop.on_signals():
+        yield stop
+
+
+@contextmanager
 def only_writer(
     table: Path, spark: SparkSession, refused: Callable[[str], HeadwaterError]
 ) -> Iterator[None]:
@@ -278,12 +293,12 @@ def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[Non
     jvm: Any = spark._jvm  # noqa: SLF001
     file = jvm.java.io.RandomAccessFile(str(path), "rw")
     try:
-        deadline = time.monotonic() + _DYING_JVM_SECONDS
+        deadline = time.monotonic() + _JVM_EXIT_TIMEOUT_SECONDS
         while file.getChannel().tryLock() is None:
             if time.monotonic() > deadline:
                 raise CheckpointInUseError(
                     f"{checkpoint}: the JVM of an earlier driver has not exited after "
-                    f"{_DYING_JVM_SECONDS:g} s",
+                    f"{_JVM_EXIT_TIMEOUT_SECONDS:g} s",
                     hint="find the java process of that job and stop it",
                     checkpoint=str(checkpoint),
                 )

@@ -102,7 +102,7 @@ def _start(
     options = (
         f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
-        cds.use_options(java, settings),
+        cds.cds_use_options(java, settings),
         settings.spark.java_options,
     )
     start_configuration = {

@@ -40,7 +40,7 @@ def broker(headwater_settings: Settings) -> Iterator[Settings]:
 @pytest.fixture(scope="session")
 def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
     """A real Spark session with all connectors."""
-    from headwater.spark import create_session
+    from headwater.spark.session import create_session
 
     warehouse = headwater_settings.home_dir / "warehouse"
     session = create_session(

@@ -95,7 +95,7 @@ def trace(
         values: keep the records' values in the nodes.
 
     Raises:
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
         ArchiveError: an archive is damaged, or another table.
         NotInstalledError: a record may be in an archive, and the extra `index` is not installed.
     """

@@ -1,4 +1,4 @@
-"""Checks the order of a growing topic: each output is judged when it arrives."""
+"""Checks the order of a growing topic: each output is checked when it arrives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OrderViolation:
 
 @dataclass
 class OrderReport:
-    """Counts so far: outputs that were judged, violations, and outputs that were not judged.
+    """Counts so far: outputs that were checked, violations, and outputs that were not checked.
 
     Outputs `without_key` have no order; those with `other_parents` were made from other topics
     only. `waiting` outputs wait until the source is read up to their parents. `open` records of
@@ -64,7 +64,7 @@ class OrderReport:
 
     @property
     def passed(self) -> bool:
-        """At least one output was judged, and all were in order."""
+        """At least one output was checked, and all were in order."""
         wrong = self.violations.total() + self.without_lineage + self.unknown_parents
         return self.judged > 0 and not wrong
 
@@ -93,7 +93,7 @@ class OrderCheck:
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        BrokerUnavailableError: Kafka did not answer at the start. Later failures are retried.
+        BrokerUnavailableError: Kafka did not respond at the start. Later failures are retried.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class OrderCheck:
         self._outputs = TopicFollower(topic, starts, settings.kafka)
 
     def step(self) -> list[OrderViolation]:
-        """Judge the outputs that have arrived; waits only a moment if there are none."""
+        """Check the outputs that have arrived; waits only a moment if there are none."""
         violations: list[OrderViolation] = []
         try:
             self._read_outputs()

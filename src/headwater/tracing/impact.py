@@ -152,7 +152,7 @@ def impact(
         NotInstalledError: the extra `index` is not installed.
         LineageIndexError: there is no index, or it can't be read.
         InputError: the index has no output of the job.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     from headwater.storage.index.reader import LineageIndex
     from headwater.tracing.impact_walk import walk_impact

@@ -49,7 +49,7 @@ def index_lag(indexed: Mapping[str, Mapping[int, int]], settings: Settings) -> I
         indexed: the first offset not indexed, by topic and partition.
 
     Raises:
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     lag: dict[str, dict[int, int]] = {}
     unknown = []

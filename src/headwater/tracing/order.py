@@ -1,4 +1,4 @@
-"""State for judging order: outputs seen so far, and the newest parent of each key.
+"""State for checking order: outputs seen so far, and the newest parent of each key.
 
 A key is in one partition of the source. Its outputs are in order if, within a partition of
 the topic, the offsets of their parents never decrease.

@@ -47,7 +47,7 @@ class VerifyReport:
     Records of the topic:
         scanned: all.
         duplicates: their record id occurred before.
-        out_of_order: an earlier record of the same key was made from a later parent. Not judged
+        out_of_order: an earlier record of the same key was made from a later parent. Not checked
             for records `without_key`.
         without_lineage: no readable lineage header; `unreadable` have a damaged one.
         unknown_parents: a parent was never in the source.

@@ -18,7 +18,7 @@ _MAX_TOPICS = 20
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The judged offsets of a source partition: from `first` to `end`, `end` excluded.
+    """The checked offsets of a source partition: from `first` to `end`, `end` excluded.
 
     `newest_end` is the end of the partition after the end of the topic was looked up: no genuine
     record of the topic has a parent beyond it.

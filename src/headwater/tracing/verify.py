@@ -32,7 +32,7 @@ def verify(
     checkpoint: Path | None = None,
     explainers: Sequence[Explainer] = (),
 ) -> VerifyReport:
-    """Find records of `source` without an output in `topic`, and duplicate or disordered outputs.
+    """Find records of `source` without an output in `topic`, and duplicate or out-of-order outputs.
 
     Reads both topics once, up to their ends when the call began, and the topics
     `<topic>-dead-letter` and `<topic>-late`. Covers one hop: the records of `topic` must name
@@ -50,7 +50,7 @@ def verify(
         InputError: the records of `topic` were made from other topics; or `allow_filtered`
             without a checkpoint.
         CheckpointError: `checkpoint` is damaged, or no batch was started with it.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     report = VerifyReport(topic, source)
     # Read before the topics: records that are committed later must not count as filtered.
@@ -94,8 +94,8 @@ def verify(
 
 def _no_checkpoint(topic: str, source: str) -> InputError:
     return InputError(
-        f"no checkpoint of a job from {source!r} into {topic!r} found: records that are not read "
-        "yet can't be distinguished from filtered ones",
+        f"no checkpoint of a job that reads {source!r} and writes {topic!r} found: records that "
+        "are not read yet can't be distinguished from filtered ones",
         hint="set --checkpoint to the job's checkpoint",
         topic=topic,
         source=source,

@@ -51,7 +51,7 @@ def why_missing(
         TopicNotFoundError: there is no topic `topic`.
         InputError: nothing in `topic` was made from the record's topic, but from others.
         CheckpointError: `checkpoint` is damaged, or no batch was started with it.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     if address.topic == topic:
         raise InputError(
@@ -151,7 +151,9 @@ class _Search:
         checkpoint = self._checkpoints.of(record.topic, output)
         unread = _unread(record, output, checkpoint, scans)
         if absence is not None:
-            text = unread.sentence if unread else f"the job into {output} has read past it"
+            text = (
+                unread.sentence if unread else f"the job that writes {output} has already read it"
+            )
             sentence = f"{record} is gone ({absence.value}) and has no output: {text}"
             return Verdict(record, output, Fate.EXPIRED, sentence, estimate=checkpoint is None)
         if unread is not None:
@@ -193,7 +195,7 @@ def _dead_lettered(
 
 
 def _late(record: Address, output: str, records: Sequence[Record]) -> Verdict:
-    sentence = f"{record} came too late for {output} and is {records[0].address}"
+    sentence = f"{record} arrived after the watermark and was sent to {records[0].address}"
     sentence += _reason(records[0])
     return Verdict(record, output, Fate.LATE, sentence, _addresses(records))
 
@@ -218,15 +220,18 @@ def _unread(
     planned = checkpoint.planned.get(topic, {}).get(partition, started)
     where = f"according to {checkpoint.path}"
     if offset < started:
-        sentence = f"the job into {output} started at {topic}/{partition}@{started}, {where}"
+        sentence = f"the job that writes {output} started at {topic}/{partition}@{started}, {where}"
         return Verdict(record, output, Fate.NEVER_READ, sentence)
     if offset < committed:
         return None
     if offset < planned:
         batch = checkpoint.batch
-        sentence = f"batch {batch} of the job into {output} has it and is not committed, {where}"
+        sentence = (
+            f"batch {batch} of the job that writes {output} contains it and is not committed, "
+            f"{where}"
+        )
     else:
-        sentence = f"the job into {output} reads {topic}/{partition}@{planned} next, {where}"
+        sentence = f"the job that writes {output} reads {topic}/{partition}@{planned} next, {where}"
     return Verdict(record, output, Fate.NOT_YET_READ, sentence)
 
 
@@ -242,8 +247,8 @@ def _passed_over(
         return Verdict(record, output, Fate.UNCERTAIN, sentence, estimate=estimate)
     how = "later ones have outputs" if checkpoint is None else f"see {checkpoint.path}"
     sentence = (
-        f"the job into {output} has read past {record} ({how}) and wrote neither an output nor a "
-        "dead letter"
+        f"the job that writes {output} has already read {record} ({how}) and wrote neither an "
+        "output nor a dead letter"
     )
     return Verdict(record, output, Fate.FILTERED, sentence, estimate=estimate)
 

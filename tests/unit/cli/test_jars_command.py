@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.app import headwater
-from headwater.jvm.jars import archive_path
+from headwater.jvm.jars import cds_archive_path
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
 
@@ -19,7 +19,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = Settings()
-    path = archive_path(find_java(settings), settings)
+    path = cds_archive_path(find_java(settings), settings)
     path.parent.mkdir(parents=True)
     path.write_bytes(bytes(3_000_000))
     return path

@@ -33,7 +33,10 @@ def run(*arguments: str) -> Result:
 
 def cells(shown: Result) -> list[list[str]]:
     assert shown.exit_code == 0, shown.stderr
-    return [line.split() for line in shown.stdout.splitlines()]
+    lines = shown.stdout.splitlines()
+    frame, rows = lines[0], [line for line in lines if not line.startswith("+-")]
+    assert (lines[2], lines[-1]) == (frame, frame)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
 
 
 def test_a_table_shows_the_columns_of_the_archive(table: Path) -> None:

@@ -16,13 +16,13 @@ from headwater.collector.description import Description
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import OutputSchemas, topic_dataset
-from headwater.collector.streaming import counted, report_streaming_run, topic_outputs
+from headwater.collector.streaming import observe_row_count, report_streaming_run, topic_outputs
 from headwater.openlineage import Emitter
 from headwater.openlineage.facets import register_job_facets
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
-from headwater.spark import StopSignal
+from headwater.spark.query_runner import StopSignal
 
 
 def test_topics_keep_the_brokers_that_the_query_uses(settings: Settings, tmp_path: Path) -> None:
@@ -171,6 +171,8 @@ def test_rows_of_a_disabled_job_are_not_counted(settings: Settings) -> None:
     off = settings.lineage.model_copy(update={"disabled_jobs": ["quiet_*"]})
     rows: Any = object()
     # Counting would call a method that this object does not have.
-    assert counted(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows
+    assert (
+        observe_row_count(rows, settings.model_copy(update={"lineage": off}), "quiet_copy") is rows
+    )
     with pytest.raises(AttributeError):
-        counted(rows, settings, "loud_copy")
+        observe_row_count(rows, settings, "loud_copy")

@@ -24,9 +24,9 @@ from headwater.openlineage import LineageRun, facets, lineage_facet
 from headwater.openlineage.progress import Roles, StreamProgress
 from headwater.openlineage.spool.losses import read_lost
 from headwater.settings import Settings
-from headwater.spark import StopSignal
 from headwater.spark.measures import run_measures
 from headwater.spark.measures.run_measures import RunMeasures
+from headwater.spark.query_runner import StopSignal
 
 
 def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> QueryDescription:

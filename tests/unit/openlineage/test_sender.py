@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,11 @@ def emitter_of(root: Path, url: str, **options: Any) -> Emitter:
 def failing_at(*runs: str) -> FaultServer:
     """A catalog that responds with 500 to all events of these runs."""
 
-    def answer(connection: socket.socket) -> None:
+    def respond(connection: socket.socket) -> None:
         poison = server.events[-1]["run"]["runId"] in runs
         (status(500, "division by zero") if poison else OK)(connection)
 
-    server = FaultServer(answer)
+    server = FaultServer(respond)
     return server
 
 
@@ -90,6 +91,25 @@ def test_the_sender_continues_when_the_disk_is_readable_again(
     assert recovery == "lineage events are delivered again"
 
 
+def test_a_logging_filter_that_raises_stops_neither_the_sender_nor_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_filter(record: logging.LogRecord) -> bool:
+        raise ValueError(record.msg)
+
+    for module in ("emitter", "spool.sender"):
+        log = logging.getLogger(f"headwater.openlineage.{module}")
+        monkeypatch.setattr(log, "filters", [broken_filter])
+    with serving(status(503), OK) as server:
+        emitter = emitter_of(tmp_path, server.url)
+        emitter.emit(event(0))
+        wait_until(lambda: emitter.counts.sender.delivered == 1)
+        assert emitter.counts.sender.failed_tries == 1
+        assert emitter.close()
+    emitter.emit(event(1))
+    assert emitter.counts.dropped == 1
+
+
 def test_unreadable_events_of_a_dead_process_do_not_block_delivery(tmp_path: Path) -> None:
     dead = orphaned_spool(tmp_path, event(0, "dead"))
     segment = dead.folder / "000001.events"
@@ -125,7 +145,7 @@ def test_an_event_that_makes_the_catalog_fail_is_refused_and_the_others_arrive(
         (500, "division by zero", 1),
     ]
     tries = [each["n"] for each in server.events if each["run"]["runId"] == "bad"]
-    # Three attempts and one after the witness; the next event of the run is refused sooner.
+    # Three attempts and one after the probe; the next event of the run is refused sooner.
     assert tries == [0, 0, 0, 0, 1, 1]
 
 
@@ -141,7 +161,7 @@ def test_no_event_is_refused_in_an_outage(code: int, tmp_path: Path) -> None:
     assert not refused_path(tmp_path).exists()
 
 
-def test_a_catalog_that_recovers_at_the_witness_gets_the_event_as_well(tmp_path: Path) -> None:
+def test_a_catalog_that_recovers_at_the_probe_gets_the_event_as_well(tmp_path: Path) -> None:
     orphaned_spool(tmp_path, event(0, "a"), event(0, "b"))
     with serving(status(500), status(500), OK) as server:
         counts = flush(CatalogClient(server.url), tmp_path, 20, max_attempts=2)
@@ -149,7 +169,7 @@ def test_a_catalog_that_recovers_at_the_witness_gets_the_event_as_well(tmp_path:
     assert [each["run"]["runId"] for each in server.events] == ["a", "a", "b", "a", "b"]
 
 
-def test_events_of_a_single_run_stay_queued_without_a_witness(
+def test_events_of_a_single_run_stay_queued_without_a_probe(
     tmp_path: Path,
 ) -> None:
     orphaned_spool(tmp_path, event(0, "bad"), event(1, "bad"))

@@ -12,7 +12,7 @@ import pytest
 from tests.fault_server import drip, serving, status
 
 from headwater.errors import SettingError
-from headwater.openlineage.transport import CatalogClient, DeadlineSocket, Delivered, Later
+from headwater.openlineage.transport import CatalogClient, DeadlineSocket, Delivered, RetryLater
 
 
 def test_whitespace_around_a_key_is_not_sent() -> None:
@@ -63,7 +63,7 @@ def test_an_unexpected_error_is_retried_and_its_text_is_not_shown(
     monkeypatch.setattr(http.client.HTTPConnection, "request", fail)
     with serving(status(201)) as server:
         outcome = CatalogClient(server.url, "s3cr3t-key").send(b"{}")
-    assert outcome == Later(f"request to {server.url} failed: {error.__name__}")
+    assert outcome == RetryLater(f"request to {server.url} failed: {error.__name__}")
 
 
 def test_a_request_ends_at_its_deadline_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +84,8 @@ def test_a_request_ends_at_its_deadline_without_a_thread(monkeypatch: pytest.Mon
         began = time.monotonic()
         outcome = client.send(b"{}")
         assert time.monotonic() - began < 20, "it drips for five minutes"
-    assert isinstance(outcome, Later)
-    assert "did not answer in time" in outcome.reason
+    assert isinstance(outcome, RetryLater)
+    assert "did not respond in time" in outcome.reason
     # The server has one for each connection.
     assert max(threads) <= before + 1
 
@@ -94,8 +94,8 @@ def test_sending_ends_at_its_deadline_when_the_server_does_not_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = CatalogClient(f"http://127.0.0.1:{silent.getsockname()[1]}", request_seconds=0.3)
         outcome = client.send(b"x" * 64 * 1024 * 1024)
-    assert isinstance(outcome, Later)
-    assert "did not answer in time" in outcome.reason
+    assert isinstance(outcome, RetryLater)
+    assert "did not respond in time" in outcome.reason
 
 
 def test_a_large_response_is_read_up_to_the_limit() -> None:
@@ -121,7 +121,7 @@ def test_all_addresses_of_a_host_share_the_time_for_connecting(
         began = time.monotonic()
         outcome = CatalogClient("http://catalog.example", connect_seconds=0.5).send(b"{}")
         assert time.monotonic() - began < 10, "a full timeout per address would take twenty seconds"
-        assert outcome == Later("http://catalog.example did not answer in time")
+        assert outcome == RetryLater("http://catalog.example did not respond in time")
         # An unresponsive address and an unsupported one only cost time.
         with serving(status(201)) as server:
             answers = ("127.0.0.1", int(server.url.rpartition(":")[2]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fault_server import drip, serving, status
 
-from headwater.errors import InputError, ServiceAnswerError
+from headwater.errors import InputError, ServiceResponseError
 from headwater.service.catalog_client import get_json
 from headwater.settings import load
 
@@ -15,7 +15,7 @@ def test_the_key_does_not_follow_a_redirect() -> None:
         location = f"Location: {elsewhere.url}/api/v1/alerts"
         with serving(status(302, "", location)) as server:
             settings = load(catalog={"url": server.url, "api_key": "s3cr3t"})
-            with pytest.raises(ServiceAnswerError, match="answered 302"):
+            with pytest.raises(ServiceResponseError, match="responded with 302"):
                 get_json(settings, "/api/v1/alerts")
     assert elsewhere.requests == 0
 
@@ -29,7 +29,7 @@ def test_errors_of_slow_wrong_and_protected_services_name_the_setting() -> None:
     with serving(drip, status(200, "<html>"), status(401)) as server:
         settings = load(catalog={"url": server.url})
         for _ in range(2):
-            with pytest.raises(ServiceAnswerError) as error:
+            with pytest.raises(ServiceResponseError) as error:
                 get_json(settings, "/api/v1/alerts", timeout_seconds=0.3)
             assert "MARQUEZ_URL" in str(error.value.hint)
         with pytest.raises(InputError, match="requires a key"):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.waiting import wait_until
 
 from headwater.errors import HeadwaterError, InternalError, SettingError
 from headwater.settings import fault_points
@@ -176,8 +177,7 @@ def test_two_writers_interleave_at_a_barrier(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=first_writer, daemon=True)
     writer.start()
-    while not journal.read_text():
-        time.sleep(0.01)
+    wait_until(journal.read_text, 10, "the first writer to reach the fault point")
     order.append("second")
     barrier.touch()
     writer.join(10)

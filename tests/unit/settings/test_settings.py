@@ -327,6 +327,13 @@ def test_a_former_name_in_a_variable_sets_the_current_key_and_logs_a_warning(
     ]
 
 
+def test_a_former_name_of_a_list_is_read_as_json_from_a_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADWATER_LINEAGE__OFF_FOR", '["a", "b*"]')
+    assert list(load().lineage.disabled_jobs) == ["a", "b*"]
+
+
 def test_a_former_name_has_the_precedence_of_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     write_file("[lineage]\nmost_tries = 4\n")
     assert load().lineage.max_attempts == 4

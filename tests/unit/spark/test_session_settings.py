@@ -70,7 +70,7 @@ def test_options_of_spark_submit_apply_to_a_tracked_session(
 ) -> None:
     monkeypatch.setenv("HEADWATER_HOME", str(tmp_path))
     given = {"spark.openlineage.namespace": "lake", "spark.openlineage.parentJobName": "nightly"}
-    monkeypatch.setattr(streaming, "submitted", lambda: given)
+    monkeypatch.setattr(streaming, "spark_submit_options", lambda: given)
     monkeypatch.setattr(listener, "_trackers", [])
     manager = SimpleNamespace(listListeners=list)
     streams = SimpleNamespace(_jsqm=manager, addListener=lambda tracker: None)
@@ -172,4 +172,4 @@ def test_an_invalid_address_disables_lineage_and_does_not_fail_the_job(
     spark: Any = SimpleNamespace(sparkContext=object())
     session._begin(spark, "MyJob", settings)
     assert session.current_application(spark) is None
-    assert "lineage is not sent: MARQUEZ_URL has no usable host" in caplog.text
+    assert "lineage is disabled: MARQUEZ_URL has no usable host" in caplog.text

@@ -71,7 +71,7 @@ def test_order_is_per_key_and_per_partition_of_the_source() -> None:
     assert topic.report.out_of_order == 0
 
 
-def test_records_without_a_key_are_counted_and_not_judged() -> None:
+def test_records_without_a_key_are_counted_and_not_checked() -> None:
     topic = Topic()
     topic.write_all([12, 11], key=None)
     assert (topic.report.out_of_order, topic.report.without_key) == (0, 2)
@@ -117,7 +117,7 @@ def test_a_parent_that_never_existed_is_counted(parent: str) -> None:
     assert topic.report.state.value == "corrupt"
 
 
-def test_a_parent_that_arrived_after_the_call_is_not_judged() -> None:
+def test_a_parent_that_arrived_after_the_call_is_not_checked() -> None:
     topic = Topic()
     topic.write_all([100, 109])
     assert topic.report.unknown_parents == 0

@@ -85,7 +85,7 @@ class ServiceMetrics:
                 task.result()
         if self._age() > _MAX_MISSED * max(_INTERVAL_SECONDS, _PAUSE_FACTOR * self._duration):
             raise DatabaseUnavailableError(
-                f"the last metrics are {self._age():.0f} s old: is the database reachable?",
+                f"the database did not respond: the last metrics are {self._age():.0f} s old",
                 hint="see the service's log",
             )
         return self._current

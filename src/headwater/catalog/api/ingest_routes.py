@@ -98,7 +98,7 @@ def _batch_response(received: int, failed: list[dict[str, Any]]) -> Response:
         "failed_events": failed[:_MAX_FAILURES_SHOWN],
     }
     if status == "failure":
-        body |= {"code": 422, "message": "no event is valid"}
+        body |= {"code": 422, "message": "no event was accepted"}
         body["errors"] = [f"[{each['index']}] {each['reason']}" for each in failed[:20]]
     return json_response(body, codes[status])
 

@@ -31,7 +31,7 @@ async def get_health(request: Request) -> Response:
     except HeadwaterError:
         down = {"status": "unavailable", "version": VERSION, "database": "unreachable"}
         return json_response(
-            {"code": 503, "message": "the catalog's database does not answer", **down}, 503
+            {"code": 503, "message": "the catalog's database does not respond", **down}, 503
         )
     return json_response({"status": "healthy", "version": VERSION, "database": "reachable"})
 

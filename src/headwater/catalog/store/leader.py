@@ -50,7 +50,7 @@ class Leadership:
         """Try to become the leader; returns whether this service is the leader now.
 
         Raises:
-            DatabaseUnavailableError: the database does not answer.
+            DatabaseUnavailableError: the database does not respond.
         """
         if self._connection is not None:
             return True
@@ -60,7 +60,7 @@ class Leadership:
             )
             self._connection = await self._with_lock(connection)
         except psycopg.Error as error:
-            raise DatabaseUnavailableError("the catalog's database does not answer") from error
+            raise DatabaseUnavailableError("the catalog's database does not respond") from error
         return self.held
 
     async def _with_lock(self, connection: BoundedConnection) -> BoundedConnection | None:

@@ -84,7 +84,7 @@ class Pool:
             # Not the driver's message: it may name the host and the user.
             _LOG.warning("database: %s", type(error).__name__)
             raise DatabaseUnavailableError(
-                "the catalog's database does not answer", hint="see the service's log"
+                "the catalog's database does not respond", hint="see the service's log"
             ) from error
 
     async def _check(self, connection: BoundedConnection) -> None:

@@ -78,7 +78,7 @@ class Writer:
         if self._count + len(items) > self._max_waiting and self._count:
             raise TooBusyError(
                 f"{self._count} events are queued",
-                hint="send fewer events, or increase HEADWATER_CATALOG__MAX_WAITING_EVENTS",
+                hint="send fewer events, or increase HEADWATER_CATALOG__MAX_QUEUED_EVENTS",
             )
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._queue.append((items, done))

@@ -74,7 +74,7 @@ def read_history(
 
     Raises:
         TopicNotFoundError: there is no such topic.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     states = partition_states(topic, settings.kafka)
     firsts = {state.partition: state.first for state in states}

@@ -146,7 +146,7 @@ def list_letters(
     Raises:
         TopicNotFoundError: there is no such topic.
         InputError: a requested record does not exist.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     letters = Letters(topic, choice or Choice(), settings, progress)
     histories = letters.histories(target)

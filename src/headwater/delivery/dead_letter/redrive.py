@@ -121,7 +121,7 @@ def redrive(
         TopicNotFoundError: there is no such topic.
         InputError: a requested record does not exist, or another redrive is running.
         DeliveryError: records were not acknowledged; the next redrive sends those that are missing.
-        BrokerUnavailableError: Kafka did not answer within `kafka.timeout_seconds`.
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     report = RedriveReport(topic, str(uuid.uuid4()), dry_run)
     letters = Letters(topic, choice or Choice(), settings, progress)

@@ -19,6 +19,7 @@ from typing import Any
 from headwater.errors import CheckpointError
 from headwater.jobs.visits_ads.rule import ADS, VISITS, JoinRule
 from headwater.kafka import read_topic
+from headwater.model.topic_names import heartbeat_topic
 from headwater.settings import Settings
 from headwater.storage.checkpoint import NO_BATCH, read_offsets, read_progress
 
@@ -37,7 +38,7 @@ class HeartbeatTopic:
     @classmethod
     def of(cls, output: str, location: str) -> HeartbeatTopic:
         """For the join that writes `output`, with its checkpoint at this location."""
-        return cls(f"{output}-heartbeat", hashlib.sha256(location.encode()).hexdigest()[:16])
+        return cls(heartbeat_topic(output), hashlib.sha256(location.encode()).hexdigest()[:16])
 
     def key(self, topic: str) -> bytes:
         """The key of heartbeats for the side that reads `topic`."""

@@ -28,7 +28,7 @@ from headwater.openlineage.spool.files import (
 _REFUSED = "refused.jsonl"
 # Refused events are kept for inspection; beyond this size, the older half is removed.
 _MAX_REFUSED_BYTES = 16 * 1024 * 1024
-_MAX_ANSWER = 2_000
+_MAX_RESPONSE = 2_000
 _LOCK_PAUSES = (0.005, 0.02, 0.05)
 
 
@@ -262,7 +262,7 @@ def keep_refused(
     root: Path,
     body: bytes,
     status: int,
-    answer: str,
+    response: str,
     at: str,
     *,
     max_bytes: int = _MAX_REFUSED_BYTES,
@@ -270,7 +270,7 @@ def keep_refused(
     """Store an event that the catalog refused, with its response."""
     path = refused_path(root)
     event = json.loads(body)
-    note = {"at": at, "status": status, "answer": answer[:_MAX_ANSWER], "event": event}
+    note = {"at": at, "status": status, "answer": response[:_MAX_RESPONSE], "event": event}
     line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
     if path.is_file() and path.stat().st_size + len(line) > max_bytes:
         kept = path.read_bytes()[-max_bytes // 2 :].partition(b"\n")[2]

@@ -29,7 +29,7 @@ from headwater.openlineage.spool.orphans import (
     keep_refused,
     run_of,
 )
-from headwater.openlineage.transport import CatalogClient, Delivered, Later, Outcome, Refused
+from headwater.openlineage.transport import CatalogClient, Delivered, Outcome, Refused, RetryLater
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,14 +69,14 @@ class SpoolDelivery:
         self._orphans: list[OrphanedSpool] | None = None
         self._unreadable_orphan: str | None = None
 
-    def deliver_all(self) -> Later | None:
+    def deliver_all(self) -> RetryLater | None:
         """Deliver all events; returns the reason if some remain. Never raises."""
         try:
             return self._deliver_orphans() or (self._deliver(self._own) if self._own else None)
         except OSError as error:
-            return self._later(Later(_unreadable(error), here=True))
+            return self._later(RetryLater(_unreadable(error)))
         except Exception as error:
-            return self._later(Later(f"delivery failed: {type(error).__name__}", here=True))
+            return self._later(RetryLater(f"delivery failed: {type(error).__name__}"))
 
     def release(self) -> None:
         """Unlock undelivered spools for other processes."""
@@ -84,7 +84,7 @@ class SpoolDelivery:
             orphan.release()
         self._client.close()
 
-    def _deliver_orphans(self) -> Later | None:
+    def _deliver_orphans(self) -> RetryLater | None:
         """Claim the spools of dead processes once, and deliver them."""
         if self._orphans is None:
             self._orphans = claim_orphans(self._root)
@@ -100,19 +100,19 @@ class SpoolDelivery:
             self._orphans.pop(0).release()
         return None
 
-    def _deliver(self, backlog: Backlog) -> Later | None:
+    def _deliver(self, backlog: Backlog) -> RetryLater | None:
         torn = backlog.torn
         try:
             while (entry := backlog.peek()) is not None:
                 outcome = self._client.send(entry.body)
-                if isinstance(outcome, Later):
-                    outcome = self._poison_events.judge(entry, outcome, self._backlogs())
-                if isinstance(outcome, Later):
+                if isinstance(outcome, RetryLater):
+                    outcome = self._poison_events.classify(entry, outcome, self._backlogs())
+                if isinstance(outcome, RetryLater):
                     return self._later(outcome)
                 if isinstance(outcome, Refused):
                     at = to_rfc3339(datetime.now(UTC))
                     try:
-                        keep_refused(self._root, entry.body, outcome.status, outcome.answer, at)
+                        keep_refused(self._root, entry.body, outcome.status, outcome.response, at)
                     except OSError as error:
                         # Lost on a full disk, and counted: it must not block later events.
                         self._losses.add(1, f"refused, and can't be stored: {error.strerror}")
@@ -126,7 +126,7 @@ class SpoolDelivery:
         finally:
             self.counts.torn += backlog.torn - torn
 
-    def _later(self, later: Later) -> Later:
+    def _later(self, later: RetryLater) -> RetryLater:
         self.counts.failed_tries += 1
         self.counts.trouble = later.reason
         return later
@@ -211,25 +211,31 @@ class EventSender:
         finally:
             self._delivery.release()
 
-    def _failed(self, later: Later) -> None:
+    def _failed(self, later: RetryLater) -> None:
         self._failures += 1
         # Once per outage: retries would fill the log.
         if not self._outage_logged:
             self._outage_logged = True
-            _LOG.warning("lineage events are queued in %s: %s", self._spool.root, later.reason)
+            log_warning(_LOG, "lineage events are queued in %s: %s", self._spool.root, later.reason)
 
     def _recovered(self) -> None:
         self._failures = 0
         if self._outage_logged:
             self._outage_logged = False
-            _LOG.warning("lineage events are delivered again")
+            log_warning(_LOG, "lineage events are delivered again")
 
-    def _pause(self, later: Later) -> None:
+    def _pause(self, later: RetryLater) -> None:
         """Wait before the next attempt; `close` ends the wait, a new event does not."""
         pause = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 20), self._max_pause)
         # Jitter: many jobs that lost the same catalog must not retry at the same moment.
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         self._closing.wait(max(pause, later.after_seconds or 0.0))
+
+
+def log_warning(log: logging.Logger, message: str, *arguments: object) -> None:
+    """Log without raising: a logging filter of the user may raise, which must not stop delivery."""
+    with suppress(Exception):
+        log.warning(message, *arguments)
 
 
 def flush(
@@ -252,11 +258,15 @@ def flush(
 # Other 5xx statuses indicate problems on the path to the catalog: 502 and 503 of a proxy.
 _SERVER_ERROR = 500
 # More than one, because the catalog may fail for other runs too; each costs a request.
-_MAX_WITNESSES = 3
+_MAX_PROBES = 3
 
 
 class PoisonEventDetector:
-    """Keeps the attempts of one sender."""
+    """Decides whether a 500 response is caused by the event.
+
+    After `max_attempts` it sends up to three queued events of other runs. If the catalog accepts
+    one, and this event fails again, the event is refused.
+    """
 
     def __init__(self, client: CatalogClient, max_attempts: int) -> None:
         self._client = client
@@ -266,7 +276,9 @@ class PoisonEventDetector:
         # Runs with a poison event: their next events are likely to fail, and are checked at once.
         self._runs: set[str] = set()
 
-    def judge(self, entry: SpooledEvent, later: Later, backlogs: Iterable[Backlog]) -> Outcome:
+    def classify(
+        self, entry: SpooledEvent, later: RetryLater, backlogs: Iterable[Backlog]
+    ) -> Outcome:
         """Decide what to do with an event that was not accepted; may send it again."""
         if later.status != _SERVER_ERROR:
             self._entry = None
@@ -277,13 +289,13 @@ class PoisonEventDetector:
         run = run_of(entry.body)
         if self._attempts < self._max_attempts and run not in self._runs:
             return later
-        if not self._accepts_one_of(islice(_others(run, backlogs), _MAX_WITNESSES)):
+        if not self._accepts_one_of(islice(_others(run, backlogs), _MAX_PROBES)):
             return later
         # The catalog may have recovered in between.
         again = self._client.send(entry.body)
-        if isinstance(again, Later) and again.status == _SERVER_ERROR:
+        if isinstance(again, RetryLater) and again.status == _SERVER_ERROR:
             self._runs.add(run)
-            return Refused(_SERVER_ERROR, again.answer)
+            return Refused(_SERVER_ERROR, again.response)
         return again
 
     def _accepts_one_of(self, others: Iterable[SpooledEvent]) -> bool:
@@ -291,13 +303,13 @@ class PoisonEventDetector:
             outcome = self._client.send(other.body)
             if isinstance(outcome, Delivered):
                 return True
-            if isinstance(outcome, Later) and outcome.status != _SERVER_ERROR:
+            if isinstance(outcome, RetryLater) and outcome.status != _SERVER_ERROR:
                 return False
         return False
 
 
 def _others(run: str, backlogs: Iterable[Backlog]) -> Iterator[SpooledEvent]:
     for backlog in backlogs:
-        # An unreadable backlog has no witness.
+        # An unreadable backlog has no events to send.
         with suppress(OSError):
             yield from backlog.of_other_runs(run)

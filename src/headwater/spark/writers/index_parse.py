@@ -1,6 +1,6 @@
 """Parses lineage headers with Spark expressions.
 
-The grammar is that of `model.header_codec`: both accept the same headers.
+The grammar is that of `model.header`: both accept the same headers.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def writer_of(
     def write(rows: DataFrame, batch: int) -> None:
         query_id = _query_id(rows)
         fault_points.reach("before_table_commit")
-        with_lineage = stored(rows, job_run, batch)
+        with_lineage = with_stored_lineage(rows, job_run, batch)
         if rule is None:
             table.append(with_lineage, query_id, batch)
         else:
@@ -187,7 +187,7 @@ def writer_of(
     return write
 
 
-def stored(rows: DataFrame, job_run: JobRun, batch: int) -> DataFrame:
+def with_stored_lineage(rows: DataFrame, job_run: JobRun, batch: int) -> DataFrame:
     """Rows as they are stored in a table."""
     ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(0)
     lineage = stored_lineage(F.col(COLUMN), job_run, batch, ordinal)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from headwater.errors import ArchiveError, DiskFullError, HeadwaterError
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings, fault_points
-from headwater.storage.archive.commit import NewFile, check_protocol, commit_lock, replace_files
+from headwater.storage.archive.commit import NewFile, commit_lock, replace_files
 from headwater.storage.archive.contract import COLUMNS, OWN_FOLDER, PARTITIONED_BY, ROW_GROUP_ROWS
 from headwater.storage.archive.files import ArchiveFile, milliseconds
 from headwater.storage.archive.reader import Archive
@@ -111,7 +111,6 @@ def compact(
             earlier commits stay.
         DiskFullError: there is no space for the new files.
     """
-    check_protocol(archive)
     try:
         return _compact(archive, settings, everything, progress)
     except (OSError, ValueError, pa.ArrowException) as error:

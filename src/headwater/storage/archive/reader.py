@@ -34,7 +34,13 @@ except ImportError as error:
 
 from headwater.storage.archive.coverage import NOT_COVERED, ArchiveCoverage, coverage_of, read_holes
 from headwater.storage.archive.files import ArchiveFile, Hour
-from headwater.storage.delta.open_table import OpenTable, TableKind
+from headwater.storage.delta.open_table import (
+    AddedFile,
+    CommitRefused,
+    OpenTable,
+    RemovedFile,
+    TableKind,
+)
 from headwater.storage.offset_ranges import OffsetRanges
 
 __all__ = ["Archive", "ArchiveCoverage", "ReadPlan"]
@@ -176,11 +182,23 @@ class Archive:
         """The files that may hold some of these offsets, by their statistics."""
         return [file.path for file in self._holding(ranges)]
 
-    def protocol(self) -> tuple[int, frozenset[str]]:
-        """The protocol version and features that writers must support."""
-        protocol = self._opened.delta.protocol()
-        features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-        return int(protocol.min_writer_version), frozenset(features)
+    def replace_files(
+        self, removed: Sequence[RemovedFile], added: Sequence[AddedFile], now_ms: int
+    ) -> None:
+        """Replace files in one commit, and load the new version.
+
+        Raises:
+            ArchiveError: the table requires a feature of Delta that `deltalake` does not support.
+        """
+        try:
+            self._opened.replace_files(removed, added, now_ms)
+        except CommitRefused as error:
+            raise ArchiveError(
+                f"{self.path} can't be compacted: {error}",
+                hint="if another tool has upgraded the table, use OPTIMIZE of that tool",
+                path=str(self.path),
+            ) from error
+        self.refresh()
 
     def vacuum(self) -> int:
         """Remove replaced files after the table's `delta.deletedFileRetentionDuration`, and files

@@ -5,6 +5,7 @@ A lookup in an open table takes milliseconds; opening the table takes some tens 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,21 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction
 
 from headwater.errors import HeadwaterError
 from headwater.storage.delta.pruning import StatisticsFile
 
+# What `replace_files` raises.
+CommitRefused = DeltaError
 _BROKEN = (pa.ArrowException, DeltaError, OSError, ValueError, KeyError)
 
 File = TypeVar("File", bound=StatisticsFile)
+
+PartitionValues = dict[str, str | None]
+# Path in the table, bytes and partition; of an added file also its statistics.
+RemovedFile = tuple[str, int, PartitionValues]
+AddedFile = tuple[str, int, PartitionValues, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,33 @@ class OpenTable(Generic[File]):
             return False
         self._load_files()
         return True
+
+    def replace_files(
+        self, removed: Iterable[RemovedFile], added: Iterable[AddedFile], now_ms: int
+    ) -> None:
+        """Replace files by others with the same rows, in one commit.
+
+        `data_change` is false: streams that read the table skip the commit.
+
+        Raises:
+            DeltaError: the commit is refused, such as for a feature that is not supported.
+        """
+        actions: list[AddAction | RemoveAction] = [
+            *(RemoveAction(name, False, now_ms, size, values) for name, size, values in removed),
+            *(
+                AddAction(name, size, values, now_ms, False, json.dumps(statistics))
+                for name, size, values, statistics in added
+            ),
+        ]
+        self.delta.create_write_transaction(
+            actions,
+            "append",
+            self.delta.schema(),
+            partition_by=self.delta.metadata().partition_columns,
+            post_commithook_properties=PostCommitHookProperties(
+                create_checkpoint=False, cleanup_expired_logs=False
+            ),
+        )
 
     @contextmanager
     def reading(self) -> Iterator[None]:

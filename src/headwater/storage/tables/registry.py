@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,5 +40,7 @@ def known_tables(settings: Settings) -> list[KnownTable]:
     }
     for file in (settings.home_dir / FOLDER).glob("*.json"):
         table = KnownTable(**json.loads(file.read_text(encoding="utf-8")))
-        tables[table.location] = table
+        # Earlier versions registered `file:///x` as `///x`.
+        location = re.sub("^/+", "/", table.location)
+        tables[location] = KnownTable(table.name, location)
     return sorted(tables.values())

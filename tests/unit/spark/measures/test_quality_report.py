@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import date
 from decimal import Decimal
 from importlib import resources
@@ -18,6 +20,18 @@ from headwater.spark.measures.quality_report import Measured, Report
 PRICE = Measured("price", "double", distinct=True, bounds=True, not_a_number=True)
 AT = Measured("at", "date", bounds=True)
 
+WITHOUT_PYSPARK = """
+import sys
+sys.modules["pyspark"] = None
+import headwater.quality
+from headwater.quality import Expectation
+print(Expectation.__name__)
+try:
+    headwater.quality.Quality
+except ImportError as error:
+    print(error.name.partition(".")[0])
+"""
+
 
 def batch(rows: int, **metrics: Any) -> dict[str, Any]:
     return {"rows": rows, "c0_values": rows, "c1_values": rows, "e0_broken": 0, **metrics}
@@ -31,6 +45,18 @@ def own_schema(name: str) -> dict[str, Any]:
 
 def new_report() -> Report:
     return Report("articles", [PRICE, AT], [in_range("price", 0, None)], ["c200"])
+
+
+def test_expectations_can_be_imported_without_pyspark() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYSPARK],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["Expectation", "pyspark"]
 
 
 def test_batches_add_up_and_bounds_grow() -> None:

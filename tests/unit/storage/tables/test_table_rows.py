@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -132,3 +134,12 @@ def test_tables_are_registered_by_jobs_and_by_settings(
     assert known_tables(settings) == [KnownTable(str(home / "x"), str(home / "x")), registered]
     with pytest.raises(LineageTableError, match="neither a Delta nor an Iceberg table"):
         LineageTable(registered).find({}, None)
+
+
+def test_a_location_with_the_slashes_of_an_earlier_version_is_the_same_table(
+    tmp_path: Path,
+) -> None:
+    settings = Settings.model_validate({"home": tmp_path})
+    register(KnownTable("demo.web.visits", "///x"), settings)
+    register(KnownTable("demo.web.visits", "/x"), settings)
+    assert known_tables(settings) == [KnownTable("demo.web.visits", "/x")]

@@ -49,7 +49,7 @@ public final class LineageEventQueue {
     } catch (Exception | LinkageError error) {
       // Lineage never fails a job. Python also reports invalid settings, such as a bad address; a
       // second OpenLineage jar may be incompatible.
-      LoggerFactory.getLogger(LineageEventQueue.class).error("no lineage of batch writes: {}", error.toString());
+      LoggerFactory.getLogger(LineageEventQueue.class).error("lineage of batch writes is disabled: {}", error.toString());
     }
     return executions;
   }

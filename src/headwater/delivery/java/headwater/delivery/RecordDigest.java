@@ -7,7 +7,7 @@ import org.apache.spark.sql.api.java.UDF3;
 
 /**
  * The first eight bytes of a SHA-256 of the identity, key and value of a record. Spark has the hash
- * only as text, which is expensive to convert; `replay/digest.py` computes the same.
+ * only as text, which is expensive to convert; `replay/manifest.py` computes the same.
  */
 public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
   private static final long serialVersionUID = 1;
