@@ -34,7 +34,6 @@ from headwater.delivery.sink import (
     check_table_columns,
     check_topic_columns,
     has_shuffle,
-    location_of,
     rows_to_send,
     topics_for_parents,
 )
@@ -46,7 +45,7 @@ from headwater.openlineage.events import Dataset, kafka_topic
 from headwater.openlineage.progress import Roles
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, load
-from headwater.spark.query_runner import OnBatch, new_run_id, run_until_stopped
+from headwater.spark.query_runner import OnBatch, new_run_id, run_foreach_batch
 from headwater.spark.session import create_session
 from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
@@ -260,15 +259,15 @@ class LineageJob:
             self._enforced(),
             query_run(self.spark, self._checkpoint, lineage, self._settings, run_id=run_id) as run,
         ):
-            query = (
-                observe_row_count(rows, self._settings, self._name)
-                .writeStream.foreachBatch(writer_of(target, job_run))
-                .option("checkpointLocation", location_of(self._checkpoint))
-                .queryName(self._name)
-                .trigger(**(trigger or {"processingTime": "0 seconds"}))
-                .start()
+            run_foreach_batch(
+                observe_row_count(rows, self._settings, self._name),
+                writer_of(target, job_run),
+                run,
+                self._settings,
+                name=self._name,
+                checkpoint=self._checkpoint,
+                trigger=trigger or {"processingTime": "0 seconds"},
             )
-            run_until_stopped(query, run.stop, self._settings, run.on_batch)
 
     @contextmanager
     def _enforced(self) -> Iterator[None]:

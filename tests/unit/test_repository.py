@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections import Counter
@@ -32,6 +33,7 @@ REGISTRIES = [
 # A path below a home directory; not `/root` or `~` alone.
 HOME_DIRECTORY = re.compile(r"(?<![\w.])/(?:home|Users|root)/[\w.]|[A-Z]:\\Users\\")
 MAX_LINES = 400
+MAX_TEST_LINES = 60
 
 
 def files() -> list[Path]:
@@ -128,3 +130,47 @@ def test_text_files_end_with_one_newline_and_have_no_carriage_return(
         if text and ("\r" in text or not text.endswith("\n") or text.endswith("\n\n"))
     ]
     assert wrong == []
+
+
+def parsed(folder: str) -> list[tuple[str, ast.Module]]:
+    return [
+        (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
+
+
+def test_public_class_names_are_unique() -> None:
+    names = Counter(
+        node.name
+        for _, module in parsed("src/headwater")
+        for node in module.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_test_is_longer_than_sixty_lines() -> None:
+    too_long = [
+        f"{name}: {node.name}"
+        for name, module in parsed("tests")
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and (node.end_lineno or 0) - node.lineno >= MAX_TEST_LINES
+    ]
+    assert too_long == []
+
+
+def test_unit_tests_are_in_folders_named_after_the_packages() -> None:
+    package = ROOT / "src" / "headwater"
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert [str(folder) for folder in folders if not (package / folder).is_dir()] == []
+
+
+def test_the_architecture_fits_on_a_page_and_names_files_that_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 100
+    named = re.findall(r"`((?:[a-z_]+/)+[A-Za-z_]+\.(?:py|java|lock))`", text)
+    assert named
+    assert [name for name in named if not (ROOT / "src" / "headwater" / name).is_file()] == []

@@ -19,9 +19,9 @@ from headwater.errors import InputError
 from headwater.kafka import max_record_bytes
 from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
-from headwater.model.local_files import file_uri
 from headwater.model.topic_names import parents_topic
 from headwater.settings import Settings
+from headwater.spark.query_runner import checkpoint_uri
 from headwater.spark.session import OWN_SINK
 from headwater.spark.source import LINEAGE_COLUMN, client_options, parents_text
 
@@ -58,14 +58,7 @@ class SinkTarget:
     @property
     def location(self) -> str:
         """The checkpoint as a URI."""
-        return location_of(self.checkpoint)
-
-
-def location_of(checkpoint: Path | str) -> str:
-    """As a URI: Spark resolves a bare path against the cluster's default file system."""
-    if isinstance(checkpoint, Path):
-        return file_uri(checkpoint)
-    return checkpoint
+        return checkpoint_uri(self.checkpoint)
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:

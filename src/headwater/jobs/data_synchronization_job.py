@@ -17,10 +17,9 @@ from headwater.collector.streaming import observe_row_count, reported_run
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic, partition_states, topic_id
-from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark.query_runner import only_writer, run_until_stopped, stoppable
+from headwater.spark.query_runner import only_writer, stoppable
 from headwater.spark.session import create_session
 from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
@@ -117,15 +116,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
         lineage.gaps.extend(_gaps(archive, settings))
         batches = ArchiveBatches(archive, settings, options.local_checkpoint, lineage.gaps)
         with reported_run(stop, lineage, settings) as run:
-            query = (
-                observe_row_count(rows, settings, options.job_name)
-                .writeStream.foreachBatch(batches.add)
-                .option("checkpointLocation", file_uri(options.local_checkpoint))
-                .queryName(options.job_name)
-                .trigger(**options.trigger_arguments())
-                .start()
-            )
-            run_until_stopped(query, run.stop, settings, run.on_batch)
+            observed = observe_row_count(rows, settings, options.job_name)
+            options.run_foreach_batch(observed, batches.add, run, settings)
 
 
 def _open(path: Path, topic: str) -> Archive:

@@ -15,10 +15,9 @@ from headwater.collector.streaming import reported_run
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
-from headwater.model.local_files import file_uri
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark.query_runner import only_writer, run_until_stopped, stoppable
+from headwater.spark.query_runner import only_writer, stoppable
 from headwater.spark.session import create_session
 from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
@@ -103,14 +102,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             location=Path(__file__),
         )
         with reported_run(stop, lineage, settings) as run:
-            query = (
-                parsed.writeStream.foreachBatch(_add_to(table))
-                .option("checkpointLocation", file_uri(options.local_checkpoint))
-                .queryName(options.job_name)
-                .trigger(**options.trigger_arguments())
-                .start()
-            )
-            run_until_stopped(query, run.stop, settings, run.on_batch)
+            options.run_foreach_batch(parsed, _add_to(table), run, settings)
 
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:

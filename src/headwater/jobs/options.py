@@ -29,6 +29,7 @@ from headwater.logs import job_logging
 from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset
 from headwater.settings import Settings, arm_fault_points
+from headwater.spark.query_runner import QueryRun, run_foreach_batch
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,6 +83,24 @@ class StreamOptions:
             self.output_topic,
             trigger=self.trigger_arguments(),
             on_failure=self.on_failure,
+        )
+
+    def run_foreach_batch(
+        self,
+        rows: DataFrame,
+        write: Callable[[DataFrame, int], None],
+        run: QueryRun,
+        settings: Settings,
+    ) -> None:
+        """Run the job's query, whose micro-batches `write` writes, until it ends or is stopped."""
+        run_foreach_batch(
+            rows,
+            write,
+            run,
+            settings,
+            name=self.job_name,
+            checkpoint=self.checkpoint,
+            trigger=self.trigger_arguments(),
         )
 
     def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> QueryDescription:

@@ -25,7 +25,6 @@ from headwater.delivery.sink import (
     ERROR_COLUMN,
     SinkTarget,
     close_producers_of,
-    location_of,
     rows_to_send,
     send_batch,
 )
@@ -45,7 +44,7 @@ from headwater.model.local_files import local_path
 from headwater.model.topic_names import dead_letter_topic
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.settings import Settings
-from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id, run_until_stopped
+from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id
 from headwater.spark.session import create_session
 from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
@@ -115,14 +114,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
         query_run(spark, options.checkpoint, lineage, settings, run_id=run_id) as run,
         ArticleBatches(spark, table, job_run, options, settings) as batches,
     ):
-        query = (
-            parsed.writeStream.foreachBatch(batches.write)
-            .option("checkpointLocation", location_of(options.checkpoint))
-            .queryName(options.job_name)
-            .trigger(**options.trigger_arguments())
-            .start()
-        )
-        run_until_stopped(query, run.stop, settings, batches.counted(run.on_batch))
+        counting = replace(run, on_batch=batches.counted(run.on_batch))
+        options.run_foreach_batch(parsed, batches.write, counting, settings)
 
 
 def _lineage(

@@ -11,6 +11,7 @@ from headwater.errors import BadAddressError
 _TOPIC = r"[a-zA-Z0-9._-]{1,249}"
 _TOPIC_NAME = re.compile(_TOPIC)
 # The one grammar of addresses; without lookarounds, so that Arrow's RE2 accepts it as well.
+ADDRESS = rf"{_TOPIC}/[0-9]{{1,10}}@[0-9]{{1,19}}"
 ADDRESS_PATTERN = rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
 _ADDRESS = re.compile(ADDRESS_PATTERN)
 

@@ -30,6 +30,7 @@ from enum import Enum
 
 from headwater.errors import BadAddressError
 from headwater.model import Address, Header, Lineage, Record
+from headwater.model.address import ADDRESS
 
 JOB_NAME = "job_name"
 JOB_VERSION = "job_version"
@@ -47,6 +48,20 @@ MAX_LISTED_PARENTS = 64
 MAX_HEADER_BYTES = 64 * 1024
 
 _RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ADDRESSES = rf"{ADDRESS}(?:,{ADDRESS})*+"
+
+# The same grammar for Spark's `rlike` and `regexp_extract`. `*+` is possessive: with `*` Java needs
+# a stack frame per parent, and a long header would fail the job with a stack overflow.
+HEADER_REGEX = (
+    rf"\A1 (?:{_RUN}) (?:-|{_ADDRESSES})(?:,\+[0-9]{{1,18}})?"
+    rf"(?: #[0-9]{{1,18}})?(?: =[0-9a-f]{{32}})?(?: >{_ADDRESSES})?\z"
+)
+RUN_REGEX = r"^1 (\S+) "
+# Group 1 is the result of `identity_of`.
+IDENTITY_REGEX = r"^1 \S+ (.*?)(?: >.*)?$"
+# An identity with one parent: topic, partition and offset, with or without the ordinal.
+SINGLE_PARENT_REGEX = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
+
 _HEADER = re.compile(
     rf"1 (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
     r"( =(?P<record_id>[0-9a-f]{32}))?( >(?P<rest>[!-~]+))?"

@@ -166,12 +166,12 @@ def _read_checksum(plan: Plan, spark: SparkSession, settings: Settings) -> Check
     from pyspark.sql import functions as F
 
     from headwater.replay.identities import record_hash
-    from headwater.replay.rows import ArchivedRows, address_text
+    from headwater.replay.rows import ArchivedRows, archived_address
 
     archive = Archive.open(plan.topic, settings)
     # The predicate was checked when the plan was made.
     rows = ArchivedRows.open(spark, archive, plan.filters, plan.fields).in_order(plan.offsets)
-    return _checksum(rows.select(record_hash(address_text(), F.col("key"), F.col("value"))))
+    return _checksum(rows.select(record_hash(archived_address(), F.col("key"), F.col("value"))))
 
 
 def _written_checksum(plan: Plan, run_id: str, spark: SparkSession) -> Checksum:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from headwater.model.header import JOB_NAME, LINEAGE
+from headwater.model.header import IDENTITY_REGEX, JOB_NAME, LINEAGE, RUN_REGEX, SINGLE_PARENT_REGEX
 from headwater.replay.manifest import Checksum
 from headwater.storage.offset_ranges import OffsetRanges
 
@@ -18,11 +18,6 @@ IDENTITY, CONTENT = "_identity", "_content"
 
 _DIGEST_FUNCTION = "headwater_record_digest"
 _DIGEST_CLASS = "headwater.delivery.RecordDigest"
-# `1 RUN PARENTS…`, without the part after ` >`: see `model.header.identity_of`.
-_IDENTITY_IN_HEADER = r"^1 \S+ (.*?)(?: >.*)?$"
-_RUN_IN_HEADER = r"^1 (\S+) "
-# One parent, with or without the ordinal among that parent's outputs.
-_SINGLE_PARENT = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
 
 
 def register_digest_udf(spark: SparkSession) -> None:
@@ -49,10 +44,9 @@ def checksum_of(metrics: Mapping[str, Any]) -> Checksum:
 def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
     """Identity and content of the records that a job wrote to a topic, except in one run."""
     lineage = _header_text(LINEAGE)
-    identity = F.regexp_extract(lineage, _IDENTITY_IN_HEADER, 1)
+    identity = F.regexp_extract(lineage, IDENTITY_REGEX, 1)
     return records.where(
-        (_header_text(JOB_NAME) == job_name)
-        & (F.regexp_extract(lineage, _RUN_IN_HEADER, 1) != run_id)
+        (_header_text(JOB_NAME) == job_name) & (F.regexp_extract(lineage, RUN_REGEX, 1) != run_id)
     ).select(
         identity.alias(IDENTITY),
         record_hash(identity, F.col("key"), F.col("value")).alias(CONTENT),
@@ -62,10 +56,10 @@ def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
 def from_inputs(existing: DataFrame, topic: str, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
     """The results that these inputs may produce again; all results of several parents."""
     identity = F.col(IDENTITY)
-    single = identity.rlike(_SINGLE_PARENT)
+    single = identity.rlike(SINGLE_PARENT_REGEX)
 
     def part(number: int) -> Column:
-        return F.regexp_extract(identity, _SINGLE_PARENT, number)
+        return F.regexp_extract(identity, SINGLE_PARENT_REGEX, number)
 
     partition, offset = part(2).try_cast("int"), part(3).try_cast("bigint")
     near = reduce(

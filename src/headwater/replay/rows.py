@@ -19,6 +19,7 @@ from headwater.delivery.dead_letter.columns import parse_json
 from headwater.model.local_files import file_uri
 from headwater.replay.identities import register_digest_udf
 from headwater.replay.predicate import checked_predicate
+from headwater.spark.source import address_text
 from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
 from headwater.storage.archive.contract import PARTITIONED_BY, VALUE_SQL
 from headwater.storage.archive.reader import Archive
@@ -155,12 +156,6 @@ def _time(milliseconds: int) -> Column:
     return F.timestamp_millis(F.lit(milliseconds))
 
 
-def address_text() -> Column:
+def archived_address() -> Column:
     """The address of an archived record, as text."""
-    return F.concat(
-        F.col("topic"),
-        F.lit("/"),
-        F.col("partition").cast("string"),
-        F.lit("@"),
-        F.col("offset").cast("string"),
-    )
+    return address_text(F.col("topic"), F.col("partition"), F.col("offset"))

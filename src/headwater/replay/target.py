@@ -23,7 +23,7 @@ from headwater.replay.identities import (
 )
 from headwater.replay.manifest import StepResult
 from headwater.replay.plan import Plan
-from headwater.replay.rows import address_text
+from headwater.replay.rows import archived_address
 from headwater.replay.transform import Transform
 from headwater.settings import Settings
 from headwater.storage.offset_ranges import OffsetRanges
@@ -134,5 +134,5 @@ def observe_read(rows: DataFrame) -> tuple[DataFrame, Observation]:
     Spark does not move or remove a sort below an observation.
     """
     observation = Observation()
-    hashes = record_hash(address_text(), F.col("key"), F.col("value"))
+    hashes = record_hash(archived_address(), F.col("key"), F.col("value"))
     return rows.observe(observation, *checksum_metrics(hashes)), observation

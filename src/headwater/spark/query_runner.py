@@ -23,11 +23,11 @@ from types import FrameType
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.errors import CheckpointInUseError, HeadwaterError, QueryFailedError
-from headwater.model.local_files import locked
+from headwater.model.local_files import file_uri, locked
 from headwater.settings import Settings
 from headwater.storage.checkpoint import read_progress
 
@@ -102,6 +102,36 @@ class QueryRun:
 def new_run_id() -> str:
     """A random id for one start of a query."""
     return str(uuid.uuid4())
+
+
+def checkpoint_uri(checkpoint: Path | str) -> str:
+    """As a URI: Spark resolves a bare path against the cluster's default file system."""
+    return file_uri(checkpoint) if isinstance(checkpoint, Path) else checkpoint
+
+
+def run_foreach_batch(
+    rows: DataFrame,
+    write: Callable[[DataFrame, int], None],
+    run: QueryRun,
+    settings: Settings,
+    *,
+    name: str,
+    checkpoint: Path | str,
+    trigger: Mapping[str, Any],
+) -> None:
+    """Start a query whose micro-batches `write` writes, and wait until it ends or is stopped.
+
+    Raises:
+        QueryFailedError: the query failed; the next start continues where it stopped.
+    """
+    query = (
+        rows.writeStream.foreachBatch(write)
+        .option("checkpointLocation", checkpoint_uri(checkpoint))
+        .queryName(name)
+        .trigger(**trigger)
+        .start()
+    )
+    run_until_stopped(query, run.stop, settings, run.on_batch)
 
 
 def run_until_stopped(

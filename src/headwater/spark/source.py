@@ -66,14 +66,13 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
 
 def parents_text(lineage: Column) -> Column:
     """The addresses of the parents, separated by commas."""
-    single = F.concat(
-        lineage["topic"],
-        F.lit("/"),
-        lineage["partition"].cast("string"),
-        F.lit("@"),
-        lineage["offset"].cast("string"),
-    )
+    single = address_text(lineage["topic"], lineage["partition"], lineage["offset"])
     return F.coalesce(lineage["parents"], single)
+
+
+def address_text(topic: Column, partition: Column, offset: Column) -> Column:
+    """The address of a record: `topic/partition@offset`."""
+    return F.concat(topic, F.lit("/"), partition.cast("string"), F.lit("@"), offset.cast("string"))
 
 
 def _lineage(**values: Column) -> Column:

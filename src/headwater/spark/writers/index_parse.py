@@ -1,6 +1,6 @@
 """Parses lineage headers with Spark expressions.
 
-The grammar is that of `model.header`: both accept the same headers.
+The grammar is `HEADER_REGEX` of `model.header`: both accept the same headers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION, LINEAGE, MAX_HEADER_BYTES
+from headwater.model.header import (
+    BATCH_VERSION,
+    HEADER_REGEX,
+    JOB_NAME,
+    JOB_VERSION,
+    LINEAGE,
+    MAX_HEADER_BYTES,
+)
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
 
 # Results of parsing the lineage header of a record.
@@ -18,14 +25,6 @@ UNREADABLE = "unreadable"
 # A parent is the record itself, or a later one of the same partition.
 REFUSED = "refused"
 
-_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_ADDRESS = "[a-zA-Z0-9._-]{1,249}/[0-9]{1,10}@[0-9]{1,19}"
-# `*+` is possessive: with `*`, Java would need a stack frame per parent, and a long header would
-# fail the job with a stack overflow.
-_HEADER = (
-    rf"\A1 (?:-|{_UUID}) (?:-|{_ADDRESS}(?:,{_ADDRESS})*+)(?:,\+[0-9]{{1,18}})?"
-    rf"(?: #[0-9]{{1,18}})?(?: =[0-9a-f]{{32}})?(?: >{_ADDRESS}(?:,{_ADDRESS})*+)?\z"
-)
 _PARENTS_TYPE = "array<struct<topic:string,partition:int,offset:bigint>>"
 
 
@@ -41,7 +40,7 @@ def parse_lineage(records: DataFrame) -> DataFrame:
     )
     text = F.col(f"_{LINEAGE}").cast("string")
     fits = F.length(f"_{LINEAGE}") <= MAX_HEADER_BYTES
-    read = selected.withColumn("_text", F.when(fits & text.rlike(_HEADER), text))
+    read = selected.withColumn("_text", F.when(fits & text.rlike(HEADER_REGEX), text))
     read = read.withColumn("_parents", _parents(F.col("_text")))
     listed = F.col("_parents")
     lineage = (
