@@ -252,7 +252,7 @@ def test_the_command_prints_a_tree_counts_and_the_lag_of_the_index(
     table = {"HEADWATER_INDEX__TABLE": str(index_path(settings))}
     before = headwater("impact", f"{source}/0@3", **table)
     assert before.returncode == 2
-    assert "hint: `headwater run lineage_index_job` makes it" in before.stderr
+    assert "hint: `headwater run lineage_index_job` creates it" in before.stderr
     run_job(settings, chain, tmp_path)
     write(copied, [[]] * 2, settings)
     text = headwater("impact", f"{source}/0@3", **table)

@@ -210,7 +210,7 @@ def test_an_unreadable_table_is_reported_and_the_result_is_a_lower_bound(
     gone = settings.index.model_copy(update={"tables": [tmp_path / "gone"]})
     found = impact(Address(numbers, 0, 1), settings.model_copy(update={"index": gone}))
     assert found.tables == {}
-    assert "no Delta and no Iceberg table" in found.unread_tables[str(tmp_path / "gone")]
+    assert "neither a Delta nor an Iceberg table" in found.unread_tables[str(tmp_path / "gone")]
     assert found.lower_bound
 
 

@@ -19,7 +19,7 @@ from headwater.cli.text import json_text
 from headwater.model.progress import Progress
 
 # Messages go to standard error; standard output is for data.
-messages = Console(stderr=True, highlight=False)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 # Wider than any row of a table.
 _PIPE_WIDTH = 10_000_000

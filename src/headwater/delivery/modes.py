@@ -17,6 +17,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
+from headwater.spark.conf import configured
 from headwater.spark.query_runner import QueryRun, run_until_stopped
 from headwater.spark.source import LINEAGE_COLUMN, lineage_identity
 from headwater.storage.checkpoint import read_progress
@@ -88,6 +90,10 @@ class Mode(ABC):
         """Spark configuration for a session that is started for this mode."""
         return {}
 
+    def query_configuration(self) -> Mapping[str, str]:
+        """Configuration of the Spark session while a query is started; restored afterwards."""
+        return {}
+
     def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
         """Refuse settings under which the mode can't keep its guarantee.
 
@@ -112,7 +118,9 @@ class Mode(ABC):
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
     ) -> None:
         run, settings = delivery.run, delivery.settings
-        query = start(rows, delivery.target, run.id, self.options(), settings, trigger=trigger)
+        configuration = self.query_configuration()
+        with configured(delivery.spark, configuration) if configuration else nullcontext():
+            query = start(rows, delivery.target, run.id, self.options(), settings, trigger=trigger)
         try:
             run_until_stopped(query, run.stop, settings, run.on_batch)
         finally:
@@ -189,6 +197,10 @@ class Transactional(Mode):
             "kafka.transaction.timeout.ms": "600000",
         }
 
+    def query_configuration(self) -> Mapping[str, str]:
+        # A rerun of a batch must have the same tasks.
+        return {"spark.sql.adaptive.enabled": "false"}
+
     def deliver(self, delivery: Delivery) -> None:
         """Retries a batch whose transaction the broker aborted, a limited number of times."""
         for attempts_left in reversed(range(_TRANSACTION_ATTEMPTS)):
@@ -210,8 +222,6 @@ class Transactional(Mode):
                 hint="use --on-failure stop, or lower HEADWATER_JOBS__MAX_VALUE_BYTES, so that "
                 "large values go to the dead letter topic before they are sent",
             )
-        # A rerun of a batch must have the same tasks.
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
 
 
 def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> UnsafeDeliveryError:

@@ -32,6 +32,7 @@ from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
 from headwater.replay.plan import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
+from headwater.spark.conf import configured
 from headwater.spark.source import FETCH, LINEAGE_COLUMN, client_options, lineage_identity
 from headwater.storage.offset_ranges import OffsetRanges
 
@@ -116,15 +117,16 @@ class TopicTarget(ReplayTarget):
             REPLAY_COUNT: str(context.plan.replay_count),
         }
         try:
-            send_batch(
-                rows,
-                self._target,
-                context.run_id,
-                step,
-                self._mode.options(),
-                context.settings,
-                own_headers=headers,
-            )
+            with configured(context.spark, self._mode.query_configuration()):
+                send_batch(
+                    rows,
+                    self._target,
+                    context.run_id,
+                    step,
+                    self._mode.options(),
+                    context.settings,
+                    own_headers=headers,
+                )
         finally:
             close_producers_of(context.spark, context.run_id)
         return len(written)
