@@ -65,9 +65,15 @@ def test_a_table_shows_records_by_partition_and_offset(
 ) -> None:
     topic = make_topic(partitions=1)
     headwater("produce", topic, stdin="one\ntwo\n")
-    expected = [["value", "partition", "offset"], ["one", "0", "0"], ["two", "0", "1"]]
     shown = headwater("consume", topic, "--format", "table")
-    assert [line.split() for line in shown.stdout.splitlines()] == expected
+    assert shown.stdout.splitlines() == [
+        "+-----+---------+------+",
+        "|value|partition|offset|",
+        "+-----+---------+------+",
+        "|one  |0        |0     |",
+        "|two  |0        |1     |",
+        "+-----+---------+------+",
+    ]
     former = headwater("read-topic", topic)
     assert former.stdout == shown.stdout
     assert "use `headwater consume --format table`" in former.stderr

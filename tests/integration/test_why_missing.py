@@ -134,8 +134,8 @@ def test_a_late_record_is_found_in_the_late_topic(hops: Hops) -> None:
     write(late, [stamped(f"{hops.visits}/0@3")], hops.settings)
     result = hops.query(4, hops.decorated)
     assert (result.fate, evidence(result)) == (Fate.LATE, [f"{late}/0@0"])
-    assert result.verdict.sentence.endswith(f"is {late}/0@0: late, by 3 h")
-    assert hops.query(3, hops.decorated).verdict.sentence.endswith(f"is {late}/0@1")
+    assert result.verdict.sentence.endswith(f"was sent to {late}/0@0: late, by 3 h")
+    assert hops.query(3, hops.decorated).verdict.sentence.endswith(f"was sent to {late}/0@1")
 
 
 def test_without_a_checkpoint_the_result_is_an_estimate(hops: Hops, headwater: Headwater) -> None:
