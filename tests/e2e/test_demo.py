@@ -28,6 +28,7 @@ def test_the_demo_passes_its_own_checks_twice_on_the_same_broker(
             done = headwater("demo", *names, timeout=300)
             assert done.returncode == 0, done.stdout + done.stderr
             assert re.search(r"All \d+ checks passed", done.stdout)
+            assert "warning:" not in done.stderr
             assert "job_name:visits_reducer" in done.stdout
             assert '["{job_version, v1.0.0}","{job_name, visits_decorator}"' in done.stdout
             if not names:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 from rich.console import Console
@@ -39,6 +42,18 @@ _NEXT_COMMANDS = {
 }
 
 
+@contextmanager
+def _without_warnings(logger_name: str) -> Iterator[None]:
+    """The last demo starts the lineage service; until then events are queued, as intended."""
+    logger = logging.getLogger(logger_name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(STORIES)))
 @click.pass_context
@@ -49,7 +64,11 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
     quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
     began = time.monotonic()
-    with pid_file("demo", settings.home_dir), download_progress() as progress:
+    with (
+        pid_file("demo", settings.home_dir),
+        download_progress() as progress,
+        _without_warnings("headwater.openlineage"),
+    ):
         story = Story(quiet, console, progress)
         for name in names or STORIES:
             STORIES[name](story)
