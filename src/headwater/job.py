@@ -13,7 +13,7 @@ it with `join_lineage` and `merge_lineage`. `write` turns it into headers and de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -273,7 +273,7 @@ class LineageJob:
     def _enforced(self) -> Iterator[None]:
         """Enforce the expectations for one query."""
         try:
-            with enforced(*self._quality) if self._quality else nullcontext():
+            with enforced(*self._quality):
                 yield
         finally:
             self._quality.clear()

@@ -17,7 +17,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,8 +117,7 @@ class Mode(ABC):
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
     ) -> None:
         run, settings = delivery.run, delivery.settings
-        configuration = self.query_configuration()
-        with configured(delivery.spark, configuration) if configuration else nullcontext():
+        with configured(delivery.spark, self.query_configuration()):
             query = start(rows, delivery.target, run.id, self.options(), settings, trigger=trigger)
         try:
             run_until_stopped(query, run.stop, settings, run.on_batch)

@@ -12,7 +12,7 @@ import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,11 @@ def _with_current_names(
                 "setting `%s.%s` is deprecated: use `%s.%s`", section, former, section, name
             )
             value = current.pop(former)
-            # From the environment: only current names of lists are decoded by the library.
+            # From the environment: only current names of lists are decoded by the library. Invalid
+            # JSON is left to the validation, which names the setting.
             if isinstance(value, str) and value.startswith("["):
-                value = json.loads(value)
+                with suppress(ValueError):
+                    value = json.loads(value)
             current.setdefault(name, value)
     return current
 
@@ -280,9 +282,7 @@ def _setting_error(error: ValidationError) -> SettingError:
 
 def arm_fault_points(settings: Settings) -> None:
     """Arm the faults of `testing.fault_points`, which only tests set; disarm earlier ones."""
-    spec = settings.testing.fault_points
-    if spec or fault_points.armed_faults is not None:
-        fault_points.arm(spec, settings.home_dir / "faults.journal")
+    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
 
 
 def rules_file(settings: Settings) -> Path | None:

@@ -360,3 +360,11 @@ def test_every_former_name_has_a_current_key(section: str, former: str, name: st
     keys = type(Settings.model_fields[section].default).model_fields
     assert name in keys
     assert former not in keys
+
+
+def test_invalid_json_under_a_former_name_is_refused_with_the_settings_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADWATER_LINEAGE__OFF_FOR", '["a')
+    with pytest.raises(SettingError, match="HEADWATER_LINEAGE__DISABLED_JOBS"):
+        load()

@@ -182,12 +182,10 @@ class Spool:
         written = 0
         while written < len(line):
             written += os.write(self._file, line[written:])
-        if fault_points.armed_faults is not None:
-            fault_points.reach("before_spool_fsync")
+        fault_points.reach("before_spool_fsync")
         os.fsync(self._file)
         self._size += len(line)
-        if fault_points.armed_faults is not None:
-            fault_points.reach("after_spool_fsync")
+        fault_points.reach("after_spool_fsync")
 
     def _next_segment(self) -> None:
         self._abandon()
