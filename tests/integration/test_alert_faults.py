@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,11 @@ def with_query_seconds(settings: Settings, seconds: float) -> Settings:
 def incidents(catalog: Catalog) -> list[tuple[str, str]]:
     listed = catalog.get("/alerts/incidents")["incidents"]
     return [(each["alert"], each["state"]) for each in listed]
+
+
+def sent(catalog: Catalog) -> list[str]:
+    rows = catalog.rows("SELECT kind FROM alert_messages WHERE sent_at IS NOT NULL")
+    return [kind for (kind,) in rows]
 
 
 def kinds(got: list[dict[str, Any]]) -> list[str]:
@@ -169,7 +175,8 @@ def test_a_restart_with_an_invalid_rules_file_keeps_all_incidents(
         settings = alerting(headwater_settings, rules, channels={"hook": web.url()})
         with running(settings, database) as catalog:
             catalog.send(run_event("FAIL"))
-            wait_until(lambda: kinds(web.got) == ["fired"], what="a message")
+            # A message is sent again if the service stops before it knows that it was accepted.
+            wait_until(lambda: sent(catalog) == ["fired"], what="a message to be recorded as sent")
             wait_until(lambda: "firing" in states(catalog).values())
         rules.write_text("alerts: [{name: job failed")
         with running(settings, database) as catalog:
@@ -182,6 +189,27 @@ def test_a_restart_with_an_invalid_rules_file_keeps_all_incidents(
             wait_until(lambda: evaluated(catalog) > 0, what="an evaluation")
             assert incidents(catalog) == [("job failed", "open")]
     assert kinds(web.got) == ["fired"]
+
+
+def test_a_service_that_stops_records_that_a_message_was_sent(
+    headwater_settings: Settings, postgres: str, tmp_path: Path
+) -> None:
+    rules = write_rules(tmp_path / "rules.yml", rule("job failed", FAILED))
+    database = fresh_database(postgres)
+    with hook() as web, psycopg.connect(database) as blocker:
+        settings = alerting(headwater_settings, rules, channels={"hook": web.url()})
+        web.delay = 1.0
+        with running(settings, database) as catalog:
+            catalog.send(run_event("FAIL"))
+            wait_until(lambda: web.paths, what="an attempt")
+            blocker.execute("SELECT FROM alert_messages FOR UPDATE")
+            blocked = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            wait_until(lambda: catalog.rows(blocked), what="the service to record the attempt")
+            release = threading.Timer(1.0, blocker.rollback)
+            release.start()
+        release.join()
+    assert web.paths == ["/hook"]
+    assert sent(catalog) == ["fired"]
 
 
 def test_channels_are_notified_when_the_rule_of_an_incident_is_removed(

@@ -24,7 +24,7 @@ _LOG = logging.getLogger("headwater.catalog.alerting")
 
 # How often channels look for messages whose retry delay has passed.
 _POLL_SECONDS = 2.0
-# Messages per channel that are entry in memory while the database is unreachable.
+# Messages per channel that are kept in memory while the database is unreachable.
 _MAX_IN_MEMORY = 100
 # A claim outlasts the send timeout by this time, which covers the start of the sending process and
 # the recording of the outcome.
@@ -72,6 +72,7 @@ class OutboxDispatcher:
         self._memory: list[_InMemory] = []
         self._handing_over = asyncio.Lock()
         self._claimed: dict[str, Row] = {}
+        self._recording: set[asyncio.Task[None]] = set()
         self._wakes = {name: asyncio.Event() for name in channels}
         self._tasks: list[asyncio.Task[None]] = []
         # Separate threads: those of the event loop parse large request bodies.
@@ -87,12 +88,12 @@ class OutboxDispatcher:
         self._tasks = [asyncio.create_task(self._serve(name)) for name in self._senders]
 
     async def stop(self) -> None:
-        """Stop sending; the next leader sends a message in flight again."""
+        """Stop sending; the next leader sends a message again whose delivery was not confirmed."""
         for task in self._tasks:
             task.cancel()
         for sender in self._senders.values():
             sender.close()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._recording, return_exceptions=True)
         self._tasks = []
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -201,6 +202,13 @@ class OutboxDispatcher:
         return True
 
     async def _record_attempt(self, row: Row, problem: str | None) -> None:
+        """Record the outcome, also if sending is stopped: else a sent message is sent again."""
+        task = asyncio.create_task(self._write_attempt(row, problem))
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+        await asyncio.shield(task)
+
+    async def _write_attempt(self, row: Row, problem: str | None) -> None:
         give_up = self._settings.give_up_hours * _HOUR
         async with self._pool.connection() as connection:
             self._count(await outbox.record_attempt(connection, row, problem, give_up))
