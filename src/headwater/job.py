@@ -13,7 +13,7 @@ it with `join_lineage` and `merge_lineage`. `write` turns it into headers and de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -273,7 +273,9 @@ class LineageJob:
     def _enforced(self) -> Iterator[None]:
         """Enforce the expectations for one query."""
         try:
-            with enforced(*self._quality):
+            with ExitStack() as checks:
+                for quality in self._quality:
+                    checks.enter_context(enforced(quality))
                 yield
         finally:
             self._quality.clear()

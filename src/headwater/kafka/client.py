@@ -24,7 +24,7 @@ from headwater.errors import (
     InputError,
     TopicNotFoundError,
 )
-from headwater.model import is_topic_name
+from headwater.model.topic_names import is_topic_name
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
@@ -44,6 +44,7 @@ _UNKNOWN_TOPIC = {
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
 }
+_LIST_TOPICS = "`headwater topics list` lists all topics"
 
 
 class _DebugLogger:
@@ -85,7 +86,7 @@ def from_kafka_error(error: KafkaError, settings: KafkaSettings, what: str) -> H
             bootstrap_servers=broker_addresses(settings),
         )
     if error.code() in _UNKNOWN_TOPIC:
-        return TopicNotFoundError(text, hint="`headwater topics list` lists all topics")
+        return TopicNotFoundError(text, hint=_LIST_TOPICS)
     return InputError(text, code=error.code(), name=error.name())
 
 
@@ -144,12 +145,22 @@ def describe_topic(name: str, settings: KafkaSettings) -> Topic:
     Raises:
         TopicNotFoundError: the topic does not exist.
     """
+    topic = find_topic(name, settings)
+    if topic is None:
+        raise TopicNotFoundError(f"topic {name!r} does not exist", hint=_LIST_TOPICS)
+    return topic
+
+
+def find_topic(name: str, settings: KafkaSettings) -> Topic | None:
+    """One topic, or None if it does not exist."""
     with kafka_errors(settings, f"describing topic {name!r}"):
         metadata = _admin(settings).list_topics(name, timeout=_timeout(settings))
     topic = metadata.topics[name]
-    if topic.error is not None:
-        raise from_kafka_error(topic.error, settings, f"topic {name!r}")
-    return Topic(name, len(topic.partitions))
+    if topic.error is None:
+        return Topic(name, len(topic.partitions))
+    if topic.error.code() in _UNKNOWN_TOPIC:
+        return None
+    raise from_kafka_error(topic.error, settings, f"topic {name!r}")
 
 
 def topic_id(name: str, settings: KafkaSettings) -> str:
@@ -194,10 +205,9 @@ def create_topic(
 
 def ensure_topic(name: str, partitions: int, settings: KafkaSettings) -> Topic:
     """Return the topic; create it with `partitions` if it does not exist."""
-    try:
-        return describe_topic(name, settings)
-    except TopicNotFoundError:
-        pass
+    existing = find_topic(name, settings)
+    if existing is not None:
+        return existing
     try:
         create_topic(name, partitions, settings)
     except InputError as error:
@@ -253,15 +263,10 @@ def _setting(name: str, topic: str, settings: KafkaSettings) -> str:
 def _wait_until_known(name: str, settings: KafkaSettings) -> None:
     """Wait until brokers know the topic: the controller responds before all of them do."""
     deadline = time.monotonic() + _timeout(settings)
-    while True:
-        try:
+    while find_topic(name, settings) is None:
+        if time.monotonic() > deadline:
             describe_topic(name, settings)
-        except TopicNotFoundError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+        time.sleep(0.02)
 
 
 def _offsets(

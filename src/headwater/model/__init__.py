@@ -1,6 +1,6 @@
 """Plain values without I/O. Imports only the standard library and the error tree."""
 
-from headwater.model.address import Address, TopicPartition, is_topic_name
+from headwater.model.address import Address, TopicPartition
 from headwater.model.record import (
     Header,
     JobOutput,
@@ -9,6 +9,7 @@ from headwater.model.record import (
     from_epoch_ms,
     record_id,
 )
+from headwater.model.topic_names import is_topic_name
 
 # The namespace of the events that `doctor` sends to check the service.
 CHECKS_NAMESPACE = "headwater-checks"

@@ -6,24 +6,17 @@ import re
 from dataclasses import dataclass
 
 from headwater.errors import BadAddressError
+from headwater.model.topic_names import TOPIC_NAME, is_topic_name
 
-# Kafka's rule for topic names: ASCII letters, digits, dot, underscore, dash; at most 249.
-_TOPIC = r"[a-zA-Z0-9._-]{1,249}"
-_TOPIC_NAME = re.compile(_TOPIC)
 # The one grammar of addresses; without lookarounds, so that Arrow's RE2 accepts it as well.
-ADDRESS = rf"{_TOPIC}/[0-9]{{1,10}}@[0-9]{{1,19}}"
-ADDRESS_PATTERN = rf"(?P<topic>{_TOPIC})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
+ADDRESS = rf"{TOPIC_NAME}/[0-9]{{1,10}}@[0-9]{{1,19}}"
+ADDRESS_PATTERN = rf"(?P<topic>{TOPIC_NAME})/(?P<partition>[0-9]{{1,10}})@(?P<offset>[0-9]{{1,19}})"
 _ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _MAX_PARTITION = 2**31 - 1
 MAX_OFFSET = 2**63 - 1
 
 TopicPartition = tuple[str, int]
-
-
-def is_topic_name(text: str) -> bool:
-    """Whether Kafka accepts `text` as a topic name."""
-    return _TOPIC_NAME.fullmatch(text) is not None and text not in {".", ".."}
 
 
 @dataclass(frozen=True, slots=True, order=True)

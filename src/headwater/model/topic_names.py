@@ -1,11 +1,22 @@
-"""Names of the topics that belong to a job's output topic."""
+"""Valid names of topics, and names of the topics that belong to a job's output topic."""
 
 from __future__ import annotations
+
+import re
+
+# Kafka's rule: ASCII letters, digits, dot, underscore, dash; at most 249.
+TOPIC_NAME = r"[a-zA-Z0-9._-]{1,249}"
+_TOPIC_NAME = re.compile(TOPIC_NAME)
 
 DEAD_LETTER_SUFFIX = "-dead-letter"
 LATE_SUFFIX = "-late"
 PARENTS_SUFFIX = "-parents"
 HEARTBEAT_SUFFIX = "-heartbeat"
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka accepts `text` as a topic name."""
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in {".", ".."}
 
 
 def dead_letter_topic(topic: str) -> str:

@@ -294,3 +294,20 @@ def _connector(name: str) -> Connector:
             f"unknown connector: {name!r}", hint=f"known: {', '.join(CONNECTOR_NAMES)}"
         )
     return CONNECTORS[name]
+
+
+@contextmanager
+def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
+    """Set configuration for the body and restore it, as the session belongs to the user. A query
+    that is started in the body keeps the configuration."""
+    previous: dict[str, str | None] = {name: spark.conf.get(name, None) for name in configuration}
+    for name, value in configuration.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in previous.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
