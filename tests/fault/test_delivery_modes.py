@@ -37,7 +37,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 RECORDS = 60_000
 # Enough batches that the fastest mode does not finish before the slowest has started.
 BATCH = RECORDS // 12
-PAUSE_SECONDS = 20
+# Longer than `broker.session.timeout.ms` (9 s), after which the controller fences the broker.
+PAUSE_SECONDS = 12
 # A producer that is not idempotent resends requests without a response; and of several requests in
 # flight, a broker recovers only the last one after an unclean shutdown.
 MAY_DUPLICATE = {"batched", "idempotent"}

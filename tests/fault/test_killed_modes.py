@@ -65,7 +65,7 @@ def copies_outside(
         ("transactional", 40_000),
         ("idempotent", 40_000),
         ("batched", 40_000),
-        ("individual", 25_000),
+        ("individual", 6_000),
     ],
 )
 def test_a_driver_killed_in_the_middle_of_a_batch_loses_nothing_and_keeps_the_order(

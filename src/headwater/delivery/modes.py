@@ -28,6 +28,7 @@ from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
+from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import QueryRun, run_until_stopped
 from headwater.spark.session import configured
 from headwater.spark.source import LINEAGE_COLUMN, lineage_identity
@@ -316,7 +317,7 @@ def without_written(
     if by_first_parent:
         written = {each.partition(",")[0] for each in written}
         identity = F.substring_index(identity, ",", 1)
-    existing = rows.sparkSession.createDataFrame([(each,) for each in written], [_IDENTITY])
+    existing = local_rows(rows.sparkSession, ((each,) for each in written), f"{_IDENTITY} string")
     identified = rows.withColumn(_IDENTITY, identity)
     return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
 

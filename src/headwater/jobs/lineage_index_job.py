@@ -17,6 +17,7 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
+from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import only_writer, stoppable
 from headwater.spark.session import create_session
 from headwater.spark.source import read_topics_stream, with_brokers
@@ -138,7 +139,7 @@ def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
             rows = [
                 as_rows(EDGE, 0, edges_of(cached)),
                 as_rows(MADE, 0, made_of(cached)),
-                as_rows(SCAN, 0, cached.sparkSession.createDataFrame(scans)),
+                as_rows(SCAN, 0, local_rows(cached.sparkSession, scans, _SCANS)),
             ]
             table.append(rows, edges, _ranges(scans))
             _LOG.info("batch %d: %d edges%s", batch, edges, _problems(scans))
@@ -146,6 +147,16 @@ def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
             parsed.unpersist()
 
     return add
+
+
+_SCANS = "topic string, partition int" + "".join(
+    f", `{name}` bigint"
+    for name in (
+        *("first", "last", "records"),
+        *(WITHOUT_LINEAGE, UNREADABLE, REFUSED),
+        *("unlisted", "edges"),
+    )
+)
 
 
 def _count(parsed: DataFrame) -> list[Row]:

@@ -19,6 +19,7 @@ from headwater.delivery.dead_letter.columns import parse_json
 from headwater.model.local_files import file_uri
 from headwater.replay.identities import register_digest_udf
 from headwater.replay.predicate import checked_predicate
+from headwater.spark.local_rows import local_rows
 from headwater.spark.source import address_text
 from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
 from headwater.storage.archive.contract import PARTITIONED_BY, VALUE_SQL
@@ -100,7 +101,7 @@ class ArchivedRows:
         if existing:
             rows = self.spark.read.schema(_SCHEMA).parquet(*existing)
         else:
-            rows = self.spark.createDataFrame([], _SCHEMA)
+            rows = local_rows(self.spark, (), _SCHEMA)
         return rows.withColumn("value", F.expr(VALUE_SQL)).select(*COLUMNS)
 
     def _where(self, rows: DataFrame, text: str) -> DataFrame:
@@ -146,7 +147,7 @@ def _at(rows: DataFrame, offsets: OffsetRanges) -> DataFrame:
     if len(ranges) <= _MAX_COMPARISONS:
         return rows.where(reduce(Column.__or__, (offset.between(*pair) for pair in ranges)))
     # Scattered offsets are joined: one row for each, exploded inside the JVM.
-    wanted = rows.sparkSession.createDataFrame(ranges, "first bigint, last bigint").select(
+    wanted = local_rows(rows.sparkSession, ranges, "first bigint, last bigint").select(
         F.explode(F.sequence("first", "last")).alias("offset")
     )
     return rows.join(F.broadcast(wanted), "offset", "left_semi").select(*COLUMNS)

@@ -51,6 +51,8 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
             # More than there are cores: concurrent queries mostly wait.
             "spark.master": "local[10]",
             "spark.sql.shuffle.partitions": "2",
+            # Otherwise rows of a list are read by ten Python workers, a second each to start.
+            "spark.default.parallelism": "2",
             "spark.sql.warehouse.dir": str(warehouse),
         },
     )

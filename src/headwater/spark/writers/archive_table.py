@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from headwater.errors import ArchiveError
 from headwater.model.local_files import file_uri
 from headwater.settings import fault_points
+from headwater.spark.local_rows import local_rows
 from headwater.spark.session import configured
 from headwater.storage.archive.commit import commit_lock
 from headwater.storage.archive.contract import (
@@ -98,6 +99,6 @@ def without(rows: DataFrame, archived: Mapping[int, OffsetRanges]) -> DataFrame:
     ]
     if not ranges:
         return rows
-    known = rows.sparkSession.createDataFrame(ranges, "of int, first bigint, last bigint")
+    known = local_rows(rows.sparkSession, ranges, "of int, first bigint, last bigint")
     on = (rows["partition"] == known["of"]) & rows["offset"].between(known["first"], known["last"])
     return rows.join(F.broadcast(known), on, "left_anti")

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from headwater.errors import LineageIndexError
 from headwater.model.local_files import file_uri
 from headwater.settings import fault_points
+from headwater.spark.local_rows import local_rows
 from headwater.spark.session import configured
 from headwater.spark.writers.index_ranges import JOINS, as_rows
 from headwater.storage.delta import sql_name
@@ -155,7 +156,8 @@ class IndexTable:
 
     def without_scanned(self, parsed: DataFrame) -> DataFrame:
         """The rows whose offsets were not read before."""
-        known = parsed.sparkSession.createDataFrame(
+        known = local_rows(
+            parsed.sparkSession,
             [(s.topic, s.partition, s.first, s.last) for s in self.scanned],
             "topic string, partition int, first bigint, last bigint",
         )

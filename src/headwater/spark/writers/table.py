@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from headwater.errors import InputError, LineageTableError
 from headwater.model.local_files import file_uri, local_path
 from headwater.settings import fault_points
+from headwater.spark.local_rows import local_rows
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
 from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
 from headwater.storage.tables.contract import COLUMN, TYPE, TableFormat
@@ -78,7 +79,7 @@ class DeltaTable(Table):
 
     def ensure(self, schema: StructType, partitioned_by: Sequence[str] = ()) -> None:
         if not (self._location / "_delta_log").is_dir():
-            empty = self.spark.createDataFrame([], schema)
+            empty = local_rows(self.spark, (), schema)
             empty.write.format("delta").mode("ignore").partitionBy(*partitioned_by).save(self._uri)
 
     def columns(self) -> StructType:
