@@ -24,7 +24,8 @@ setup: $(STAMP)/runtime ## Install Headwater with all extras into .venv
 ##@ Develop
 
 .PHONY: test
-test: lint types imports page-test ## Lint, types, imports and all tests with coverage: exactly what CI runs
+test: $(STAMP)/dev ## Lint, types, imports and all tests with coverage: exactly what CI runs
+	@$(MAKE) --no-print-directory -j $(WORKERS) lint types imports page-test
 	@$(BIN)/headwater jars fetch  # once, not by each worker
 	@$(BIN)/headwater jars cds || true  # the tests start about a hundred Spark sessions; CDS halves their start-up
 	@# Files run in the order of their names: fault and integration, which take longest, come first.
