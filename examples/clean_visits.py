@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import LineageJob
-from headwater.delivery.dead_letter.columns import parse_json
+from headwater import LineageJob, parse_json
 
 FIELDS = {
     "visit_id": "string",

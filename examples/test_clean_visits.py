@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from examples.clean_visits import clean
 
-from headwater import LineageJob
-from headwater.kafka import RecordProducer, read_topic
-from headwater.settings import Settings
-from headwater.testing import assert_lineage
+from headwater import LineageJob, Settings
+from headwater.testing import RecordProducer, assert_lineage, read_topic
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

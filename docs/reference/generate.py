@@ -1,8 +1,9 @@
-"""Generates settings.md, commands.md and openapi.json from the code: `make reference`."""
+"""Generates the pages of this folder from the code: `make reference`."""
 
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,7 +71,14 @@ def openapi_page() -> str:
     return json.dumps(api.openapi(), indent=1, sort_keys=True) + "\n"
 
 
+def python_page() -> str:
+    """The public Python API."""
+    page = runpy.run_path(str(_FOLDER / "python_page.py"))["python_page"]
+    return str(page(_NOTE))
+
+
 PAGES = {
+    "python.md": python_page,
     "settings.md": settings_page,
     "commands.md": commands_page,
     "openapi.json": openapi_page,

@@ -14,7 +14,13 @@ import pytest
 from tests.stamped import dead_letter_headers, delete_before, stamped, write
 from tests.support import Headwater
 
-from headwater.delivery.dead_letter import Choice, Handled, RedriveOutcome, RedriveReport, redrive
+from headwater.delivery.dead_letter import (
+    DeadLetterFilter,
+    Handled,
+    RedriveOutcome,
+    RedriveReport,
+    redrive,
+)
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address, Header, Record
@@ -87,7 +93,7 @@ def test_the_list_shows_dead_letters_with_their_reasons(
     assert (first["job_name"], first["batch_version"]) == ("job", 4)
     assert (first["reason"], first["value"]) == ("headwater.MalformedJson", "not json")
     assert (first["redrives"], first["redriven"]) == (0, None)
-    pipeline.redrive(choice=Choice("headwater.MissingField"))
+    pipeline.redrive(choice=DeadLetterFilter("headwater.MissingField"))
     shown = headwater("dead-letter", "list", pipeline.dead).stdout
     assert shown.splitlines()[:3] == [
         f"{pipeline.dead}/1@0  headwater.MalformedJson: the value is not a JSON object",
@@ -211,7 +217,7 @@ def test_records_are_chosen_by_address_or_reason(pipeline: Pipeline, headwater: 
     pipeline.fail([b"3"], reason="headwater.BadTimestamp")
     chosen = ("--record", f"{pipeline.dead}/1@1", "--record", f"{pipeline.source}/1@2")
     assert headwater("dead-letter", "redrive", pipeline.output, *chosen).returncode == 0
-    pipeline.redrive(choice=Choice("headwater.BadTimestamp"))
+    pipeline.redrive(choice=DeadLetterFilter("headwater.BadTimestamp"))
     assert [record.value for record in pipeline.redriven()] == [b"1", b"2", b"3"]
     absent = headwater("dead-letter", "redrive", pipeline.output, "--record", "nowhere/0@0")
     assert absent.returncode == 2

@@ -14,13 +14,13 @@ from headwater.cli.parsing import parse_time
 from headwater.cli.text import as_json as bytes_as_json
 from headwater.cli.text import json_text, printable
 from headwater.delivery.dead_letter import (
-    Choice,
+    DeadLetterFilter,
     Handled,
     Listed,
     RedriveOutcome,
     RedriveReport,
     Summary,
-    list_letters,
+    list_dead_letters,
 )
 from headwater.delivery.dead_letter import redrive as redrive_letters
 from headwater.delivery.dead_letter.redrive import MAX_REDRIVES
@@ -77,9 +77,11 @@ def list_(
     TOPIC is a job's output, or its dead letter topic. Shows the first 100, or --limit; the summary
     counts all.
     """
-    choice = Choice(reason, since=parse_time(since, "--since"), until=parse_time(until, "--until"))
+    choice = DeadLetterFilter(
+        reason, since=parse_time(since, "--since"), until=parse_time(until, "--until")
+    )
     with reading_progress() as progress:
-        summary, letters = list_letters(
+        summary, letters = list_dead_letters(
             topic, settings, choice=choice, target=target, progress=progress
         )
         for number, listed in enumerate(letters):
@@ -147,7 +149,7 @@ def redrive(
     from headwater.settings import arm_fault_points
 
     arm_fault_points(settings)
-    choice = Choice(reason, frozenset(Address.parse(record) for record in records))
+    choice = DeadLetterFilter(reason, frozenset(Address.parse(record) for record in records))
     with reading_progress() as progress:
         report = redrive_letters(
             topic,

@@ -28,6 +28,11 @@ class Address:
     offset: int
 
     @classmethod
+    def of(cls, value: Address | str) -> Address:
+        """The address itself, or the one that the text contains."""
+        return cls.parse(value) if isinstance(value, str) else value
+
+    @classmethod
     def parse(cls, text: str) -> Address:
         """Read `topic/partition@offset`.
 

@@ -17,7 +17,7 @@ from headwater.kafka import Absence, RecordReader
 from headwater.model import Address, Record
 from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic, parents_topic
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 from headwater.storage.archive.contract import archive_path
 from headwater.tracing.graph import bottom_up
 from headwater.tracing.node import MAX_DEPTH, RecordState, TraceNode
@@ -77,8 +77,8 @@ def kafka_and_archives(reader: RecordReader, settings: Settings) -> RecordSource
 
 
 def trace(
-    address: Address,
-    settings: Settings,
+    address: Address | str,
+    settings: Settings | None = None,
     *,
     reader: RecordReader | None = None,
     max_records: int = MAX_RECORDS,
@@ -91,6 +91,8 @@ def trace(
     `expired`; neither raises an error. Each record is read once.
 
     Args:
+        address: the record, as `Address` or text such as `visits/0@17`.
+        settings: default: those of the environment and `headwater.toml`.
         reader: an open reader to reuse; the first record of a topic takes longer than later ones.
         values: keep the records' values in the nodes.
 
@@ -99,6 +101,7 @@ def trace(
         ArchiveError: an archive is damaged, or another table.
         NotInstalledError: a record may be in an archive, and the extra `index` is not installed.
     """
+    address, settings = Address.of(address), settings or load()
     if reader is None:
         with RecordReader(settings.kafka) as own:
             return trace(

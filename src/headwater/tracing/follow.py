@@ -13,7 +13,7 @@ from headwater.kafka import TopicFollower, end_offsets, partition_states, read_t
 from headwater.model import Address, Record
 from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 from headwater.tracing.keys import RecordFinding, Violation
 from headwater.tracing.node import bytes_as_json
 from headwater.tracing.order import NewestParents, SeenRecordIds
@@ -86,6 +86,7 @@ class OrderCheck:
     """Follows a topic and its source; each `step` returns the new violations.
 
     Args:
+        settings: default: those of the environment and `headwater.toml`.
         settle_seconds: an overtaken record is a gap if it has neither an output nor a dead letter
             after this time. An output that arrives later is an inversion as well.
         gaps: whether to report gaps; a job that filters leaves records without outputs.
@@ -100,14 +101,14 @@ class OrderCheck:
         self,
         topic: str,
         source: str,
-        settings: Settings,
+        settings: Settings | None = None,
         *,
         settle_seconds: float = 10.0,
         gaps: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.report = OrderReport(topic, source)
-        self._settings = settings
+        self._settings = settings = settings or load()
         self._settle_seconds = settle_seconds
         self._gaps = gaps
         self._clock = clock

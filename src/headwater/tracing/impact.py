@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import InputError
 from headwater.kafka import RecordReader
 from headwater.model import Address, JobOutput
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 from headwater.tracing.ancestors import (
     IN_A_CYCLE,
     RecordSources,
@@ -126,8 +126,8 @@ class Impact:
 
 
 def impact(
-    start: Address | JobOutput,
-    settings: Settings,
+    start: Address | JobOutput | str,
+    settings: Settings | None = None,
     *,
     index: LineageIndex | None = None,
     reader: RecordReader | None = None,
@@ -141,7 +141,8 @@ def impact(
     that the index has for them, are `unverified`. Neither raises an error.
 
     Args:
-        start: the record, or the job.
+        start: the record, as `Address` or text such as `visits/0@17`, or the job.
+        settings: default: those of the environment and `headwater.toml`.
         index: an open index to reuse; it is refreshed here.
         reader: an open reader to reuse, as for `trace`.
         tables: open tables to reuse.
@@ -158,6 +159,9 @@ def impact(
     from headwater.tracing.impact_walk import walk_impact
     from headwater.tracing.in_tables import Tables
 
+    settings = settings or load()
+    if isinstance(start, str):
+        start = Address.parse(start)
     if reader is None:
         with RecordReader(settings.kafka) as own:
             return impact(

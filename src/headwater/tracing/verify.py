@@ -12,7 +12,7 @@ from headwater.kafka import end_offsets, partition_states, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import origin_of
 from headwater.model.topic_names import dead_letter_topic, late_topic, parents_topic
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 from headwater.storage.checkpoint import CheckpointState
 from headwater.tracing.fate import Explainer, Fate, Judge
 from headwater.tracing.keys import RecordFinding, Violation
@@ -26,7 +26,7 @@ from headwater.tracing.tally import MAX_EXAMPLES, NamedParents, TopicTally, Wind
 def verify(
     topic: str,
     source: str,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     allow_filtered: bool = False,
     checkpoint: Path | None = None,
@@ -39,6 +39,7 @@ def verify(
     records of `source` as their parents.
 
     Args:
+        settings: default: those of the environment and `headwater.toml`.
         allow_filtered: the job drops records on purpose: records that its checkpoint has read, with
             neither output nor dead letter, count as filtered. Kafka alone can't distinguish them
             from lost ones, so the caller has to state it.
@@ -52,6 +53,7 @@ def verify(
         CheckpointError: `checkpoint` is damaged, or no batch was started with it.
         BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
+    settings = settings or load()
     report = VerifyReport(topic, source)
     # Read before the topics: records that are committed later must not count as filtered.
     checkpoints = Checkpoints(settings, checkpoint) if allow_filtered or explainers else None

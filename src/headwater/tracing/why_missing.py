@@ -17,7 +17,7 @@ from headwater.model.topic_names import (
     late_topic,
     parents_topic,
 )
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 from headwater.storage.checkpoint import CheckpointState
 from headwater.tracing.fate import Explainer, Fate, Verdict, WhyMissing, conclude
 from headwater.tracing.route import Checkpoints, find_route
@@ -30,9 +30,9 @@ _MAX_LIVE = 10_000
 
 
 def why_missing(
-    address: Address,
+    address: Address | str,
     topic: str,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     checkpoint: Path | None = None,
     explainers: Sequence[Explainer] = (),
@@ -44,6 +44,8 @@ def why_missing(
     available checkpoints of the jobs. Does not start Spark.
 
     Args:
+        address: the record, as `Address` or text such as `visits/0@17`.
+        settings: default: those of the environment and `headwater.toml`.
         checkpoint: of a job in between, if it is not in the home.
         explainers: for jobs with state.
 
@@ -53,6 +55,7 @@ def why_missing(
         CheckpointError: `checkpoint` is damaged, or no batch was started with it.
         BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
+    address, settings = Address.of(address), settings or load()
     if address.topic == topic:
         raise InputError(
             f"{address} is a record of {topic!r} itself", hint="--in names a topic made from it"

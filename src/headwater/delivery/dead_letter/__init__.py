@@ -1,17 +1,22 @@
 """Dead letters: list and redrive them (no JVM), and the columns that Spark writes."""
 
 from headwater.delivery.dead_letter.history import History
-from headwater.delivery.dead_letter.listing import Choice, Listed, Summary, list_letters
+from headwater.delivery.dead_letter.listing import (
+    DeadLetterFilter,
+    Listed,
+    Summary,
+    list_dead_letters,
+)
 from headwater.delivery.dead_letter.redrive import Handled, RedriveOutcome, RedriveReport, redrive
 
 __all__ = [
-    "Choice",
+    "DeadLetterFilter",
     "Handled",
     "History",
     "Listed",
     "RedriveOutcome",
     "RedriveReport",
     "Summary",
-    "list_letters",
+    "list_dead_letters",
     "redrive",
 ]

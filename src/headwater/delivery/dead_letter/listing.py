@@ -15,13 +15,13 @@ from headwater.model import Address
 from headwater.model.dead_letter import DeadLetter, read_letter
 from headwater.model.progress import Progress, no_progress
 from headwater.model.topic_names import dead_letter_topic, is_dead_letter_topic
-from headwater.settings import Settings
+from headwater.settings import Settings, load
 
 NO_REASON = "no readable reason"
 
 
 @dataclass(frozen=True)
-class Choice:
+class DeadLetterFilter:
     """Selects dead letters; the default selects all.
 
     `records` are addresses of dead letters or of the records they were made from. Times are
@@ -47,7 +47,9 @@ class Choice:
 class Letters:
     """The selected letters of a topic up to its end at construction: each pass gives the same."""
 
-    def __init__(self, topic: str, choice: Choice, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self, topic: str, choice: DeadLetterFilter, settings: Settings, progress: Progress
+    ) -> None:
         self.topic = topic if is_dead_letter_topic(topic) else dead_letter_topic(topic)
         self._choice = choice
         self._settings = settings
@@ -129,11 +131,11 @@ class Summary:
     reasons: Counter[str] = field(default_factory=Counter)
 
 
-def list_letters(
+def list_dead_letters(
     topic: str,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
-    choice: Choice | None = None,
+    choice: DeadLetterFilter | None = None,
     target: str | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Summary, Iterator[Listed]]:
@@ -141,6 +143,7 @@ def list_letters(
 
     Args:
         topic: an output, or a dead letter topic.
+        settings: default: those of the environment and `headwater.toml`.
         target: topic in which redriven records are searched; default: those they came from.
 
     Raises:
@@ -148,7 +151,7 @@ def list_letters(
         InputError: a requested record does not exist.
         BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
-    letters = Letters(topic, choice or Choice(), settings, progress)
+    letters = Letters(topic, choice or DeadLetterFilter(), settings or load(), progress)
     histories = letters.histories(target)
     summary = Summary(letters.topic)
     return summary, _listed(letters, histories, target, summary)

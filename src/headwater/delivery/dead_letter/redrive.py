@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from headwater.delivery.dead_letter.history import REDRIVE_JOB, History
-from headwater.delivery.dead_letter.listing import Choice, Letters
+from headwater.delivery.dead_letter.listing import DeadLetterFilter, Letters
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader
 from headwater.model import Address, Header, Lineage, Record
@@ -32,7 +32,7 @@ from headwater.model.header import (
 )
 from headwater.model.local_files import locked
 from headwater.model.progress import Progress, no_progress
-from headwater.settings import Settings, fault_points
+from headwater.settings import Settings, fault_points, load
 
 MAX_REDRIVES = 3
 # The job version in the stamp of redriven records.
@@ -96,10 +96,10 @@ class _Sendable:
 
 def redrive(
     topic: str,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     target: str | None = None,
-    choice: Choice | None = None,
+    choice: DeadLetterFilter | None = None,
     limit: int | None = None,
     max_redrives: int = MAX_REDRIVES,
     allow_unproven: bool = False,
@@ -111,6 +111,7 @@ def redrive(
 
     Args:
         topic: an output, or a dead letter topic.
+        settings: default: those of the environment and `headwater.toml`.
         target: a topic to send to instead of the original ones.
         limit: stop after sending this number of records.
         max_redrives: refuse a record that was redriven this often and failed again.
@@ -123,8 +124,9 @@ def redrive(
         DeliveryError: records were not acknowledged; the next redrive sends those that are missing.
         BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
+    settings = settings or load()
     report = RedriveReport(topic, str(uuid.uuid4()), dry_run)
-    letters = Letters(topic, choice or Choice(), settings, progress)
+    letters = Letters(topic, choice or DeadLetterFilter(), settings, progress)
     report.topic = letters.topic
     decisions = _Decisions(target, max_redrives, allow_unproven)
     with _exclusive(letters.topic, settings, dry_run), RecordReader(settings.kafka) as reader:
