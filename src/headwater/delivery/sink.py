@@ -1,6 +1,6 @@
 """Starts queries on Headwater's Kafka sink (`java/`), which builds the headers and sends.
 
-The sink reads columns by position: topic, key, value, lineage, ordinal, error.
+The sink reads columns by position, in the order of `COLUMNS`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,26 @@ from headwater.model.topic_names import parents_topic
 from headwater.settings import Settings
 from headwater.spark.query_runner import checkpoint_uri
 from headwater.spark.session import OWN_SINK
-from headwater.spark.source import LINEAGE_COLUMN, client_options, parents_text
+from headwater.spark.source import HEADERS_TYPE, LINEAGE_COLUMN, client_options, parents_text
 
 ORDINAL_COLUMN = "ordinal"
 ERROR_COLUMN = "error"
 RAW_VALUE_COLUMN = "raw_value"
 
-COLUMNS = ("topic", "key", "value", LINEAGE_COLUMN, ORDINAL_COLUMN, ERROR_COLUMN)
+# As in rows for Spark's own Kafka sink.
+PARTITION_COLUMN = "partition"
+HEADERS_COLUMN = "headers"
+
+COLUMNS = (
+    "topic",
+    "key",
+    "value",
+    LINEAGE_COLUMN,
+    ORDINAL_COLUMN,
+    ERROR_COLUMN,
+    PARTITION_COLUMN,
+    HEADERS_COLUMN,
+)
 
 _CLOSE_MILLIS = 10_000
 
@@ -62,16 +75,24 @@ class SinkTarget:
 
 
 def sink_rows(rows: DataFrame, topic: Column) -> DataFrame:
-    """The columns of the sink; `key` and `ordinal` are optional in the rows."""
-    key = F.col("key").cast("binary") if "key" in rows.columns else F.lit(None).cast("binary")
-    ordinal = F.col(ORDINAL_COLUMN) if ORDINAL_COLUMN in rows.columns else F.lit(None)
+    """The columns of the sink. `key`, `ordinal`, `partition` and `headers` are optional in rows.
+
+    A dead letter has the headers of its parent, and any partition.
+    """
+
+    def optional(name: str, kind: str) -> Column:
+        return (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
+
+    valid = F.col(ERROR_COLUMN).isNull()
     return rows.select(
         topic.alias("topic"),
-        key.alias("key"),
+        optional("key", "binary"),
         F.col("value"),
         F.col(LINEAGE_COLUMN),
-        ordinal.cast("bigint").alias(ORDINAL_COLUMN),
+        optional(ORDINAL_COLUMN, "bigint"),
         F.col(ERROR_COLUMN),
+        F.when(valid, optional(PARTITION_COLUMN, "int")).alias(PARTITION_COLUMN),
+        F.when(valid, optional(HEADERS_COLUMN, HEADERS_TYPE)).alias(HEADERS_COLUMN),
     )
 
 
@@ -215,6 +236,13 @@ def check_topic_columns(records: DataFrame, topic: str) -> None:
     """Refuse rows without the columns of a record with lineage."""
     value = ("value", "the record's value, text or binary")
     _require(records, f"topic {topic!r}", (value, _LINEAGE_REQUIRED))
+    for name, kind in ((PARTITION_COLUMN, "int"), (HEADERS_COLUMN, HEADERS_TYPE)):
+        if name in records.columns and records.schema[name].dataType.simpleString() != kind:
+            raise InputError(
+                f"rows for topic {topic!r} have a column {name!r} of type "
+                f"{records.schema[name].dataType.simpleString()}",
+                hint=f"cast it to {kind}, as for Spark's Kafka sink, or drop it",
+            )
 
 
 def check_table_columns(rows: DataFrame, table: str | Path) -> None:

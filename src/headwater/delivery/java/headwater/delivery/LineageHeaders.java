@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The headers of an output record: the stamp of the job, the stamp of its parent, `lineage`, then
- * the parent's headers of other applications. Format: docs/concepts/lineage-header.md.
+ * those of the row or, without any, the parent's headers of other applications. Format:
+ * docs/concepts/lineage-header.md.
  */
 final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
@@ -57,8 +58,9 @@ final class LineageHeaders {
     notForwarded = new HeaderNames(dropped);
   }
 
-  List<Header> of(Parents parents, long ordinal) {
-    return build(parents, ordinal, List.of());
+  /** With the row's own headers or, if they are null, those of its parent. */
+  List<Header> of(Parents parents, long ordinal, ArrayData rowHeaders) {
+    return build(parents, ordinal, List.of(), rowHeaders);
   }
 
   /** For a record that lists additional parents of another record. */
@@ -91,13 +93,16 @@ final class LineageHeaders {
   List<Header> ofFailed(Parents parents, long ordinal, InternalRow error) {
     String kind = error.isNullAt(0) ? null : error.getUTF8String(0).toString();
     String message = error.isNullAt(1) ? null : error.getUTF8String(1).toString();
-    return build(
-        parents, ordinal, ConnectErrors.headers(parents, jobName, "VALUE_CONVERTER", kind, message));
+    List<Header> errors =
+        ConnectErrors.headers(parents, jobName, "VALUE_CONVERTER", kind, message);
+    return build(parents, ordinal, errors, null);
   }
 
-  private List<Header> build(Parents parents, long ordinal, List<Header> errors) {
+  private List<Header> build(
+      Parents parents, long ordinal, List<Header> errors, ArrayData rowHeaders) {
     ArrayData inherited = parents.headers();
-    int count = inherited == null ? 0 : inherited.numElements();
+    ArrayData others = rowHeaders == null ? inherited : rowHeaders;
+    int count = others == null ? 0 : others.numElements();
     List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + count);
     for (Header one : stamp) {
       all.add(one);
@@ -110,8 +115,8 @@ final class LineageHeaders {
     all.addAll(ownHeaders);
     all.addAll(errors);
     // A stamp is never forwarded.
-    for (int i = parentLineage == null ? 0 : stamp.length; i < count; i++) {
-      InternalRow header = inherited.getStruct(i, 2);
+    for (int i = others == rowHeaders || parentLineage == null ? 0 : stamp.length; i < count; i++) {
+      InternalRow header = others.getStruct(i, 2);
       if (!notForwarded.contains(header.getUTF8String(0))) {
         byte[] value = header.isNullAt(1) ? null : header.getBinary(1);
         all.add(new RecordHeader(header.getUTF8String(0).toString(), value));

@@ -20,8 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The Spark data source: {@code writeStream.format("headwater.delivery.LineageSink")}, or {@code
  * write} for batch DataFrames.
  *
- * <p>Rows have the columns topic, key, value, lineage, ordinal and error. The headers of each
- * record are built here from its lineage. Uses only Spark's public data source API.
+ * <p>Rows have the columns topic, key, value, lineage, ordinal, error, partition and headers. The
+ * lineage headers of each record are built here. Uses only Spark's public data source API.
  */
 public final class LineageSink implements TableProvider {
   @Override

@@ -15,6 +15,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private static final int LINEAGE = 3;
   private static final int ORDINAL = 4;
   private static final int ERROR = 5;
+  private static final int PARTITION = 6;
+  private static final int HEADERS = 7;
 
   private final Delivery delivery;
   private final LineageHeaders headers;
@@ -42,11 +44,11 @@ final class TaskWriter implements DataWriter<InternalRow> {
     ProducerRecord<byte[], byte[]> record =
         new ProducerRecord<>(
             topic(row.getUTF8String(TOPIC)),
-            null,
+            row.isNullAt(PARTITION) ? null : row.getInt(PARTITION),
             row.isNullAt(KEY) ? null : row.getBinary(KEY),
             row.isNullAt(VALUE) ? null : row.getBinary(VALUE),
             row.isNullAt(ERROR)
-                ? headers.of(parents, ordinal)
+                ? headers.of(parents, ordinal, row.isNullAt(HEADERS) ? null : row.getArray(HEADERS))
                 : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
     UTF8String unlisted = parents.rest();
     if (unlisted != null) {
