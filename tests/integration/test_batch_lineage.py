@@ -210,11 +210,11 @@ def test_named_queries_have_the_metadata_of_their_application_and_are_reported_o
     wait_until(lambda: "COMPLETE" in states(emitted(catalog, "copies_lines")))
     events = emitted(catalog, "copies_lines")
     assert (states(events).count("START"), states(events).count("COMPLETE")) == (1, 1)
-    job = catalog.get("/namespaces/neuronews/jobs/copies_lines")
+    job = catalog.get("/namespaces/default/jobs/copies_lines")
     assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
     assert (job["description"], job["type"]) == ("Copies lines", "STREAM")
     # The runs of the queries report how the application ended.
-    assert catalog.call("GET", "/namespaces/neuronews/jobs/MoreStreams").status_code == 404
+    assert catalog.call("GET", "/namespaces/default/jobs/MoreStreams").status_code == 404
 
 
 def test_a_disabled_job_costs_nothing_and_another_transport_is_unchanged(
@@ -231,7 +231,7 @@ def test_a_disabled_job_costs_nothing_and_another_transport_is_unchanged(
     finish_lineage()
     assert {thread.name for thread in threading.enumerate()} <= threads
     assert not (tmp_path / "none").exists()
-    assert catalog.call("GET", "/namespaces/neuronews/jobs/NightlyCopy").status_code == 404
+    assert catalog.call("GET", "/namespaces/default/jobs/NightlyCopy").status_code == 404
 
     console = {"spark.openlineage.transport.type": "console"}
     found = lineage_configuration("Own", settings, console)
@@ -248,7 +248,9 @@ def test_the_job_file_of_the_example_has_its_source_code_location(
     spark: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = "demo.example.articles_raw"
-    variables = environment(settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table)
+    variables = environment(
+        settings, MARQUEZ_URL=catalog.url, ICEBERG_TABLE=table, ENVIRONMENT="staging"
+    )
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(NEURONEWS)
@@ -259,4 +261,6 @@ def test_the_job_file_of_the_example_has_its_source_code_location(
     job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
     assert job["location"] == "jobs/spark/batch_write_raw_with_lineage.py"
     assert job["description"] == "Batch job with OpenLineage tracking"
+    tags = {tag["key"]: tag["value"] for tag in job["facets"]["tags"]["tags"]}
+    assert tags["environment"] == "staging"
     assert job["latestRun"]["state"] == "COMPLETED"

@@ -89,7 +89,7 @@ def test_a_job_is_reported_with_every_kind_of_iceberg_catalog(
     spark.sql(f"DELETE FROM {lake}.numbers.copy WHERE n = 8")  # noqa: S608
     finish_lineage()
 
-    job = catalog.get("/namespaces/neuronews/jobs/CopyNumbers")
+    job = catalog.get("/namespaces/default/jobs/CopyNumbers")
     assert job["facets"]["acme_release"]["ticket"] == "REL-17"
     assert job["facets"]["ownership"]["owners"][0]["name"] == "team:numbers"
     run = job["latestRun"]
@@ -98,7 +98,7 @@ def test_a_job_is_reported_with_every_kind_of_iceberg_catalog(
         for part in ("input", "output")
     )
     assert (inputs, outputs) == ([f"{lake}.numbers.source"], [f"{lake}.numbers.copy"])
-    table = catalog.get(f"/namespaces/neuronews/datasets/{lake}.numbers.copy")
+    table = catalog.get(f"/namespaces/default/datasets/{lake}.numbers.copy")
     columns = {each["name"]: each["inputFields"] for each in table["columnLineage"]}
     assert [(each["dataset"], each["field"]) for each in columns["n"]] == [
         (f"{lake}.numbers.source", "twice")

@@ -48,7 +48,6 @@ def settings_in(home: Path, broker: Settings, catalog: Catalog) -> Settings:
         "iceberg": broker.iceberg.model_copy(
             update={"warehouse": str(broker.home_dir / "warehouse")}
         ),
-        "articles": broker.articles.model_copy(update={"table": TABLE}),
     }
     return broker.model_copy(update=changed)
 
@@ -82,8 +81,10 @@ def article(number: int, title: str) -> dict[str, Any]:
     return {"id": f"a{number}", "published_at": at, "title": title}
 
 
-def run(settings: Settings, topic: str, checkpoint: Path, *trigger: str) -> None:
-    options = ["--input-topic", topic, "--checkpoint", str(checkpoint), "--quiet"]
+def run(
+    settings: Settings, topic: str, checkpoint: Path, *trigger: str, table: str = TABLE
+) -> None:
+    options = ["--input-topic", topic, "--table", table, "--checkpoint", str(checkpoint), "--quiet"]
     stream_write_raw_with_lineage.main.main(
         [*options, *(trigger or ("--available-now",))], standalone_mode=False, obj=settings
     )
@@ -233,8 +234,6 @@ def test_columns_can_be_added_while_the_job_runs_and_sigterm_stops_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = "demo.evolving.articles_raw"
-    articles = settings.articles.model_copy(update={"table": table})
-    settings = settings.model_copy(update={"articles": articles})
     # Read the schema of the table after each batch.
     monkeypatch.setattr(schemas, "_SHARE", 1.0)
     topic = make_topic("articles", partitions=1)
@@ -272,7 +271,8 @@ def test_columns_can_be_added_while_the_job_runs_and_sigterm_stops_it(
 
     watcher = threading.Thread(target=while_it_runs)
     watcher.start()
-    run(settings, topic, tmp_path / "checkpoint", "--job-name", name, "--trigger", "0 seconds")
+    options = ("--job-name", name, "--trigger", "0 seconds")
+    run(settings, topic, tmp_path / "checkpoint", *options, table=table)
     watcher.join(60)
     assert not errors
     assert set(stored_rows()) == {"a1", "a2", "a3"}
@@ -297,6 +297,8 @@ def test_the_example_of_the_streaming_job_has_its_owner_and_location(
         MARQUEZ_URL=catalog.url,
         ICEBERG_TABLE=table,
         KAFKA_TOPIC=topic,
+        CHECKPOINT_LOCATION=str(tmp_path / "checkpoint"),
+        ENVIRONMENT="staging",
         HEADWATER_ICEBERG__WAREHOUSE=settings.iceberg.warehouse or "",
     )
     for name, value in variables.items():
@@ -304,8 +306,7 @@ def test_the_example_of_the_streaming_job_has_its_owner_and_location(
     monkeypatch.chdir(NEURONEWS)
     monkeypatch.setattr(sys, "path", [*sys.path])
     file = "jobs/spark/stream_write_raw_with_lineage.py"
-    options = ["--available-now", "--quiet", "--checkpoint", str(tmp_path / "checkpoint")]
-    monkeypatch.setattr(sys, "argv", [file, *options])
+    monkeypatch.setattr(sys, "argv", [file, "--available-now", "--quiet"])
     with pytest.raises(SystemExit) as left:
         runpy.run_path(file, run_name="__main__")
     finish_lineage(left.value)
@@ -313,7 +314,9 @@ def test_the_example_of_the_streaming_job_has_its_owner_and_location(
     assert [row["title"] for row in spark.table(table).collect()] == ["one"]
     job = catalog.get(f"/namespaces/neuronews/jobs/{JOB}")
     tags = {tag["key"]: tag["value"] for tag in job["facets"]["tags"]["tags"]}
-    assert (tags["team"], tags["project"]) == ("data-engineering", "neuronews")
+    expected = ("data-engineering", "neuronews", "staging")
+    assert tuple(tags[key] for key in ("team", "project", "environment")) == expected
+    assert (tmp_path / "checkpoint" / "commits").is_dir()
     assert (job["location"], job["type"]) == (file, "STREAM")
     assert job["description"] == "Streaming job with OpenLineage tracking"
     # One run: the session has no events to emit.

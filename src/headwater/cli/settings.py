@@ -30,6 +30,8 @@ def setting_rows(settings: BaseModel, path: tuple[str, ...] = ()) -> Iterator[Se
     """All settings, depth first, in the order of their declaration."""
     for key, field in type(settings).model_fields.items():
         value = getattr(settings, key)
+        if field.exclude:
+            continue
         if isinstance(value, BaseModel):
             yield from setting_rows(value, (*path, key))
         else:

@@ -19,7 +19,7 @@ from headwater.demo.story import Story
 from headwater.errors import HeadwaterError
 from headwater.generator import KINDS, generate
 from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
-from headwater.jobs.articles import FIELDS
+from headwater.jobs.articles import FIELDS, TABLE, article_settings
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
 from headwater.openlineage.transport import CatalogClient
 from headwater.service import up
@@ -77,7 +77,7 @@ def _start_services(story: Story) -> None:
 
 
 def _make_namespace(story: Story, catalog: _Catalog) -> None:
-    name = story.settings.lineage.namespace
+    name = _namespace(story)
     with story.step(f"Create the namespace `{name}`") as step:
         body = {"name": name, "description": _NAMESPACE_NOTE}
         step.result = f"PUT returns {catalog.put(f'/namespaces/{quote(name)}', body)}"
@@ -94,7 +94,7 @@ def _run_batch_job(story: Story, catalog: _Catalog) -> None:
             standalone_mode=False,
             obj=story.settings,
         )
-        step.result = f"{_ARTICLES} articles of {file.name} in `{story.settings.articles.table}`"
+        step.result = f"{_ARTICLES} articles of {file.name} in `{_table(story)}`"
     _check_rows(story, "scraped-%", "each article of the file is in the table, once")
     job = _check_job(story, catalog, batch_write_raw_with_lineage.NAME, "BATCH", before)
     names = [each["name"] for each in job.get("inputs", ())]
@@ -127,8 +127,16 @@ def _run_streaming_job(story: Story, catalog: _Catalog) -> None:
     story.check("its run lists the offsets that it read", _TOPIC in read, str(run.keys()))
 
 
+def _namespace(story: Story) -> str:
+    return article_settings(story.settings).lineage.namespace
+
+
+def _table(story: Story) -> str:
+    return TABLE.value(None, story.settings)
+
+
 def _job(story: Story, catalog: _Catalog, name: str) -> dict[str, Any]:
-    namespace = quote(story.settings.lineage.namespace)
+    namespace = quote(_namespace(story))
     job: dict[str, Any] = catalog.get(f"/namespaces/{namespace}/jobs/{name}")
     return job
 
@@ -141,8 +149,8 @@ def _latest_run(story: Story, catalog: _Catalog, name: str) -> str | None:
 def _check_job(
     story: Story, catalog: _Catalog, name: str, kind: str, before: str | None
 ) -> dict[str, Any]:
-    table = story.settings.articles.table
-    namespace = quote(story.settings.lineage.namespace)
+    table = _table(story)
+    namespace = quote(_namespace(story))
     job = _job(story, catalog, name)
     run = job.get("latestRun") or {}
     story.show(f"GET /api/v1/namespaces/{namespace}/jobs/{name}", dim=True)
@@ -160,16 +168,16 @@ def _check_job(
 
 def _check_rows(story: Story, ids: str, claim: str) -> None:
     spark = create_session("headwater-demo", story.settings)
-    rows = spark.table(story.settings.articles.table).where(f"id LIKE '{ids}'")
+    rows = spark.table(_table(story)).where(f"id LIKE '{ids}'")
     total, distinct = rows.count(), rows.select("id").distinct().count()
     # Earlier runs of the demo may have added more articles.
     story.check(claim, total == distinct >= _ARTICLES, f"{total} rows, {distinct} ids")
 
 
 def _validate(story: Story, catalog: _Catalog) -> None:
-    namespace = quote(story.settings.lineage.namespace)
+    namespace = quote(_namespace(story))
     with story.step("Read the table and its lineage from the catalog") as step:
-        name = story.settings.articles.table
+        name = _table(story)
         table = catalog.get(f"/namespaces/{namespace}/datasets/{name}")
         node = quote(f"dataset:iceberg:{name}", safe="")
         graph = catalog.get(f"/lineage?nodeId={node}&depth=2").get("graph", [])
@@ -185,7 +193,7 @@ def _validate(story: Story, catalog: _Catalog) -> None:
     story.check("its columns lead to input columns", set(FIELDS) <= columns, str(columns))
     nodes = {node["id"] for node in graph}
     jobs = {
-        f"job:{story.settings.lineage.namespace}:{job.NAME}"
+        f"job:{_namespace(story)}:{job.NAME}"
         for job in (batch_write_raw_with_lineage, stream_write_raw_with_lineage)
     }
     story.check("its graph contains both jobs", jobs <= nodes, str(jobs - nodes))

@@ -2,6 +2,8 @@
 
 The columns show which job wrote a row last: `kafka_partition`, `kafka_offset` and `processed_at`
 are set by the streaming job, `batch_processed_at` and `processing_job` by the batch job.
+
+The variables of these jobs (`KAFKA_TOPIC`, …) are common names: no other job reads them.
 """
 
 from __future__ import annotations
@@ -19,9 +21,51 @@ from pyspark.sql.types import StructType
 
 from headwater.errors import InputError
 from headwater.model.local_files import file_uri
+from headwater.settings import Settings, variable
 from headwater.spark.writers.lineage_struct import JobRun, file_lineage
 from headwater.spark.writers.merge_into import MergeRule
 from headwater.storage.tables.contract import COLUMN, TYPE
+
+NAMESPACE = "neuronews"
+
+
+@dataclass(frozen=True)
+class ArticleOption:
+    """An option of these jobs with its variable. Precedence: option, variable, default."""
+
+    key: str
+    variable: str
+    default: str = ""
+
+    @property
+    def help(self) -> str:
+        """The default, for the help text of the option."""
+        default = self.default or "a folder in HEADWATER_HOME/checkpoints"
+        return f"Default: {self.variable}, then {default}."
+
+    def value(self, given: str | None, settings: Settings) -> str:
+        """`given` by an option or an argument, or the value of the variable, or the default."""
+        former: str | None = getattr(settings.articles, self.key)
+        return given or variable(self.variable) or former or self.default
+
+
+FILES = ArticleOption("files", "SCRAPED_DATA_PATH", "data/scraped/latest/*.csv")
+TOPIC = ArticleOption("topic", "KAFKA_TOPIC", "articles.raw.v1")
+TABLE = ArticleOption("table", "ICEBERG_TABLE", "demo.news.articles_raw")
+CHECKPOINT = ArticleOption("checkpoint", "CHECKPOINT_LOCATION")
+
+
+def article_settings(settings: Settings) -> Settings:
+    """The settings with the namespace of these jobs and `ENVIRONMENT`, unless others are set."""
+    defaults = {"namespace": NAMESPACE, "environment": variable("ENVIRONMENT")}
+    lineage = settings.lineage
+    update = {
+        name: value
+        for name, value in defaults.items()
+        if value and name not in lineage.model_fields_set
+    }
+    return settings.model_copy(update={"lineage": lineage.model_copy(update=update)})
+
 
 # Fields of an article, in the JSON of the topic and in CSV files.
 FIELDS: Mapping[str, str] = {

@@ -21,11 +21,14 @@ from headwater.collector.session import (
 )
 from headwater.errors import InputError
 from headwater.jobs.articles import (
+    FILES,
     MERGE_FROM_FILES,
     MERGE_REJECTED,
     PARTITIONED_BY,
+    TABLE,
     ArticleFiles,
     Counts,
+    article_settings,
     table_schema,
 )
 from headwater.jobs.options import JobCommand
@@ -42,8 +45,8 @@ NAME = "BatchWriteRawWithLineage"
 
 
 @click.command("batch_write_raw_with_lineage", cls=JobCommand)
-@click.option("--files", metavar="PATH", help="Default: the setting articles.files.")
-@click.option("--table", metavar="NAME", help="Default: the setting articles.table.")
+@click.option("--files", metavar="PATH", help=FILES.help)
+@click.option("--table", metavar="NAME", help=TABLE.help)
 @click.option(
     "--one-line-each", is_flag=True, help="Each record is one line: read files in parallel."
 )
@@ -53,15 +56,15 @@ NAME = "BatchWriteRawWithLineage"
 @click.pass_obj
 def main(settings: Settings | None, /, **options: Any) -> None:
     """Merge news articles from CSV files into an Iceberg table."""
-    settings = settings or load()
+    settings = article_settings(settings or load())
     arm_fault_points(settings)
     with job_logging(options["job_name"], quiet=options["quiet"]):
         _write(settings, **options)
 
 
 def _write(settings: Settings, **options: Any) -> None:
-    files = options["files"] or settings.articles.files
-    table = options["table"] or settings.articles.table
+    files = FILES.value(options["files"], settings)
+    table = TABLE.value(options["table"], settings)
     _LOG.info("%s -> %s, starting Spark", files, table)
     spark = create_spark_session_with_lineage(
         options["job_name"], settings=settings, connectors=("iceberg",)
@@ -105,14 +108,14 @@ def write_articles(
 ) -> Counts:
     """Merge articles of the files into the table, and invalid rows into `<table>_rejected`.
 
-    Default files and table: those of the settings.
+    Default files and table: those of `SCRAPED_DATA_PATH` and `ICEBERG_TABLE`.
 
     Raises:
         InputError: there are no files, or they have other columns.
         LineageTableError: the table has other columns.
     """
     settings = settings or load()
-    files, table = files or settings.articles.files, table or settings.articles.table
+    files, table = FILES.value(files, settings), TABLE.value(table, settings)
     application = current_application(spark)
     run_id = application.run.run_id if application else str(uuid.uuid4())
     job_run = JobRun(job_name, job_version or settings.jobs.version, run_id)

@@ -33,6 +33,8 @@ from headwater.spark.query_runner import QueryRun, run_foreach_batch
 
 _LOG = logging.getLogger(__name__)
 
+CHECKPOINT_HELP = "A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
+
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 
 
@@ -139,7 +141,7 @@ def stream_options(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Turn a function of (settings, options) into a command with the options of a streaming job.
 
-    `own` are additional options of the job.
+    `own` are additional options of the job; they replace general ones of the same name.
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
@@ -151,17 +153,13 @@ def stream_options(
                 function(settings, options)
 
         command.__doc__ = function.__doc__
-        parameters: list[click.Parameter] = [
-            *_topic("--input-topic", input_topic),
-            *_topic("--output-topic", output_topic),
-            *own,
+        general = [
             click.Option(
                 ["--bootstrap-servers"], help="Default: the setting kafka.bootstrap_servers."
             ),
             click.Option(
                 ["--checkpoint"],
-                help="A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
-                f"Default: HEADWATER_HOME/checkpoints/{job_name}.",
+                help=f"{CHECKPOINT_HELP}Default: HEADWATER_HOME/checkpoints/{job_name}.",
             ),
             *(_delivery_options(delivery) if output_topic is not None else ()),
             click.Option(["--job-name"], default=job_name, show_default=True),
@@ -183,6 +181,13 @@ def stream_options(
                 ["--available-now"], is_flag=True, help="Process the available records, then stop."
             ),
             click.Option(["--quiet"], is_flag=True, help="Log warnings and errors only."),
+        ]
+        own_names = {each.name for each in own}
+        parameters: list[click.Parameter] = [
+            *_topic("--input-topic", input_topic),
+            *_topic("--output-topic", output_topic),
+            *own,
+            *(each for each in general if each.name not in own_names),
         ]
         return JobCommand(
             job_name, callback=_without_settings(command), params=parameters, help=function.__doc__
@@ -260,7 +265,7 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
         input_topic=values.get("input_topic", ""),
         output_topic=values.get("output_topic", ""),
         bootstrap_servers=values["bootstrap_servers"] or settings.bootstrap_servers,
-        checkpoint=_checkpoint(settings, default_name, values["checkpoint"]),
+        checkpoint=checkpoint_location(settings, default_name, values["checkpoint"]),
         delivery=values.get("delivery", DEFAULT_MODE),
         on_failure=values.get("on_failure", "stop"),
         pause_seconds=values.get("pause", 0.0),
@@ -272,11 +277,12 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
     )
 
 
-def _checkpoint(settings: Settings, default_name: str, values: str | None) -> Path | str:
-    if not values:
-        return (settings.home_dir / "checkpoints" / default_name).absolute()
-    local = local_path(values)
-    return values if local is None else local.absolute()
+def checkpoint_location(settings: Settings, job_name: str, given: str | None) -> Path | str:
+    """The given checkpoint, an absolute path if it is local; by default one below the home."""
+    if not given:
+        return (settings.home_dir / "checkpoints" / job_name).absolute()
+    local = local_path(given)
+    return given if local is None else local.absolute()
 
 
 def _check_offsets(text: str) -> None:

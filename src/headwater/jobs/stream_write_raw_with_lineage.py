@@ -29,18 +29,26 @@ from headwater.delivery.sink import (
     send_batch,
 )
 from headwater.jobs.articles import (
+    CHECKPOINT,
     DELETED,
     FIELDS,
     MERGE_FROM_TOPIC,
     PARTITIONED_BY,
     REQUIRED,
+    TABLE,
+    TOPIC,
     article_rows,
+    article_settings,
     table_schema,
 )
-from headwater.jobs.options import StreamOptions, stream_options
+from headwater.jobs.options import (
+    CHECKPOINT_HELP,
+    StreamOptions,
+    checkpoint_location,
+    stream_options,
+)
 from headwater.kafka import ensure_topic
 from headwater.model.dead_letter import MISSING_FIELD
-from headwater.model.local_files import local_path
 from headwater.model.topic_names import dead_letter_topic
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.settings import Settings
@@ -67,8 +75,9 @@ _RECORDS_PER_BATCH = 100_000
 _KEPT_BATCHES = 100
 
 _OWN = (
-    click.Option(["--input-topic"], help="Default: the setting articles.topic."),
-    click.Option(["--table"], metavar="NAME", help="Default: the setting articles.table."),
+    click.Option(["--input-topic"], help=TOPIC.help),
+    click.Option(["--table"], metavar="NAME", help=TABLE.help),
+    click.Option(["--checkpoint"], help=CHECKPOINT_HELP + CHECKPOINT.help),
     click.Option(
         ["--max-records-per-batch"],
         type=click.IntRange(1),
@@ -81,9 +90,9 @@ _OWN = (
 @stream_options(job_name=NAME, trigger="10 seconds", own=_OWN)
 def main(settings: Settings, options: StreamOptions) -> None:
     """Merge news articles from a topic into an Iceberg table until stopped."""
-    settings = with_brokers(settings, options.bootstrap_servers)
-    options = _with_settings(options, settings)
-    topic, name = options.input_topic, options.own["table"] or settings.articles.table
+    settings = article_settings(with_brokers(settings, options.bootstrap_servers))
+    options = _with_variables(options, settings)
+    topic, name = options.input_topic, TABLE.value(options.own["table"], settings)
     if settings.jobs.create_topics:
         for each in (topic, dead_letter_topic(topic)):
             ensure_topic(each, _PARTITIONS, settings.kafka)
@@ -141,14 +150,13 @@ def _prepare(table: Table, rows: DataFrame, job_run: JobRun, settings: Settings)
     return known
 
 
-def _with_settings(options: StreamOptions, settings: Settings) -> StreamOptions:
-    topic = options.own["input_topic"] or settings.articles.topic
-    checkpoint = settings.articles.checkpoint
-    if checkpoint is None or options.own["checkpoint"] is not None:
-        return replace(options, input_topic=topic)
-    local = local_path(checkpoint)
-    location = checkpoint if local is None else local.absolute()
-    return replace(options, input_topic=topic, checkpoint=location)
+def _with_variables(options: StreamOptions, settings: Settings) -> StreamOptions:
+    checkpoint = CHECKPOINT.value(options.own["checkpoint"], settings)
+    return replace(
+        options,
+        input_topic=TOPIC.value(options.own["input_topic"], settings),
+        checkpoint=checkpoint_location(settings, NAME, checkpoint),
+    )
 
 
 def with_id_errors(parsed: DataFrame) -> DataFrame:

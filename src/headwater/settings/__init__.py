@@ -30,10 +30,10 @@ from headwater.errors import SettingError
 from headwater.settings import fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
+from headwater.settings.former import FormerArticles
 from headwater.settings.lineage import LineageSettings
 from headwater.settings.sections import (
     ArchiveSettings,
-    ArticlesSettings,
     CostSettings,
     IcebergSettings,
     IndexSettings,
@@ -62,12 +62,7 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "MARQUEZ_API_KEY": ("catalog", "api_key"),
     "OPENLINEAGE_NAMESPACE": ("lineage", "namespace"),
     "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
-    "ENVIRONMENT": ("lineage", "environment"),
     "JAVA_HOME": ("jvm", "java_home"),
-    "SCRAPED_DATA_PATH": ("articles", "files"),
-    "KAFKA_TOPIC": ("articles", "topic"),
-    "ICEBERG_TABLE": ("articles", "table"),
-    "CHECKPOINT_LOCATION": ("articles", "checkpoint"),
 }
 
 
@@ -79,7 +74,6 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",
-        nested_model_default_partial_update=True,
     )
 
     home: Path = Field(
@@ -95,13 +89,14 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     index: IndexSettings = IndexSettings()
     iceberg: IcebergSettings = IcebergSettings()
-    articles: ArticlesSettings = ArticlesSettings()
     archive: ArchiveSettings = ArchiveSettings()
     replay: ReplaySettings = ReplaySettings()
     lineage: LineageSettings = LineageSettings()
     quality: QualitySettings = QualitySettings()
     cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
+    # Excluded from lists of settings.
+    articles: FormerArticles = Field(FormerArticles(), exclude=True)
 
     @field_validator("home")
     @classmethod
@@ -303,6 +298,11 @@ def running_under_spark_submit() -> bool:
 def default_ca_file() -> str | None:
     """The CA certificates that Python and pip use on this machine."""
     return os.environ.get("SSL_CERT_FILE") or None
+
+
+def variable(name: str) -> str | None:
+    """A variable that only some jobs read; an empty value counts as not set."""
+    return os.environ.get(name) or None
 
 
 def child_environment(**changes: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ class LineageSettings(Section):
         description="Names of jobs that do not emit events, as a JSON list; `*` and `?` match any "
         "text and any character.",
     )
-    namespace: str = Field("neuronews", min_length=1, description="Namespace of jobs and runs.")
+    namespace: str = Field("default", min_length=1, description="Namespace of jobs and runs.")
     parent_job: str | None = Field(
         None, description="Name of the job that started these jobs, such as a scheduler's."
     )

@@ -162,27 +162,6 @@ class IcebergSettings(Section):
     )
 
 
-class ArticlesSettings(Section):
-    """The two jobs that write news articles to an Iceberg table."""
-
-    files: str = Field(
-        "data/scraped/latest/*.csv",
-        min_length=1,
-        description="CSV files that `batch_write_raw_with_lineage` reads.",
-    )
-    topic: str = Field(
-        "articles.raw.v1",
-        min_length=1,
-        description="Topic that `stream_write_raw_with_lineage` reads.",
-    )
-    table: str = Field("demo.news.articles_raw", min_length=1, description="Table that both write.")
-    checkpoint: str | None = Field(
-        None,
-        min_length=1,
-        description="Checkpoint of the streaming job. Default: below `checkpoints` in `home`.",
-    )
-
-
 class ArchiveSettings(Section):
     """Topics that are archived in Delta tables."""
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from headwater.demo import Story, lakehouse
+from headwater.jobs.articles import TABLE
 from headwater.model.progress import no_progress
 from headwater.settings import Settings
 
@@ -17,7 +18,7 @@ from headwater.settings import Settings
 def test_a_run_of_an_earlier_demo_does_not_pass_the_check(
     headwater_settings: Settings, before: str | None, passes: bool
 ) -> None:
-    table = headwater_settings.articles.table
+    table = TABLE.value(None, headwater_settings)
     run = {"id": "run-1", "state": "COMPLETED"}
 
     class Catalog:

@@ -83,7 +83,7 @@ def test_options_of_spark_submit_apply_to_a_tracked_session(
     monkeypatch.setattr(listener, "_trackers", [])
     own = listener.track_streaming(spark, load(home=tmp_path))
     assert own is not None
-    assert own._settings.lineage.namespace == "neuronews"
+    assert own._settings.lineage.namespace == "default"
 
 
 def test_the_driver_of_the_catalog_database_is_added(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_listener_is_configured_as_documented_and_the_user_wins(tmp_path: Pa
     assert found.spark["spark.plugins"] == LINEAGE_PLUGIN
     assert found.spark["spark.openlineage.transport.type"] == "http"
     assert found.spark["spark.openlineage.transport.url"] == "http://marquez:5000"
-    assert found.spark["spark.openlineage.namespace"] == "neuronews"
+    assert found.spark["spark.openlineage.namespace"] == "default"
     own = {
         "spark.openlineage.transport.url": "http://own:1",
         "spark.openlineage.namespace": "mine",
