@@ -12,7 +12,7 @@ it with `join_lineage` and `merge_lineage`. `write` turns it into headers and de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +45,14 @@ from headwater.openlineage.events import Dataset, kafka_topic
 from headwater.openlineage.progress import Roles
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, load
-from headwater.spark.query_runner import OnBatch, new_run_id, run_foreach_batch
+from headwater.spark.query_runner import (
+    OnBatch,
+    QueryRun,
+    StopSignal,
+    new_run_id,
+    run_foreach_batch,
+    run_interruptibly,
+)
 from headwater.spark.session import create_session
 from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
@@ -88,7 +95,7 @@ class LineageJob:
             name,
             self._settings,
             connectors=connectors,
-            additional_configs=self._mode.session_options(self._settings),
+            defaults=self._mode.session_options(self._settings),
             progress=progress,
         )
 
@@ -168,6 +175,9 @@ class LineageJob:
         """Write rows with `value`, `lineage` and optionally `key`; returns when the query ends or
         is stopped.
 
+        KeyboardInterrupt and SystemExit, which a signal handler may raise, stop the query after
+        its running micro-batch and are raised then.
+
         Args:
             on_failure: for a record that Kafka rejects, such as for its size: `stop` with its
                 address in the error, or send it to the `dead-letter` topic.
@@ -213,12 +223,13 @@ class LineageJob:
             records, topic_outputs(topics, self._settings), roles, trigger
         )
         lineage = replace(description, columns=("key", "value"))
+
+        def deliver(run: QueryRun) -> None:
+            self._mode.deliver(Delivery(self.spark, rows, target, self._settings, run))
+
         with self._enforced():
             self._mode.refuse_unsafe(self.spark, target)
-            with query_run(
-                self.spark, self._checkpoint, lineage, self._settings, on_batch=on_batch
-            ) as run:
-                self._mode.deliver(Delivery(self.spark, rows, target, self._settings, run))
+            self._run(deliver, lineage, on_batch=on_batch)
 
     def write_table(
         self,
@@ -255,10 +266,8 @@ class LineageJob:
         roles = Roles(frozenset(self._additional_topics), with_lineage=True)
         description = self._description(rows, [output], roles, trigger)
         lineage = replace(description, unnested=(LINEAGE_COLUMN,))
-        with (
-            self._enforced(),
-            query_run(self.spark, self._checkpoint, lineage, self._settings, run_id=run_id) as run,
-        ):
+
+        def append(run: QueryRun) -> None:
             run_foreach_batch(
                 observe_row_count(rows, self._settings, self._name),
                 writer_of(target, job_run),
@@ -268,6 +277,21 @@ class LineageJob:
                 checkpoint=self._checkpoint,
                 trigger=trigger or {"processingTime": "0 seconds"},
             )
+
+        with self._enforced():
+            self._run(append, lineage, run_id=run_id)
+
+    def _run(
+        self, write: Callable[[QueryRun], None], lineage: QueryDescription, **options: Any
+    ) -> None:
+        """Run one query with lineage until it ends, is stopped, or this thread is interrupted."""
+        spark, settings, stop = self.spark, self._settings, StopSignal()
+
+        def work() -> None:
+            with query_run(spark, self._checkpoint, lineage, settings, stop=stop, **options) as run:
+                write(run)
+
+        run_interruptibly(work, stop, settings)
 
     @contextmanager
     def _enforced(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from tests.lineage_events import emitted, names
 from tests.support import environment
 from tests.waiting import wait_until
 
+from headwater import signals
 from headwater.collector import sources as schemas
 from headwater.collector.session import finish_lineage
 from headwater.errors import QueryFailedError
@@ -272,7 +273,9 @@ def test_columns_can_be_added_while_the_job_runs_and_sigterm_stops_it(
     watcher = threading.Thread(target=while_it_runs)
     watcher.start()
     options = ("--job-name", name, "--trigger", "0 seconds")
-    run(settings, topic, tmp_path / "checkpoint", *options, table=table)
+    # As with `headwater run`: otherwise the signals are the program's own.
+    with signals.owned_process():
+        run(settings, topic, tmp_path / "checkpoint", *options, table=table)
     watcher.join(60)
     assert not errors
     assert set(stored_rows()) == {"a1", "a2", "a3"}

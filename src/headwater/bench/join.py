@@ -29,7 +29,7 @@ from headwater.kafka import RecordProducer, end_offsets
 from headwater.model.topic_names import dead_letter_topic, heartbeat_topic, late_topic
 from headwater.service import up
 from headwater.settings import Settings
-from headwater.spark.session import configured
+from headwater.spark.configuration import configured
 
 _RECORDS = 200_000
 _PARTITIONS = 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from headwater import __version__
+from headwater import __version__, signals
 from headwater.errors import HeadwaterError, InputError
 from headwater.logs import LOG_FORMATS, LOG_LEVELS, LogFormat, configure_logging
 
@@ -173,7 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
-        code = headwater.main(arguments, prog_name="headwater", standalone_mode=False)
+        with signals.owned_process():
+            code = headwater.main(arguments, prog_name="headwater", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(130)

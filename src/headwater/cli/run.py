@@ -75,6 +75,12 @@ def _run_file(path: Path, arguments: tuple[str, ...]) -> None:
     sys.argv, sys.path = [str(path), *arguments], [str(path.parent.absolute()), *sys.path]
     try:
         runpy.run_path(str(path), run_name="__main__")
+    except BaseException as error:
+        # The command line handles it, so Python does not print it as the error of the program.
+        lineage = sys.modules.get("headwater.collector.session")
+        if lineage is not None:
+            lineage.report_program_error(error)
+        raise
     finally:
         sys.argv, sys.path = previous
 

@@ -21,6 +21,12 @@ QueueEntry = Mapping[str, Any]
 _COUNTS = ("rowCount", "size", "fileCount")
 # Exit codes after SIGINT and SIGTERM.
 _STOPPED = (130, 143)
+# The state of the entry that ends the queue of an application.
+APPLICATION_END = "APPLICATION_END"
+
+
+class WriteInterruptedError(Exception):
+    """The program ended while a write was running."""
 
 
 class ApplicationLineage:
@@ -31,8 +37,14 @@ class ApplicationLineage:
         run: LineageRun,
         began: datetime,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_start: Callable[[], None] = lambda: None,
     ) -> None:
+        """
+        Args:
+            on_start: called when START is emitted.
+        """
         self.run = run
+        self._on_start = on_start
         self.began = began
         self._clock = clock
         self._started = False
@@ -42,6 +54,10 @@ class ApplicationLineage:
         # Output -> rows, bytes and files of all writes of this run.
         self._written: dict[DatasetName, dict[str, int]] = {}
         self._renaming = Renaming()
+        # Execution -> the outputs of a write that has not ended.
+        self._open: dict[int, frozenset[DatasetName]] = {}
+        # Outputs -> the error of the last write to them, if it failed.
+        self._failures: dict[frozenset[DatasetName], str] = {}
         self.run.add_run_facet("nominalTime", make.nominal_time(began))
 
     @property
@@ -51,8 +67,7 @@ class ApplicationLineage:
     def start(self) -> None:
         """Emit START, unless it is emitted already."""
         if not self._started:
-            self._started = True
-            self.run.start()
+            self._emit_start()
 
     def take(self, entry: QueueEntry) -> None:
         """Process one entry; entries come in the order in which Spark posted them."""
@@ -60,9 +75,17 @@ class ApplicationLineage:
         execution = entry.get("execution", -1)
         self._report_unmatched(except_for=execution)
         if "event" not in entry:
+            if entry["state"] == "END":
+                self._open.pop(execution, None)
+            if "outputs" not in entry:
+                # The plan could not be read at the end: what was known at the start stays.
+                return
             self._tables[execution] = entry
             self._renaming.learn(entry)
             if entry["state"] == "START":
+                if not entry.get("nested"):
+                    outputs = self._datasets({}, entry)[1]
+                    self._open[execution] = frozenset(name_of(each) for each in outputs)
                 self._report_start({}, entry)
             elif entry.get("alone"):
                 # The plan has everything: the listener emits no event for this execution.
@@ -75,6 +98,18 @@ class ApplicationLineage:
             self._tables.pop(execution, None)
             counted = _without_counts(event) if entry.get("nested") else event
             self._report_write(counted, tables, _written(entry))
+
+    def outcome_of_writes(self) -> Exception | str | None:
+        """The error of the run as far as its writes show it; None if all of them succeeded.
+
+        A failed write that was repeated with success counts as a success.
+        """
+        self._report_unmatched()
+        for outputs, failure in self._failures.items():
+            return f"the write{_to(outputs)} failed: {failure}"
+        for outputs in self._open.values():
+            return WriteInterruptedError(f"the program ended during a write{_to(outputs)}")
+        return None
 
     def finish(self, error: BaseException | str | None = None) -> None:
         """Emit the last event; none if the application wrote nothing and did not fail."""
@@ -90,6 +125,8 @@ class ApplicationLineage:
             self.run.complete()
         elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
             self.run.abort("the application was stopped")
+        elif isinstance(error, WriteInterruptedError):
+            self.run.abort(str(error))
         elif isinstance(error, SystemExit):
             # Python prints a text passed to `sys.exit` and exits with 1.
             shown = f"exit code {code}" if isinstance(code, int) else f"exit code 1: {code}"
@@ -113,16 +150,24 @@ class ApplicationLineage:
         if self._started:
             self.run.running(*known)
         else:
-            self._started = True
-            self.run.start(*known)
+            self._emit_start(*known)
+
+    def _emit_start(self, *datasets: list[Dataset]) -> None:
+        self._started = True
+        self.run.start(*datasets)
+        self._on_start()
 
     def _report_write(
         self, event: QueueEntry, tables: QueueEntry, written: Mapping[str, int] | None = None
     ) -> None:
+        inputs, outputs = self._datasets(event, tables)
+        names = frozenset(name_of(each) for each in outputs)
         # The listener emits COMPLETE for failed writes too.
         if "failure" in tables:
+            if not tables.get("nested"):
+                self._failures[names] = tables["failure"]
             return
-        inputs, outputs = self._datasets(event, tables)
+        self._failures.pop(names, None)
         if _moves_rows(inputs, outputs) or (outputs and written):
             self.start()
             self._names |= {name_of(each) for each in (*inputs, *outputs)}
@@ -211,6 +256,11 @@ class ApplicationLineage:
             from_plan["facets"] = facets
             datasets[name_of(from_plan)] = {**known, **from_plan}
         return datasets
+
+
+def _to(outputs: frozenset[DatasetName]) -> str:
+    names = ", ".join(sorted(each.name for each in outputs))
+    return f" to {names}" if names else ""
 
 
 def _with_fields(listener: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,11 @@ class Relay:
         self._queue.open()
         self._thread.start()
 
+    @property
+    def is_current_thread(self) -> bool:
+        """Whether the caller is called by the relay."""
+        return threading.current_thread() is self._thread
+
     def stop(self, seconds: float) -> None:
         """Process all entries up to now, for at most `seconds`."""
         deadline = time.monotonic() + seconds
@@ -51,7 +56,10 @@ class Relay:
             self._queue.wake()
         except Exception as error:
             self._warn_once("the JVM does not respond", error)
-        self._thread.join(max(deadline - time.monotonic(), 0.1))
+        if self.is_current_thread:
+            self._take_entries(0)
+        else:
+            self._thread.join(max(deadline - time.monotonic(), 0.1))
         try:
             dropped = self._queue.dropped()
             self._queue.close()
@@ -65,17 +73,21 @@ class Relay:
         while True:
             # Read before the call, so that the last call gets all entries queued before `stop`.
             last = self._stopping
-            try:
-                taken = list(self._queue.take(0 if last else _WAIT_MILLIS))
-            except Exception as error:
-                # The JVM has exited, and the queue with it.
-                if not last:
-                    self._warn_once("the JVM does not respond", error)
+            if not self._take_entries(0 if last else _WAIT_MILLIS) or last:
                 return
-            for text in taken:
-                self._process(text)
-            if last:
-                return
+
+    def _take_entries(self, millis: int) -> bool:
+        """Process the queued entries; returns whether the JVM responds."""
+        try:
+            taken = list(self._queue.take(millis))
+        except Exception as error:
+            # The JVM has exited, and the queue with it.
+            if millis:
+                self._warn_once("the JVM does not respond", error)
+            return False
+        for text in taken:
+            self._process(text)
+        return True
 
     def _process(self, text: str) -> None:
         if not text:

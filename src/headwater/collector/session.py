@@ -1,133 +1,86 @@
 """A Spark session whose batch writes are reported to the catalog as one run of the application.
 
-    spark = create_spark_session_with_lineage("MyJob")
-    add_lineage_metadata(spark, job_type="batch", source_system="s3", target_system="iceberg")
+    with spark_session_with_lineage("MyJob") as spark:
+        add_lineage_metadata(spark, job_type="batch", source_system="s3", target_system="iceberg")
 
 The session has the OpenLineage listener. Its events go through Headwater's spool: a catalog that is
-down or slow neither fails nor delays the job. The run ends with the session, with the program, or
-with `finish_lineage`.
+down or slow neither fails nor delays the job. The run ends with the block, and has its exception.
+`create_spark_session_with_lineage` is the same without a block: its run ends with `finish_lineage`,
+or with the session or the program, as far as their end can be observed without changing either.
 """
 
 from __future__ import annotations
 
 import atexit
-import builtins
 import logging
-import signal
-import sys
 import threading
-import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
-from types import FrameType, TracebackType
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from headwater.collector.application import ApplicationLineage
-from headwater.collector.listener import track_streaming
-from headwater.collector.relay import Relay
-from headwater.collector.reporter import StreamingRunReporter
+from headwater import signals
+from headwater.collector.application_run import Application
 from headwater.collector.streaming import (
     LISTENER,
     LineageConfiguration,
     emitter_of,
     lineage_configuration,
-    spark_submit_options,
+    lineage_options,
 )
 from headwater.model.progress import Progress, no_progress
-from headwater.openlineage import Emitter, LineageRun
-from headwater.openlineage import facets as make
-from headwater.openlineage.events import VERSION
 from headwater.settings import Settings, load
-from headwater.spark.measures.run_measures import RunMeasures
 from headwater.spark.session import create_session, running_session
+from headwater.spark.worker import run_apart
 
 CONNECTORS = ("kafka", "delta", "iceberg")
 
 _LOG = logging.getLogger(__name__)
 
-
-class Application:
-    """The run of an application, from the creation of its session to its end."""
-
-    def __init__(
-        self, spark: SparkSession, name: str, settings: Settings, emitter: Emitter
-    ) -> None:
-        self.spark = spark
-        self.name = name
-        self.settings = settings
-        self._emitter = emitter
-        run = LineageRun.from_settings(settings, self._emitter.emit, name, str(uuid.uuid4()))
-        run.add_job_facet("jobType", make.job_type("BATCH"))
-        version = pyspark.__version__
-        run.add_run_facet("processing_engine", make.processing_engine("spark", version, VERSION))
-        self.lineage = ApplicationLineage(run, datetime.now(UTC))
-        self._relay = Relay(spark, self._take)
-        self._relay.start()
-        self._measures = RunMeasures(run, (), None, settings)
-        # Count the cost of this thread's work from now on.
-        self._counting = ExitStack()
-        self._counting.enter_context(self._measures.counting(queries=False))
-        # Streaming queries are reported as separate runs.
-        self._streams = track_streaming(spark, settings)
-        if self._streams is not None:
-            self._streams.application = name
-        self._streaming = False
-        self._queries_before = StreamingRunReporter.started
-        self._ended = False
-
-    @property
-    def run(self) -> LineageRun:
-        return self.lineage.run
-
-    def is_streaming(self) -> None:
-        """Mark the application as streaming: the runs of its queries report how they ended."""
-        self._streaming = True
-        interval = self.settings.lineage.interval_seconds
-        self.run.add_job_facet("jobType", make.job_type("STREAMING", interval=interval))
-
-    def _take(self, entry: Mapping[str, Any]) -> None:
-        if entry.get("state") == "END" and "failure" not in entry:
-            _clear_failure_before(entry["at"])
-        self.lineage.take(entry)
-
-    def end(self, error: BaseException | str | None) -> None:
-        """Emit the last event and deliver events, both for a bounded time."""
-        if self._ended:
-            return
-        self._ended = True
-        self._relay.stop(self.settings.lineage.close_seconds)
-        with suppress(Exception):  # The JVM may have exited.
-            if self._streams is not None and not self.spark.streams.active:
-                # `_relay.stop` has waited for Spark's events about ended queries.
-                self.spark.streams.removeListener(self._streams)
-                self._streams.stop()
-        queries = StreamingRunReporter.started > self._queries_before
-        if self._streaming and queries and not self.lineage.started:
-            # The runs of the queries have reported it.
-            error = None
-        # Errors here must not affect the end of the job.
-        for step in (
-            lambda: self._measures.end(error),
-            lambda: self.lineage.finish(error),
-            self._counting.close,
-            self._emitter.close,
-        ):
-            try:
-                step()
-            except Exception as trouble:
-                _LOG.warning("the lineage of this run is incomplete: %s", type(trouble).__name__)
-
+_STOP_SECONDS = 60.0
 
 _current: Application | None = None
-# The error or exit code that the program ended with, and when it was recorded.
-_failure: BaseException | None = None
-_failed_at = 0.0
-_hooks_installed = False
+_access = threading.Lock()
+# How the program ended, if a command has reported it.
+_reported_error: BaseException | None = None
+_at_exit_registered = False
+
+
+@contextmanager
+def spark_session_with_lineage(
+    app_name: str,
+    additional_configs: Mapping[str, str] | None = None,
+    *,
+    settings: Settings | None = None,
+    connectors: Iterable[str] | None = None,
+    progress: Progress = no_progress,
+) -> Iterator[SparkSession]:
+    """The session of `create_spark_session_with_lineage`, whose run ends with the block: COMPLETE,
+    FAIL with the exception that leaves the block, or ABORT for KeyboardInterrupt and the exit
+    codes of SIGINT and SIGTERM.
+
+    Stops the session at the end if it has started it.
+    """
+    running = running_session() is not None
+    spark = create_spark_session_with_lineage(
+        app_name, additional_configs, settings=settings, connectors=connectors, progress=progress
+    )
+    application = current_application(spark)
+    if application is not None:
+        application.end_is_reported = True
+    error: BaseException | None = None
+    try:
+        yield spark
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        if application is not None:
+            _forget(application)
+            application.end(error)
+        if not running:
+            run_apart(spark.stop, _STOP_SECONDS)
 
 
 def create_spark_session_with_lineage(
@@ -135,70 +88,125 @@ def create_spark_session_with_lineage(
     additional_configs: Mapping[str, str] | None = None,
     *,
     settings: Settings | None = None,
-    connectors: Iterable[str] = CONNECTORS,
+    connectors: Iterable[str] | None = None,
     progress: Progress = no_progress,
 ) -> SparkSession:
     """A session whose writes are reported to the catalog as runs of the job `app_name`.
 
-    Uses the active session, adds the listener if it is missing, and ends an open run. A job with
-    disabled lineage (`lineage.enabled`, `lineage.disabled_jobs`) gets a session without listener,
-    thread or file.
+    Uses the running session: adds the listener if it is missing, and ends an open run. Nothing
+    that the user has configured is changed. A job with disabled lineage (`lineage.enabled`,
+    `lineage.disabled_jobs`) gets a session without listener, thread or file.
 
     Args:
         additional_configs: Spark configuration, which takes precedence. With another
             `spark.openlineage.transport.type` than `http` the listener sends its events itself.
+        connectors: default: Kafka, Delta and Iceberg for a new session; none for a running one,
+            which can't get any.
 
     Raises:
-        NotInstalledError: under `spark-submit` the listener is not on the class path.
+        NotInstalledError: under `spark-submit`, or in a running session, the listener is not on the
+            class path.
     """
     settings = settings or load()
-    configs = {**spark_submit_options(), **(additional_configs or {})}
-    finish_lineage()
-    names = tuple(connectors)
+    _end_open_run(at_exit=False)
+    running = running_session()
+    default = CONNECTORS if running is None else ()
+    names = tuple(default if connectors is None else connectors)
+    # In a program of the user the session is the user's, also if it starts here.
+    own = signals.owns_process()
     if not settings.lineage_enabled_for(app_name):
         return create_session(
-            app_name, settings, connectors=names, additional_configs=configs, progress=progress
+            app_name,
+            settings,
+            connectors=names,
+            additional_configs=additional_configs,
+            own=own,
+            progress=progress,
         )
-    configuration = lineage_configuration(app_name, settings, configs)
-    running = running_session() is not None
+    existing = lineage_options(settings, running, _added)
+    configuration = lineage_configuration(
+        app_name, settings, {**existing, **(additional_configs or {})}
+    )
     spark = create_session(
         app_name,
         settings,
         connectors=(*names, *(() if "openlineage" in names else ("openlineage",))),
         additional_configs=configuration.spark,
+        own=own,
         progress=progress,
     )
-    if running:
+    if running is not None:
         _attach(spark, configuration)
+    _added.clear()
+    _added.update(configuration.added)
     if configuration.through_spool:
         _begin(spark, app_name, configuration.settings)
     return spark
 
 
+# Configuration that Headwater has added to the session, not the user.
+_added: dict[str, str] = {}
+
+
 def finish_lineage(error: BaseException | str | None = None) -> None:
     """End the open run of this process: COMPLETE, or FAIL with this error."""
-    global _current
-    application, _current = _current, None
+    application = _forget()
     if application is not None:
         application.end(error)
 
 
+def report_program_error(error: BaseException) -> None:
+    """Report the error that ends the program, for a command that handles it."""
+    global _reported_error
+    _reported_error = error
+
+
 def current_application(spark: SparkSession) -> Application | None:
     """The open run of this session."""
-    if _current is not None and _current.spark.sparkContext is spark.sparkContext:
-        return _current
+    application = _current
+    if application is not None and application.spark.sparkContext is spark.sparkContext:
+        return application
     return None
 
 
 def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
-    global _current, _failure
+    global _current, _reported_error, _at_exit_registered
     emitter = emitter_of(settings)
     if emitter is None:
         return
     # An earlier failure does not belong to this run.
-    _failure = None
-    _current = Application(spark, name, settings, emitter)
-    _end_with(spark)
+    _reported_error = None
+    application = Application(spark, name, settings, emitter, _forget)
+    with _access:
+        _current = application
+    if not _at_exit_registered:
+        _at_exit_registered = True
+        atexit.register(_end_open_run)
+    signals.exit_on_sigterm()
+
+
+def _end_open_run(*, at_exit: bool = True) -> None:
+    """End a run whose end is not reported."""
+    application = _forget()
+    if application is None:
+        return
+    if not at_exit:
+        application.stop_counting()
+    if _reported_error is not None:
+        application.end(_reported_error)
+    else:
+        application.end_as_observed()
+
+
+def _forget(application: Application | None = None) -> Application | None:
+    """Remove the open run, or only this one, and return it."""
+    global _current
+    with _access:
+        found = _current
+        if application is not None and found is not application:
+            return None
+        _current = None
+        return found
 
 
 def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
@@ -208,6 +216,8 @@ def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
     for key, value in configuration.spark.items():
         if key.startswith("spark.openlineage."):
             conf.set(key, value)
+    for key, value in configuration.added.items():
+        if key.startswith("spark.openlineage."):
             spark.conf.set(key, value)
     if has_listener(spark):
         return
@@ -224,79 +234,3 @@ def has_listener(spark: SparkSession) -> bool:
     bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
     listeners = bus.listeners()
     return any(listeners.get(at).getClass().getName() == LISTENER for at in range(listeners.size()))
-
-
-def _end_with(spark: SparkSession) -> None:
-    """End the run before its session, and at the latest with the program."""
-    _install_exit_hooks()
-    stop = spark.stop
-    if getattr(stop, "ends_the_run", False):
-        return
-
-    def stop_with_lineage() -> None:
-        if current_application(spark) is not None:
-            # In a `finally` or at the end of a `with`: the exception that is being raised.
-            finish_lineage(sys.exc_info()[1])
-        stop()
-
-    stop_with_lineage.ends_the_run = True  # type: ignore[attr-defined]
-    spark.stop = stop_with_lineage  # type: ignore[method-assign]
-
-
-def _install_exit_hooks() -> None:
-    """Report the program's last error or exit code as that of the run.
-
-    SIGTERM raises SystemExit, unless the program has its own handler.
-    """
-    global _hooks_installed
-    if _hooks_installed:
-        return
-    _hooks_installed = True
-    previous_hook = sys.excepthook
-
-    def record(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
-        _record_failure(error)
-        previous_hook(kind, error, trace)
-
-    def terminated(number: int, frame: FrameType | None) -> None:
-        # Python calls no hook for SystemExit.
-        error = SystemExit(128 + number)
-        _record_failure(error)
-        raise error
-
-    sys.excepthook = record
-    sys.exit = _recording(sys.exit)
-    # Scripts use these too; in an interactive session Python's own have a help text.
-    for name in ("exit", "quit"):
-        if hasattr(builtins, name) and not hasattr(sys, "ps1"):
-            setattr(builtins, name, _recording(getattr(builtins, name)))
-    atexit.register(lambda: finish_lineage(_failure))
-    on_main_thread = threading.current_thread() is threading.main_thread()
-    if on_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, terminated)
-
-
-def _recording(exit_function: Callable[[Any], NoReturn]) -> Callable[..., NoReturn]:
-    """Wrap an exit function: Python calls no hook for its exception."""
-
-    def exit_with(status: Any = None, /) -> NoReturn:
-        # In another thread it ends only that thread.
-        if threading.current_thread() is threading.main_thread():
-            _record_failure(SystemExit(status))
-        exit_function(status)
-
-    return exit_with
-
-
-def _record_failure(error: BaseException) -> None:
-    global _failure, _failed_at
-    _failure, _failed_at = error, time.time()
-
-
-def _clear_failure_before(millis: int) -> None:
-    """Later work succeeded: the error was caught, or an interactive session continued."""
-    global _failure
-    if _failure is not None and millis > _failed_at * 1000:
-        _failure = None

@@ -24,8 +24,16 @@ from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import Settings, running_under_spark_submit
-from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, new_run_id, stoppable
-from headwater.spark.session import LINEAGE_PLUGIN, running_session
+from headwater.spark.configuration import joined_list
+from headwater.spark.query_runner import (
+    OnBatch,
+    QueryRun,
+    StopSignal,
+    new_run_id,
+    stoppable,
+    was_cancelled,
+)
+from headwater.spark.session import LINEAGE_PLUGIN, running_session, user_configuration
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,15 +50,19 @@ def query_run(
     *,
     run_id: str | None = None,
     on_batch: OnBatch | None = None,
+    stop: StopSignal | None = None,
 ) -> Iterator[QueryRun]:
-    """Hold the checkpoint, turn signals into stop requests and report lineage while the body runs
-    one streaming query.
+    """Hold the checkpoint and report lineage while the body runs one streaming query.
+
+    Args:
+        stop: requests that the query is stopped. Default: a new one, which signals set if
+            Headwater owns the process.
 
     Raises:
         CheckpointInUseError: another driver holds the checkpoint.
     """
     with (
-        stoppable(checkpoint, spark) as stop,
+        stoppable(checkpoint, spark, stop) as stop,
         reported_run(stop, lineage, settings, run_id=run_id, on_batch=on_batch) as run,
     ):
         yield run
@@ -95,7 +107,8 @@ def report_streaming_run(
         with reporter.measures.counting():
             yield reporter.wrap(on_batch)
     except BaseException as error:
-        reporter.end(error, stopped=not isinstance(error, Exception))
+        interrupted = stop.requested and was_cancelled(error)
+        reporter.end(error, stopped=interrupted or not isinstance(error, Exception))
         raise
     else:
         reporter.end(None, stopped=stop.requested or not query.finite)
@@ -189,6 +202,7 @@ class LineageConfiguration:
     """Spark's configuration, and the settings with the values that it overrides.
 
     Attributes:
+        added: the part that Headwater has added to the user's.
         through_spool: whether the listener's events go through Headwater's spool. With a transport
             other than `http` the listener sends them itself.
     """
@@ -196,6 +210,7 @@ class LineageConfiguration:
     spark: Mapping[str, str]
     settings: Settings
     through_spool: bool
+    added: Mapping[str, str]
 
 
 def lineage_configuration(
@@ -213,14 +228,35 @@ def lineage_configuration(
         **additional,
     }
     through_spool = configuration[TRANSPORT] == "http"
-    configuration[LISTENERS] = _joined(additional.get(LISTENERS), LISTENER)
+    configuration[LISTENERS] = joined_list(additional.get(LISTENERS), LISTENER)
     if through_spool:
-        configuration[PLUGINS] = _joined(additional.get(PLUGINS), LINEAGE_PLUGIN)
+        configuration[PLUGINS] = joined_list(additional.get(PLUGINS), LINEAGE_PLUGIN)
     else:
         # Other transports have no use for the default address and may reject it.
         configuration = {k: v for k, v in configuration.items() if k != URL or k in additional}
     changed = _changed(settings, configuration, additional)
-    return LineageConfiguration(configuration, changed, through_spool)
+    added = {key: value for key, value in configuration.items() if key not in additional}
+    return LineageConfiguration(configuration, changed, through_spool, added)
+
+
+def lineage_options(
+    settings: Settings, running: SparkSession | None, added: Mapping[str, str]
+) -> dict[str, str]:
+    """The lineage options that the user has set, in the running session or for a new one.
+
+    Args:
+        added: what Headwater has added to the running session.
+    """
+    if running is None:
+        found = user_configuration(settings)
+    else:
+        values: Any = running.conf.getAll
+        found = {key: value for key, value in values.items() if added.get(key) != value}
+    return {
+        key: value
+        for key, value in found.items()
+        if key.startswith(_LINEAGE_PREFIX) or key in (LISTENERS, PLUGINS)
+    }
 
 
 def spark_submit_options() -> dict[str, str]:
@@ -244,11 +280,6 @@ def with_spark_submit_options(settings: Settings) -> Settings:
         if key.startswith(_LINEAGE_PREFIX)
     }
     return lineage_configuration("", settings, options).settings if options else settings
-
-
-def _joined(listed: str | None, own: str) -> str:
-    names = [name.strip() for name in (listed or "").split(",") if name.strip()]
-    return ",".join([*names, *([] if own in names else [own])])
 
 
 def _changed(

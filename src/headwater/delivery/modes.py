@@ -28,9 +28,9 @@ from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
+from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import QueryRun, run_until_stopped
-from headwater.spark.session import configured
 from headwater.spark.source import LINEAGE_COLUMN, lineage_identity
 from headwater.storage.checkpoint import read_progress
 

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from headwater.errors import InputError
 from headwater.model.local_files import file_uri
 from headwater.settings import Settings, variable
+from headwater.spark.utc import utc_timestamp
 from headwater.spark.writers.lineage_struct import JobRun, file_lineage
 from headwater.spark.writers.merge_into import MergeRule
 from headwater.storage.tables.contract import COLUMN, TYPE
@@ -179,7 +180,7 @@ class ArticleFiles:
         observed = self._rows.observe(self._observation, count, F.count("reason").alias("rejected"))
         valid = observed.where("reason IS NULL")
         fields = {name: F.col(name) for name in FIELDS}
-        fields["published_at"] = F.col("published_at").try_cast("timestamp")
+        fields["published_at"] = utc_timestamp(F.col("published_at"))
         return article_rows(
             valid,
             fields,
@@ -226,7 +227,7 @@ def _reason() -> Column:
     )
     for name in REQUIRED:
         reason = reason.when(F.col(name).isNull(), F.lit(f"field {name!r} is missing or empty"))
-    unreadable = time.try_cast("timestamp").isNull()
+    unreadable = utc_timestamp(time).isNull()
     message = F.concat(
         F.lit("field 'published_at' is not a timestamp: "), F.substring(time, 1, 100)
     )

@@ -15,9 +15,8 @@ from pyspark.sql import SparkSession
 
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import (
-    create_spark_session_with_lineage,
     current_application,
-    finish_lineage,
+    spark_session_with_lineage,
 )
 from headwater.errors import InputError
 from headwater.jobs.articles import (
@@ -66,10 +65,9 @@ def _write(settings: Settings, **options: Any) -> None:
     files = FILES.value(options["files"], settings)
     table = TABLE.value(options["table"], settings)
     _LOG.info("%s -> %s, starting Spark", files, table)
-    spark = create_spark_session_with_lineage(
+    with spark_session_with_lineage(
         options["job_name"], settings=settings, connectors=("iceberg",)
-    )
-    try:
+    ) as spark:
         add_lineage_metadata(
             spark,
             job_type="batch",
@@ -87,10 +85,6 @@ def _write(settings: Settings, **options: Any) -> None:
             job_version=options["job_version"],
             one_line_each=options["one_line_each"],
         )
-    except BaseException as error:
-        finish_lineage(error)
-        raise
-    finish_lineage()
     _LOG.info("%d rows of %s are in %s", counts.read - counts.rejected, files, table)
     if counts.rejected:
         _LOG.warning("%d rows are invalid, see %s_rejected", counts.rejected, table)

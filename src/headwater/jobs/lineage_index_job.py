@@ -17,8 +17,9 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
+from headwater.spark.lease import only_writer
 from headwater.spark.local_rows import local_rows
-from headwater.spark.query_runner import only_writer, stoppable
+from headwater.spark.query_runner import stoppable
 from headwater.spark.session import create_session
 from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage

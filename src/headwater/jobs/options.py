@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +15,7 @@ from typing import Any, get_args
 import click
 from pyspark.sql import DataFrame
 
+from headwater import signals
 from headwater.collector.query import QueryDescription
 from headwater.delivery.modes import (
     DEFAULT_MODE,
@@ -234,8 +236,11 @@ class JobCommand(click.Command):
     def main(  # type: ignore[override]  # one signature for click's two overloads
         self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
     ) -> Any:
+        # As a program; in standalone mode Click ends the process.
+        owned = signals.owned_process() if standalone_mode else nullcontext()
         try:
-            return super().main(args, standalone_mode=standalone_mode, **extra)
+            with owned:
+                return super().main(args, standalone_mode=standalone_mode, **extra)
         except HeadwaterError as error:
             if not standalone_mode:
                 raise

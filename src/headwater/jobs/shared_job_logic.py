@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from headwater.delivery.dead_letter.columns import parse_json
 from headwater.replay import Transform
+from headwater.spark.utc import IN_UTC
 
 FIELDS = {
     "event_id": "string",
@@ -27,7 +28,7 @@ def convert_visits(visits: DataFrame) -> DataFrame:
     )
     return rows.select(
         "key",
-        F.when(F.col("value").isNotNull(), F.to_json(converted)).alias("value"),
+        F.when(F.col("value").isNotNull(), F.to_json(converted, IN_UTC)).alias("value"),
         F.col("value").alias("raw_value"),
         "error",
         "lineage",

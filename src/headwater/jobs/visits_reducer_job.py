@@ -10,6 +10,7 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.replay import Transform
 from headwater.settings import Settings
+from headwater.spark.utc import IN_UTC
 
 HEADER_ORDER = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 FIELDS = {
@@ -23,7 +24,7 @@ FIELDS = {
 def reduce_visits(visits: DataFrame) -> DataFrame:
     """The four fields in this order; invalid visits get an error."""
     rows = parse_json(visits, FIELDS, required=tuple(FIELDS))
-    reduced = F.when(F.col("value").isNotNull(), F.to_json("data"))
+    reduced = F.when(F.col("value").isNotNull(), F.to_json("data", IN_UTC))
     return rows.select(
         "key",
         reduced.alias("value"),

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.delivery.sink import ORDINAL_COLUMN, rows_to_send
 from headwater.replay.plan import Plan, table_path
 from headwater.replay.results import find_results
-from headwater.replay.rows import ArchivedRows
+from headwater.replay.rows import ORDER_CONFIGURATION, ArchivedRows
 from headwater.replay.table_target import read_table, table_rows
 from headwater.replay.transform import Transform
 from headwater.settings import Settings
+from headwater.spark.configuration import configured
 from headwater.spark.source import LINEAGE_COLUMN, lineage_identity, with_lineage
+from headwater.spark.utc import IN_UTC
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
@@ -44,6 +46,13 @@ def preview(
     plan: Plan, transform: Transform, spark: SparkSession, settings: Settings, limit: int
 ) -> list[Difference]:
     """The results of the plan's first `limit` records; nothing is written."""
+    with configured(spark, ORDER_CONFIGURATION):
+        return _preview(plan, transform, spark, settings, limit)
+
+
+def _preview(
+    plan: Plan, transform: Transform, spark: SparkSession, settings: Settings, limit: int
+) -> list[Difference]:
     archive = Archive.open(plan.topic, settings)
     archived = ArchivedRows.open(spark, archive, plan.filters, plan.fields)
     rows = archived.in_order(plan.offsets).limit(limit).cache()
@@ -85,7 +94,7 @@ def _in_table(outputs: DataFrame, plan: Plan) -> tuple[Results, Results]:
     """New and old rows as JSON without their lineage, by record id."""
     made = table_rows(outputs, JobRun(plan.job_name, plan.job_version, None), 0)
     columns = [name for name in made.columns if name != COLUMN]
-    fields = (F.col(COLUMN)["record_id"].alias("id"), F.to_json(F.struct(*columns)).alias("row"))
+    fields = (F.col(COLUMN)["record_id"].alias("id"), _as_json(columns))
     new = {row["id"]: row["row"].encode() for row in made.select(*fields).collect()}
     if not (table_path(plan.target) / "_delta_log").is_dir():
         return new, {}
@@ -93,10 +102,14 @@ def _in_table(outputs: DataFrame, plan: Plan) -> tuple[Results, Results]:
     same_ids = F.col(COLUMN)["record_id"].isin(list(new))
     if not set(columns) <= set(table.columns):
         columns = [name for name in table.columns if name != COLUMN]
-        fields = (fields[0], F.to_json(F.struct(*columns)).alias("row"))
+        fields = (fields[0], _as_json(columns))
     return new, {
         row["id"]: row["row"].encode() for row in table.where(same_ids).select(*fields).collect()
     }
+
+
+def _as_json(columns: Sequence[str]) -> Column:
+    return F.to_json(F.struct(*columns), IN_UTC).alias("row")
 
 
 def _bytes(value: bytearray | None) -> bytes | None:

@@ -36,6 +36,8 @@ _SCHEMA = ", ".join(
 # With more comparisons per row than this, a lookup of the offset is faster.
 _MAX_COMPARISONS = 64
 _RECORD = "_record"
+# For a query on rows in order: otherwise Spark merges the single tasks of all partitions into one.
+ORDER_CONFIGURATION = {"spark.sql.unionOutputPartitioning": "false"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,6 @@ class ArchivedRows:
     ) -> ArchivedRows:
         """The rows of this version of an archive."""
         register_digest_udf(spark)
-        # Otherwise Spark would merge the single tasks of all partitions into one.
-        spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return cls(spark, archive, filters, fields)
 
     def in_order(self, offsets: Mapping[int, OffsetRanges]) -> DataFrame:

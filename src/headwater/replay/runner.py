@@ -14,13 +14,15 @@ from headwater.replay.folder import ReplayFolder
 from headwater.replay.identities import checksum_of
 from headwater.replay.manifest import Manifest
 from headwater.replay.plan import Plan
-from headwater.replay.rows import ArchivedRows
+from headwater.replay.rows import ORDER_CONFIGURATION, ArchivedRows
 from headwater.replay.table_target import TableTarget
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget, observe_read
 from headwater.replay.topic_target import TopicTarget
 from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
-from headwater.spark.query_runner import StopSignal, lease
+from headwater.spark.configuration import configured
+from headwater.spark.lease import lease
+from headwater.spark.query_runner import StopSignal
 from headwater.spark.source import with_lineage
 from headwater.storage.archive.reader import Archive
 
@@ -52,7 +54,7 @@ def run_plan(
 ) -> ReplayOutcome:
     """Execute a plan from the first step that is not done.
 
-    SIGTERM and SIGINT stop it after the current step.
+    In a command, SIGTERM and SIGINT stop it after the current step.
 
     Raises:
         UnsafeDeliveryError: Spark's settings would break the delivery guarantee of a topic.
@@ -65,7 +67,11 @@ def run_plan(
         return ReplayOutcome(folder, manifest, new=False)
     folder.path.mkdir(parents=True, exist_ok=True)
     stop = StopSignal()
-    with stop.on_signals(), lease(folder.path, spark):
+    with (
+        stop.on_signals(),
+        lease(folder.path, spark),
+        configured(spark, ORDER_CONFIGURATION),
+    ):
         if folder.exists():
             plan = folder.plan()
         else:

@@ -13,6 +13,7 @@ from headwater.model.local_files import file_uri
 from headwater.replay.identities import CONTENT, IDENTITY, record_hash
 from headwater.replay.plan import table_path
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
+from headwater.spark.utc import IN_UTC
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import DeltaTable, check_columns, with_stored_lineage
 from headwater.storage.offset_ranges import OffsetRanges
@@ -95,7 +96,8 @@ def _identified(rows: DataFrame) -> DataFrame:
     """Adds the record id, and a hash of it and of all columns except the lineage."""
     identity = F.col(COLUMN)["record_id"]
     names = [name for name in rows.columns if name not in (COLUMN, ERROR_COLUMN)]
-    content = F.to_json(F.struct(*names)).cast("binary")
+    # The hash does not depend on the session's time zone: another session may compare it.
+    content = F.to_json(F.struct(*names), IN_UTC).cast("binary")
     no_key = F.lit(None).cast("binary")
     return rows.withColumn(IDENTITY, identity).withColumn(
         CONTENT, record_hash(identity, no_key, content)

@@ -32,7 +32,7 @@ from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
 from headwater.replay.plan import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
-from headwater.spark.session import configured
+from headwater.spark.configuration import configured
 from headwater.spark.source import FETCH, LINEAGE_COLUMN, client_options, lineage_identity
 from headwater.storage.offset_ranges import OffsetRanges
 

@@ -1,22 +1,21 @@
 """Runs a streaming query until it ends or a stop is requested, with one driver per checkpoint.
 
 After a stop request the running micro-batch is completed. Calling `query.stop()` in a signal
-handler would break py4j, so the handler only records the request.
+handler would break py4j, so the handler only records the request. Handlers are installed in
+Headwater's own commands only; in a user's program, the exception that the user's handler raises
+requests the stop (`run_interruptibly`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-import signal
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -26,10 +25,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.errors import CheckpointInUseError, HeadwaterError, QueryFailedError
-from headwater.model.local_files import file_uri, locked
+from headwater import signals
+from headwater.errors import QueryFailedError
+from headwater.model.local_files import file_uri
 from headwater.settings import Settings
-from headwater.storage.checkpoint import read_progress
+from headwater.spark.lease import lease_if_local
+from headwater.spark.worker import Worker, run_apart
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,8 +51,15 @@ class ThrottledCallback:
         self._callback(progress)
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _POLL_SECONDS = 0.2
+# Bound of `query.stop()`, which waits for the query's thread, by default indefinitely.
+_STOP_SECONDS = 30.0
+# Time for the last lineage event and the release of the checkpoint after a query was stopped.
+_END_SECONDS = 15.0
+# How Spark names a job that `cancelAllJobs` ended. pyspark calls that on Ctrl-C, before it raises
+# KeyboardInterrupt.
+_CANCELLED = "SPARK_JOB_CANCELLED"
+_INTERRUPT_SECONDS = 2.0
 # Short enough to miss none of the hundred micro-batches that Spark keeps.
 _THROTTLE_SECONDS = 1.0
 # The text that Spark puts around the reason of a failure.
@@ -59,7 +67,7 @@ _WRAPPING = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", 
 
 
 class StopSignal:
-    """A request to stop, from SIGTERM, SIGINT or code."""
+    """A request to stop, from a signal or from code."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -71,18 +79,15 @@ class StopSignal:
     def requested(self) -> bool:
         return self._event.is_set()
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for a request; returns whether there is one."""
+        return self._event.wait(seconds)
+
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """While the body runs, SIGTERM and SIGINT request a stop."""
-        if threading.current_thread() is not threading.main_thread():
+        """While the body runs, SIGTERM and SIGINT request a stop, if Headwater owns the process."""
+        with signals.handled(self._handle):
             yield
-            return
-        previous = {name: signal.signal(name, self._handle) for name in _SIGNALS}
-        try:
-            yield
-        finally:
-            for name, handler in previous.items():
-                signal.signal(name, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._event.set()
@@ -149,6 +154,7 @@ def run_until_stopped(
         QueryFailedError: the query failed; the next start continues where it stopped.
     """
     logged, batches = _ProgressLog(), Batches(on_batch)
+    stop_timeout = settings.spark.stop_timeout_seconds
     try:
         with stop.on_signals():
             while query.isActive and not stop.requested:
@@ -156,7 +162,7 @@ def run_until_stopped(
                 logged.poll(query)
                 batches.poll(query)
             if stop.requested:
-                _stop_after_batch(query, settings.spark.stop_timeout_seconds)
+                _stop_after_batch(query, stop_timeout)
             logged.poll(query, now=True)
             batches.poll(query, now=True)
         failure = query.exception()
@@ -164,14 +170,48 @@ def run_until_stopped(
             raise failure
     except StreamingQueryException as error:
         reason = _WRAPPING.sub("", str(error)).strip() or str(error)
+        if _CANCELLED in reason:
+            # Ctrl-C: the request follows.
+            stop.wait(_INTERRUPT_SECONDS)
         raise QueryFailedError(
             f"query {query.name!r} failed: {reason}",
             hint="a new start continues where it stopped; `headwater run --restarts N` does that",
             query=query.name,
         ) from error
-    except Exception:
-        _stop_after_batch(query, settings.spark.stop_timeout_seconds)
+    except BaseException:
+        with suppress(Exception):
+            bound = stop_timeout + _STOP_SECONDS + 1
+            run_apart(lambda: _stop_after_batch(query, stop_timeout), bound)
         raise
+
+
+def was_cancelled(error: BaseException) -> bool:
+    """Whether a query failed because its Spark job was cancelled, such as by Ctrl-C."""
+    return isinstance(error, QueryFailedError) and _CANCELLED in f"{error} {error.__cause__}"
+
+
+def run_interruptibly(work: Callable[[], None], stop: StopSignal, settings: Settings) -> None:
+    """Run `work`, a query until its end; if this thread is interrupted, stop the query first.
+
+    In the main thread, a signal handler of the user may raise KeyboardInterrupt or SystemExit. So
+    `work` runs in another thread, with the Spark properties of this one, which only waits.
+    """
+    if not signals.on_main_thread():
+        work()
+        return
+    worker = Worker(work, inherit=True)
+    with stop.on_signals():
+        try:
+            worker.start()
+            while not worker.wait(1):
+                pass
+        except BaseException:
+            stop.request()
+            seconds = settings.spark.stop_timeout_seconds + _STOP_SECONDS + _END_SECONDS
+            if not worker.abandon(seconds):
+                _LOG.warning("the query has not stopped after %g s", seconds)
+            raise
+    worker.raise_error()
 
 
 class Batches:
@@ -242,7 +282,23 @@ def _stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
             break
         time.sleep(_POLL_SECONDS / 10)
     if query.isActive:
-        query.stop()
+        _stop(query)
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop a query.
+
+    In another thread, because the timeout of Spark is a setting of the session.
+
+    Raises:
+        QueryFailedError: its thread has not ended in time.
+    """
+    if not run_apart(query.stop, _STOP_SECONDS):
+        raise QueryFailedError(
+            f"query {query.name!r} has not stopped after {_STOP_SECONDS:g} s",
+            hint="its thread is still running in this process: restart the process",
+            query=query.name,
+        )
 
 
 def _newest_batch(query: StreamingQuery) -> int | None:
@@ -250,107 +306,15 @@ def _newest_batch(query: StreamingQuery) -> int | None:
     return None if progress is None else progress["batchId"]
 
 
-# A JVM whose Python process died exits within seconds, after the write in progress.
-_JVM_EXIT_TIMEOUT_SECONDS = 60.0
-_unfinished: set[Path] = set()
-
-
 @contextmanager
-def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
-    """Hold the checkpoint while the body runs.
-
-    Two locks of the operating system, which end with their processes, so a start after kill -9
-    waits for no timeout. Python's lock means that a job runs. The JVM's lock means that something
-    may still be written: a JVM whose Python process was killed continues for a moment.
-
-    Raises:
-        CheckpointInUseError: another process holds it.
-    """
-    if checkpoint.absolute() in _unfinished:
-        raise CheckpointInUseError(
-            f"{checkpoint}: a batch was interrupted in this process, which may still be writing it",
-            hint="restart in a new process; `headwater run --restarts N` does that",
-            checkpoint=str(checkpoint),
-        )
-    folder = checkpoint / "headwater"
-    with locked(folder / "lease", lambda: _in_use(checkpoint, folder / "holder")):
-        (folder / "holder").write_text(
-            json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
-        )
-        with _jvm_lock(folder / "jvm-lease", checkpoint, spark):
-            yield
-
-
-def lease_if_local(
-    checkpoint: Path | str, spark: SparkSession
-) -> AbstractContextManager[None, bool | None]:
-    """Hold a checkpoint in a local folder; others can't be locked."""
-    return lease(checkpoint, spark) if isinstance(checkpoint, Path) else nullcontext()
-
-
-@contextmanager
-def stoppable(checkpoint: Path | str, spark: SparkSession) -> Iterator[StopSignal]:
-    """Hold the checkpoint, then turn SIGTERM and SIGINT into stop requests while the body runs.
+def stoppable(
+    checkpoint: Path | str, spark: SparkSession, stop: StopSignal | None = None
+) -> Iterator[StopSignal]:
+    """Hold the checkpoint, and let signals request a stop while the body runs (`on_signals`).
 
     Raises:
         CheckpointInUseError: another driver holds the checkpoint.
     """
-    stop = StopSignal()
+    stop = stop or StopSignal()
     with lease_if_local(checkpoint, spark), stop.on_signals():
         yield stop
-
-
-@contextmanager
-def only_writer(
-    table: Path, spark: SparkSession, refused: Callable[[str], HeadwaterError]
-) -> Iterator[None]:
-    """Hold a table that has one writer while the body runs.
-
-    Args:
-        refused: builds the error if another process holds it, from a description of the holder.
-    """
-    with ExitStack() as stack:
-        try:
-            # Table readers ignore folders that start with an underscore.
-            stack.enter_context(lease(table / "_writer", spark))
-        except CheckpointInUseError as error:
-            raise refused(error.message) from error
-        yield
-
-
-@contextmanager
-def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[None]:
-    jvm: Any = spark._jvm  # noqa: SLF001
-    file = jvm.java.io.RandomAccessFile(str(path), "rw")
-    try:
-        deadline = time.monotonic() + _JVM_EXIT_TIMEOUT_SECONDS
-        while file.getChannel().tryLock() is None:
-            if time.monotonic() > deadline:
-                raise CheckpointInUseError(
-                    f"{checkpoint}: the JVM of an earlier driver has not exited after "
-                    f"{_JVM_EXIT_TIMEOUT_SECONDS:g} s",
-                    hint="find the java process of that job and stop it",
-                    checkpoint=str(checkpoint),
-                )
-            time.sleep(0.1)
-        yield
-    finally:
-        if read_progress(checkpoint).cut_off is None:
-            file.close()
-        else:
-            # Spark's producer may still send buffered records of that batch: the lock stays until
-            # the JVM exits, and this process does not use the checkpoint again.
-            _unfinished.add(checkpoint.absolute())
-
-
-def _in_use(checkpoint: Path, file: Path) -> CheckpointInUseError:
-    try:
-        holder = json.loads(file.read_text())
-        process = f"process {holder['pid']} on {holder['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        process = "another process"
-    return CheckpointInUseError(
-        f"{checkpoint} is in use by {process}",
-        hint="stop it first, or choose another --checkpoint",
-        checkpoint=str(checkpoint),
-    )

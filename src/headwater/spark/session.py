@@ -1,7 +1,10 @@
 """Creates the Spark session: connectors, pinned versions, and jars from the cache.
 
-Under `spark-submit` the JVM is already running with the user's class path and settings: only
-runtime settings are applied, and a missing connector raises an error at once.
+What the user has set, in any of the ways that Spark knows, is never changed: configuration is added
+where nothing is set, and lists are joined. A session that already runs keeps all its settings.
+
+Under `spark-submit` the JVM is already running with the user's class path and settings, and a
+missing connector raises an error at once.
 """
 
 from __future__ import annotations
@@ -9,16 +12,17 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from headwater import signals
 from headwater.errors import InputError, NotInstalledError
 from headwater.jvm import jars as cds
 from headwater.jvm.jars import check_spark_version, session_jars
@@ -32,10 +36,22 @@ from headwater.settings import (
     exported,
     running_under_spark_submit,
 )
+from headwater.settings.sections import SparkSettings
+from headwater.settings.spark_environment import (
+    java_options_of_spark,
+    python_of_spark,
+    spark_arguments_configuration,
+    spark_files_configuration,
+)
+from headwater.spark.configuration import LISTS, without_conflicts
 
 # A start changes environment variables, which belong to the process.
 _start_lock = threading.Lock()
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+
+# Defaults of sessions that Headwater creates for itself.
+_OWN_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 def create_session(
@@ -44,11 +60,20 @@ def create_session(
     *,
     connectors: Iterable[str] = ("kafka",),
     additional_configs: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    own: bool = True,
     progress: Progress = no_progress,
 ) -> SparkSession:
-    """Create a session with these connectors, or configure the running one.
+    """Create a session with these connectors, or use the running one.
 
     Downloads missing jars, which may take a minute the first time.
+
+    Args:
+        additional_configs: configuration that the caller wants, whatever else is set; lists are
+            joined. In a running session, as with `SparkSession.builder`: what can be changed.
+        defaults: further configuration where the user has set nothing.
+        own: add Headwater's defaults, such as UTC as time zone. Without, a new session has the
+            user's configuration, the jars and the connectors, nothing else.
 
     Raises:
         UnsupportedVersionError: this pyspark does not fit the pinned connectors.
@@ -57,27 +82,56 @@ def create_session(
     """
     check_spark_version(pyspark.__version__)
     names = connectors_for(connectors, settings)
-    configuration = {
-        # Timestamps are written in UTC, independent of the driver's time zone.
-        "spark.sql.session.timeZone": "UTC",
-        # Stopping a query waits for its thread, by default indefinitely.
-        "spark.sql.streaming.stopTimeout": "30s",
+    wanted = dict(additional_configs or {})
+    added = {
+        **(_OWN_DEFAULTS if own else {}),
+        **(defaults or {}),
         **session_configuration(names, settings),
-        **(additional_configs or {}),
     }
     with _start_lock:
         existing = running_session()
         if existing is not None:
             spark = existing
-            for key, value in configuration.items():
+            for key, value in wanted.items():
                 if spark.conf.isModifiable(key):
                     spark.conf.set(key, value)
         elif running_under_spark_submit():
+            configuration = _completed(wanted, added, user_configuration(settings))
             spark = _builder(app_name, configuration).getOrCreate()
         else:
-            spark = _start(app_name, settings, names, configuration, progress)
+            spark = _start(app_name, settings, names, wanted, added, own=own, progress=progress)
     _check_connectors(spark, names)
     return spark
+
+
+def user_configuration(settings: Settings) -> dict[str, str]:
+    """What the user has configured for a session that does not run yet."""
+    if running_under_spark_submit():
+        # `--conf` and files are properties of the JVM: Python has to connect to it first.
+        SparkContext._ensure_initialized()  # noqa: SLF001
+        return dict(SparkConf().getAll())
+    files = spark_files_configuration(Path(_find_spark_home()))
+    return {**files, **_from_settings(settings), **spark_arguments_configuration()}
+
+
+def _from_settings(settings: Settings) -> dict[str, str]:
+    """Configuration from Headwater's settings that are not the default."""
+    standard, chosen = SparkSettings(), settings.spark
+    pairs = {
+        "spark.master": (chosen.master, standard.master),
+        "spark.driver.memory": (chosen.driver_memory, standard.driver_memory),
+    }
+    return {key: value for key, (value, default) in pairs.items() if value != default}
+
+
+def _completed(
+    wanted: Mapping[str, str], added: Mapping[str, str], user: Mapping[str, str]
+) -> dict[str, str]:
+    """The configuration of a new session: what the caller wants, and what is not set."""
+    lists = {key: value for key, value in wanted.items() if key in LISTS}
+    others = {key: value for key, value in wanted.items() if key not in LISTS}
+    joined = without_conflicts(lists, user)
+    return {**others, **joined, **without_conflicts(added, {**user, **others, **joined})}
 
 
 def running_session() -> SparkSession | None:
@@ -94,36 +148,42 @@ def _start(
     app_name: str,
     settings: Settings,
     connectors: tuple[str, ...],
-    configuration: Mapping[str, str],
+    wanted: Mapping[str, str],
+    added: Mapping[str, str],
+    *,
+    own: bool,
     progress: Progress,
 ) -> SparkSession:
     jars = [str(path) for path in session_jars(connectors, settings, progress)]
     java = find_java(settings)
-    options = (
-        f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-        f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
-        cds.cds_use_options(java, settings),
-        settings.spark.java_options,
-    )
-    start_configuration = {
-        "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(options),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **_placement(configuration.get("spark.master", settings.spark.master), jars),
-        **configuration,
-    }
+    options = [cds.cds_use_options(java, settings), settings.spark.java_options]
+    user = user_configuration(settings)
+    # Spark itself does not know Headwater's settings.
+    chosen = {k: v for k, v in _from_settings(settings).items() if user[k] == v}
+    wanted = {**chosen, **wanted}
+    placement = _placement({**user, **wanted}.get("spark.master", settings.spark.master), jars)
+    if own:
+        options += [
+            f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+            f"-Dheadwater.log.level={settings.spark.log_level.lower()}",
+        ]
+        memory = {"spark.driver.memory": settings.spark.driver_memory}
+        added = {**memory, **_QUIET, **placement, **added}
+    else:
+        # Executors need the jars. Without a master, Spark's own default is the same.
+        added = {**{key: value for key, value in placement.items() if key in LISTS}, **added}
     environment = {
         "JAVA_HOME": str(java_home_for_spark(java, settings)),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python_of_spark(sys.executable),
         # After Spark's own jars: before them, the CDS archive would not be valid.
         "SPARK_DIST_CLASSPATH": class_path_of_spark(jars),
+        # Not `spark.driver.extraJavaOptions`, which is the user's.
+        "SPARK_SUBMIT_OPTS": java_options_of_spark(" ".join(options)),
     }
-    with (
-        exported(**environment),
-        _jvm_ignores_signals(),
-    ):
-        return _builder(app_name, start_configuration).getOrCreate()
+    # Ignored by the JVM, too, which inherits it: a signal to the process group would stop it in
+    # the middle of a micro-batch, before Python can complete it.
+    with exported(**environment), signals.handled(signal.SIG_IGN):
+        return _builder(app_name, _completed(wanted, added, user)).getOrCreate()
 
 
 def _placement(master: str, jars: list[str]) -> dict[str, str]:
@@ -162,26 +222,6 @@ def _check_connectors(spark: SparkSession, names: Iterable[str]) -> None:
                 hint='spark-submit --jars "$(headwater jars path)" …',
                 connector=name,
             ) from None
-
-
-@contextmanager
-def _jvm_ignores_signals() -> Iterator[None]:
-    """Ignore SIGTERM and SIGINT while the JVM starts, which inherits that.
-
-    A signal to the process group would otherwise stop the JVM in the middle of a micro-batch,
-    before Python can complete it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
-    for name in previous:
-        signal.signal(name, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        for name, handler in previous.items():
-            signal.signal(name, handler)
 
 
 @dataclass(frozen=True)
@@ -294,20 +334,3 @@ def _connector(name: str) -> Connector:
             f"unknown connector: {name!r}", hint=f"known: {', '.join(CONNECTOR_NAMES)}"
         )
     return CONNECTORS[name]
-
-
-@contextmanager
-def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterator[None]:
-    """Set configuration for the body and restore it, as the session belongs to the user. A query
-    that is started in the body keeps the configuration."""
-    previous: dict[str, str | None] = {name: spark.conf.get(name, None) for name in configuration}
-    for name, value in configuration.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in previous.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)

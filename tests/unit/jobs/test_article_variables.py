@@ -54,7 +54,7 @@ def session_settings(monkeypatch: pytest.MonkeyPatch, job: str, *options: str) -
         started.append(arguments.get("settings") or args[0])
         raise SessionStartedError
 
-    for name in ("create_session", "create_spark_session_with_lineage"):
+    for name in ("create_session", "spark_session_with_lineage"):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, start)
     settings = load(jobs={"create_topics": "false"})

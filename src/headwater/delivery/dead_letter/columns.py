@@ -19,6 +19,7 @@ from headwater.model.dead_letter import (
     MALFORMED,
     MISSING_FIELD,
 )
+from headwater.spark.utc import IN_UTC, utc_timestamp
 
 _CORRUPT = "_corrupt"
 
@@ -32,8 +33,8 @@ def parse_json(
     """Add `data`, the value read as JSON, and `error`, set where that is not possible.
 
     Args:
-        fields: name and Spark type of each field. A timestamp may have any time zone; an
-            unreadable one is an error, not a null.
+        fields: name and Spark type of each field. A timestamp may have any time zone, by default
+            UTC; an unreadable one is an error, not a null.
         required: fields that must be present and not null.
 
     A null value (a tombstone) has neither data nor error: it stands for a deletion.
@@ -41,13 +42,13 @@ def parse_json(
     times = [name for name, kind in fields.items() if kind == "timestamp"]
     text = {name: "string" if name in times else kind for name, kind in fields.items()}
     schema = ", ".join(f"`{name}` {kind}" for name, kind in {**text, _CORRUPT: "string"}.items())
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **IN_UTC}
     parsed = F.from_json(F.col("value").cast("string"), schema, options)
     rows = records.withColumn("_parsed", parsed)
     # Separate columns: inside the struct Spark would parse the text again at each use.
     at = {name: f"_at_{name}" for name in times}
     rows = rows.withColumns(
-        {column: F.col("_parsed")[name].try_cast("timestamp") for name, column in at.items()}
+        {column: utc_timestamp(F.col("_parsed")[name]) for name, column in at.items()}
     )
     read = {name: F.col(at[name]) if name in at else F.col("_parsed")[name] for name in fields}
     data = F.struct(*(column.alias(name) for name, column in read.items()))

@@ -26,13 +26,14 @@ from headwater.jobs.visits_ads.rule import ADS, VISITS, JoinRule, millis
 from headwater.jobs.visits_ads.times import AD_FIELDS, VISIT_FIELDS, HeartbeatTopic
 from headwater.model.dead_letter import LATE
 from headwater.spark.source import LINEAGE_COLUMN, join_lineage, parent_lineage
+from headwater.spark.utc import IN_UTC, utc_text, utc_timestamp
 
 _ABOUT = ("_of_visit", "_partition", "_offset", "_time")
 # Column metadata by which Spark recognizes an event time.
 _WATERMARK_METADATA = "spark.watermarkDelayMs"
 _WATERMARK_FUNCTION = "headwater_late_watermark"
 _BATCH_FUNCTION = "headwater_batch_number"
-_TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
+_LESS_THAN_A_DAY = 86_399_000
 
 # With `false` Spark would compare with the watermark of the current batch. The setting is not in
 # the checkpoint, so a restart with another value would change which rows are late.
@@ -140,7 +141,7 @@ def _rejected(watermark: Column) -> Column:
 
 def _heartbeat_time(watermark: Column) -> Column:
     """The time of a heartbeat; null if the watermark has reached it."""
-    time = F.col("value").cast("string").try_cast("timestamp")
+    time = utc_timestamp(F.col("value").cast("string"))
     return F.when(F.unix_micros(time) > watermark, time)
 
 
@@ -168,8 +169,13 @@ def _match(visit: _Side, ad: _Side, rule: JoinRule) -> Column:
 
 
 def _later(time: Column, count: int) -> Column:
-    # Evaluated for each visit and ad of a page; the addition is the most expensive part.
-    return time if count == 0 else time + F.expr(f"INTERVAL '{count / 1000:.3f}' SECOND")
+    # Evaluated for each visit and ad of a page; the addition is the most expensive part. Spark adds
+    # days in the time zone of the session, where they may have 23 or 25 hours.
+    while count:
+        part = max(-_LESS_THAN_A_DAY, min(count, _LESS_THAN_A_DAY))
+        time = time + F.expr(f"INTERVAL '{part / 1000:.3f}' SECOND")
+        count -= part
+    return time
 
 
 def _output(visit: _Side, ad: _Side) -> list[Column]:
@@ -183,7 +189,8 @@ def _output(visit: _Side, ad: _Side) -> list[Column]:
             ad.col("page").alias("page"),
             ad.col("at").alias("display_time"),
             ad.col("campaign_name").alias("campaign_name"),
-        )
+        ),
+        IN_UTC,
     ).cast("binary")
     lineage = (
         F.when(ad.col("offset").isNull(), visit.lineage)
@@ -259,15 +266,11 @@ def _late_error(time: Column, field: str, watermark: Column) -> Column:
         F.lit("late by "),
         F.format_string("%.3f", (watermark - micros) / 1_000_000),
         F.lit(f" s: {field} "),
-        _time_text(time),
+        utc_text(time),
         F.lit(", watermark "),
-        _time_text(F.timestamp_micros(watermark)),
+        utc_text(F.timestamp_micros(watermark)),
         F.lit(", batch "),
         F.expr(f"{_BATCH_FUNCTION}()").cast("string"),
     )
     error = F.struct(F.lit(LATE).alias("kind"), message.alias("message"))
     return F.when(micros <= watermark, error)
-
-
-def _time_text(time: Column) -> Column:
-    return F.date_format(time, _TIME_FORMAT)

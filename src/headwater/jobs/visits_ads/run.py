@@ -20,7 +20,7 @@ from headwater.jobs.visits_ads.times import HeartbeatTopic, Times
 from headwater.kafka import Topic, describe_topic, ensure_topic
 from headwater.model.local_files import file_uri
 from headwater.settings import Settings
-from headwater.spark.session import configured
+from headwater.spark.configuration import configured
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
 # RocksDB keeps the state on disk and off the heap, without garbage collection; with a changelog a

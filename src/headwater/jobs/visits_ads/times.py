@@ -127,7 +127,7 @@ def event_time(value: bytes | None, fields: Mapping[str, str]) -> datetime | Non
             return None
         (name,) = (name for name, kind in fields.items() if kind == "timestamp")
         moment = datetime.fromisoformat(str(content[name]))
-        # Spark uses the session's time zone, UTC, for times without one.
+        # As `parse_json` reads it: a time without a time zone is in UTC.
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError, OverflowError, RecursionError):
         return None

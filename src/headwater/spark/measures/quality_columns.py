@@ -104,9 +104,13 @@ def _of_column(measured: Measured) -> Iterator[tuple[str, Column]]:
         yield "nan", _count(F.isnan(value))
         bounded = F.when(~F.isnan(value), value)
     if measured.bounds:
-        text = measured.type in ("date", "timestamp", "timestamp_ntz")
         for what, end in (("low", F.min(bounded)), ("high", F.max(bounded))):
-            yield what, end.cast("string") if text else end
+            if measured.type == "timestamp":
+                # Not as text, which has the time zone of the session.
+                yield what, F.unix_micros(end)
+            else:
+                text = measured.type in ("date", "timestamp_ntz")
+                yield what, end.cast("string") if text else end
     if measured.distinct:
         # Sketches support few types, so they get hashes.
         hashed = F.when(value.isNotNull(), F.xxhash64(value))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from headwater.spark.measures.expectation import Expectation
@@ -17,6 +18,7 @@ Metrics = Mapping[str, Any]
 Bounds = float | int | str
 
 ROWS = "rows"
+_DAY, _PERIOD_DAYS = 86_400_000_000, 146_097
 
 
 def key(kind: str, number: int, what: str) -> str:
@@ -84,10 +86,13 @@ class Report:
         """Add the metrics of one batch. Distinct counts can't be added: see `add_distinct`."""
         self.batches += 1
         self.rows += metrics[ROWS]
-        for number, column in enumerate(self.column_metrics):
+        for number, (column, measured) in enumerate(
+            zip(self.column_metrics, self.columns, strict=True)
+        ):
             column.values += metrics[key("c", number, "values")]
             column.nan += metrics.get(key("c", number, "nan")) or 0
-            low, high = (_bound(metrics.get(key("c", number, end))) for end in ("low", "high"))
+            bounds = (metrics.get(key("c", number, end)) for end in ("low", "high"))
+            low, high = (_bound(value, measured.type) for value in bounds)
             column.low = _outer(min, column.low, low)
             column.high = _outer(max, column.high, high)
         for number, result in enumerate(self.results):
@@ -108,9 +113,22 @@ class Report:
         return [(expectation, result) for expectation, result in pairs if result.violations]
 
 
-def _bound(value: Bounds | None) -> Bounds | None:
+def _bound(value: Bounds | None, kind: str) -> Bounds | None:
+    if kind == "timestamp" and isinstance(value, int):
+        return utc_time(value)
     # JSON has no infinity, so Spark writes text.
     return float(value) if value in ("Infinity", "-Infinity") else value
+
+
+def utc_time(micros: int) -> str:
+    """Microseconds since 1970 as `2026-01-31 23:59:59.5`, in UTC."""
+    days, of_day = divmod(micros, _DAY)
+    # Spark's years exceed those of Python; the calendar repeats after 400 years.
+    periods, days = divmod(days, _PERIOD_DAYS)
+    time = datetime(1970, 1, 1) + timedelta(days, microseconds=of_day)  # noqa: DTZ001
+    year = time.year + 400 * periods
+    fraction = f".{time.microsecond:06}".rstrip("0") if time.microsecond else ""
+    return f"{'+' if year > 9999 else ''}{year:04}{time:-%m-%d %H:%M:%S}{fraction}"
 
 
 def _outer(choose: Any, known: Bounds | None, new: Bounds | None) -> Bounds | None:

@@ -157,7 +157,9 @@ class CostMeter:
         try:
             yield
         finally:
-            self._context.setLocalProperty(name, previous)
+            # The user may have stopped the session.
+            if self._context._jsc is not None:  # noqa: SLF001
+                self._context.setLocalProperty(name, previous)
 
     def usage(self, *, settled: bool = False) -> Usage:
         """The usage so far.

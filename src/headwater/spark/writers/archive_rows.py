@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
+from headwater.spark.utc import utc_clock, utc_timestamp
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 # Spark also parses times without a date, as times of today: the row's hour would not be stable.
 _DATED = r"^[0-9]{4,6}-.*"
-_IS_TEXT, _EVENT_TIME, _TIME = "_is_text", "_event_time", "_time"
+_IS_TEXT, _EVENT_TIME, _CLOCK = "_is_text", "_event_time", "_clock"
 
 
 def check_field(field: str) -> None:
@@ -42,16 +43,16 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
     rows = records.withColumn(_IS_TEXT, F.is_valid_utf8(text))
     rows = rows.withColumn(_EVENT_TIME, _event_time(records, text, event_time_field))
     is_text, event_time = F.col(_IS_TEXT), F.col(_EVENT_TIME)
-    rows = rows.withColumn(_TIME, F.coalesce(event_time, F.col("timestamp")))
-    time = F.col(_TIME)
+    rows = rows.withColumn(_CLOCK, utc_clock(F.coalesce(event_time, F.col("timestamp"))))
+    clock = F.col(_CLOCK)
     return rows.select(
         F.when(is_text, text).alias("value"),
         "partition",
         "offset",
-        F.year(time).alias("year"),
-        F.month(time).alias("month"),
-        F.dayofmonth(time).alias("day"),
-        F.hour(time).alias("hour"),
+        F.year(clock).alias("year"),
+        F.month(clock).alias("month"),
+        F.dayofmonth(clock).alias("day"),
+        F.hour(clock).alias("hour"),
         "topic",
         "key",
         "headers",
@@ -64,7 +65,7 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
 def _event_time(records: DataFrame, text: Column, field: str) -> Column:
     """The time in a JSON field; null if it is missing or unreadable."""
     parsed = F.get_json_object(text, f"$.{field}")
-    time = F.regexp_extract(parsed, _DATED, 0).try_cast("timestamp")
+    time = utc_timestamp(F.regexp_extract(parsed, _DATED, 0))
     if "." in field:
         return time
     # Parsing JSON costs more than everything else, and most values do not need it.

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from headwater.errors import ArchiveError
 from headwater.model.local_files import file_uri
 from headwater.settings import fault_points
+from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
-from headwater.spark.session import configured
 from headwater.storage.archive.commit import commit_lock
 from headwater.storage.archive.contract import (
     COLUMNS,

@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 from headwater.errors import LineageIndexError
 from headwater.model.local_files import file_uri
 from headwater.settings import fault_points
+from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
-from headwater.spark.session import configured
 from headwater.spark.writers.index_ranges import JOINS, as_rows
 from headwater.storage.delta import sql_name
 from headwater.storage.index.contract import (

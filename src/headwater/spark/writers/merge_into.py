@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError, LineageTableError
-from headwater.spark.session import configured
+from headwater.spark.configuration import configured
 
 _SOURCE = "headwater_merge_source"
 _RANK = "_headwater_rank"

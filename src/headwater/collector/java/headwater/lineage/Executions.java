@@ -8,6 +8,7 @@ import java.util.regex.Pattern;
 
 import io.openlineage.client.OpenLineageClientUtils;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
@@ -118,6 +119,13 @@ final class Executions extends SparkListener {
     }
   }
 
+  /** Reports the end of a session that the user's program stops. */
+  @Override
+  public void onApplicationEnd(SparkListenerApplicationEnd end) {
+    current = null;
+    enqueueState("APPLICATION_END", end.time());
+  }
+
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
     if (ended != null) {
@@ -160,6 +168,7 @@ final class Executions extends SparkListener {
     try {
       PlanTables tables = PlanTables.of(query.analyzed(), state.equals("END"));
       if (tables.isEmpty() && failure.isEmpty()) {
+        enqueueState(state, at);
         return;
       }
       // Also at the end: the plan of a short query may be gone when its start event arrives.
@@ -179,6 +188,13 @@ final class Executions extends SparkListener {
       // Lineage never fails a job. The plan may be invalid, or a second OpenLineage jar on the
       // class path incompatible. The listener, which is called next, may know more.
       known.remove(current);
+      enqueueState(state, at);
     }
+  }
+
+  /** An entry without tables. */
+  private void enqueueState(String state, long at) {
+    LineageEventQueue.put(
+        String.format("{\"execution\":%d,\"state\":\"%s\",\"at\":%d}", current, state, at));
   }
 }

@@ -10,6 +10,10 @@ import io.micrometer.core.instrument.composite.CompositeMeterRegistry;
 import io.openlineage.spark.agent.ArgumentParser;
 import io.openlineage.spark.agent.OpenLineageSparkListener;
 import io.openlineage.spark.api.SparkOpenLineageConfig;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LoggerContext;
+import org.apache.logging.log4j.core.config.Configurator;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.slf4j.LoggerFactory;
@@ -23,6 +27,7 @@ public final class LineageEventQueue {
   /** Enough for some thousand writes; an entry has about ten kilobytes. */
   private static final int MAX_QUEUED = 5000;
 
+  private static final String LISTENER_LOGGER = "io.openlineage";
   private static final LinkedBlockingQueue<String> QUEUE = new LinkedBlockingQueue<>();
   private static final AtomicLong DROPPED = new AtomicLong();
   private static volatile boolean open;
@@ -35,6 +40,7 @@ public final class LineageEventQueue {
   }
 
   private static Executions prepare(SparkContext context, SparkConf conf) {
+    quietListener();
     Executions executions = new Executions();
     // Registered first: it must know an execution before the listener emits its event.
     context.addSparkListener(executions);
@@ -52,6 +58,18 @@ public final class LineageEventQueue {
       LoggerFactory.getLogger(LineageEventQueue.class).error("lineage of batch writes is disabled: {}", error.toString());
     }
     return executions;
+  }
+
+  /** The listener logs every node of a plan that it does not know; {@link PlanTables} adds them. */
+  private static void quietListener() {
+    try {
+      LoggerContext context = (LoggerContext) LogManager.getContext(false);
+      if (!context.getConfiguration().getLoggers().containsKey(LISTENER_LOGGER)) {
+        Configurator.setLevel(LISTENER_LOGGER, Level.FATAL);
+      }
+    } catch (RuntimeException | LinkageError error) {
+      // The user's logging has another implementation: it decides.
+    }
   }
 
   /** Add the listener to a running session. */
