@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from headwater.collector.columns import PlanColumns, Value
-from headwater.collector.description import describe, plan_columns
+from headwater.collector.columns import PlanColumns, Value, describe, plan_columns
 
 pytestmark = pytest.mark.spark
 

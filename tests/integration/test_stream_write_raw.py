@@ -20,7 +20,7 @@ from tests.lineage_events import emitted, names
 from tests.support import environment
 from tests.waiting import wait_until
 
-from headwater import signals
+from headwater import process
 from headwater.collector import sources as schemas
 from headwater.collector.session import finish_lineage
 from headwater.errors import QueryFailedError
@@ -274,7 +274,7 @@ def test_columns_can_be_added_while_the_job_runs_and_sigterm_stops_it(
     watcher.start()
     options = ("--job-name", name, "--trigger", "0 seconds")
     # As with `headwater run`: otherwise the signals are the program's own.
-    with signals.owned_process():
+    with process.owned_process():
         run(settings, topic, tmp_path / "checkpoint", *options, table=table)
     watcher.join(60)
     assert not errors

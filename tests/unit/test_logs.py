@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from headwater.logs import LogFormat, StderrHandler, configure_logging, job_logging
+from headwater.process import LogFormat, StderrHandler, configure_logging, job_logging
 
 LOGGER = logging.getLogger("headwater")
 LOG = logging.getLogger("headwater.tests")

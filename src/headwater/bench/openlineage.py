@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater.bench.copying import Copy, new_topic, time_copies
 from headwater.bench.openlineage_batch import batch_measurements
 from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
-from headwater.collector.description import describe
+from headwater.collector.columns import describe
 from headwater.generator import generate
 from headwater.job import LineageJob
 from headwater.jobs.visits_reducer_job import reduce_visits

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from headwater import __version__, signals
+from headwater import __version__, process
 from headwater.errors import HeadwaterError, InputError
-from headwater.logs import LOG_FORMATS, LOG_LEVELS, LogFormat, configure_logging
+from headwater.process import LOG_FORMATS, LOG_LEVELS, LogFormat, configure_logging
 
 if TYPE_CHECKING:
     from headwater.settings import Settings
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
-        with signals.owned_process():
+        with process.owned_process():
             code = headwater.main(arguments, prog_name="headwater", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Abort:

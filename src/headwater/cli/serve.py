@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from headwater.cli.app import with_settings
-from headwater.logs import configure_logging
+from headwater.process import configure_logging
 from headwater.settings import Settings
 
 

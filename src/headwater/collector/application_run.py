@@ -26,9 +26,9 @@ from headwater.openlineage import Emitter, LineageRun
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import VERSION, to_rfc3339
 from headwater.openlineage.open_applications import OpenApplicationNote, end_killed_applications
+from headwater.process import run_apart
 from headwater.settings import Settings
 from headwater.spark.measures.run_measures import RunMeasures
-from headwater.spark.worker import run_apart
 
 _LOG = logging.getLogger(__name__)
 

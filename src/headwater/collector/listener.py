@@ -24,7 +24,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from headwater.collector.description import Description, describe_plan
+from headwater.collector.columns import Description, describe_plan
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, table_of, topic_dataset

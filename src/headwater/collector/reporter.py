@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec
 
 import pyspark
 
-from headwater.collector.description import Description, with_facets
+from headwater.collector.columns import Description, with_facets
 from headwater.collector.query import QueryDescription
 from headwater.collector.sources import OutputSchemas, SchemaOf, TopicNames, first_offsets
 from headwater.openlineage import facets

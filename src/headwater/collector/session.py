@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headwater import signals
+from headwater import process
 from headwater.collector.application_run import Application
 from headwater.collector.streaming import (
     LISTENER,
@@ -30,9 +30,9 @@ from headwater.collector.streaming import (
     lineage_options,
 )
 from headwater.model.progress import Progress, no_progress
+from headwater.process import run_apart
 from headwater.settings import Settings, load
 from headwater.spark.session import create_session, running_session
-from headwater.spark.worker import run_apart
 
 CONNECTORS = ("kafka", "delta", "iceberg")
 
@@ -113,7 +113,7 @@ def create_spark_session_with_lineage(
     default = CONNECTORS if running is None else ()
     names = tuple(default if connectors is None else connectors)
     # In a program of the user the session is the user's, also if it starts here.
-    own = signals.owns_process()
+    own = process.owns_process()
     if not settings.lineage_enabled_for(app_name):
         return create_session(
             app_name,
@@ -182,7 +182,7 @@ def _begin(spark: SparkSession, name: str, settings: Settings) -> None:
     if not _at_exit_registered:
         _at_exit_registered = True
         atexit.register(_end_open_run)
-    signals.exit_on_sigterm()
+    process.exit_on_sigterm()
 
 
 def _end_open_run(*, at_exit: bool = True) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.collector.columns import typed_field
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
     Dataset,
@@ -269,7 +268,7 @@ class OutputSchemas:
         if schema is None:
             return None
         return [
-            typed_field(each.name, each.dataType, each.name in self._unnested) for each in schema
+            _typed_field(each.name, each.dataType, each.name in self._unnested) for each in schema
         ]
 
 
@@ -298,3 +297,15 @@ def _iceberg_schema(spark: SparkSession, name: str) -> StructType:
 def _format(dataset: Mapping[str, Any]) -> str | None:
     layer = dataset["facets"].get("storage", {}).get("storageLayer")
     return layer if layer in ("delta", "iceberg") else None
+
+
+def _typed_field(name: str, kind: DataType, unnested: bool = False) -> dict[str, Any]:
+    """A field of the schema facet, from its data type."""
+    type_json = kind.jsonValue()
+    field: dict[str, Any] = {"name": name}
+    field["type"] = (
+        type_json if isinstance(type_json, str) else str(type_json.get("type", "struct"))
+    )
+    if isinstance(kind, StructType) and not unnested:
+        field["fields"] = [_typed_field(each.name, each.dataType) for each in kind]
+    return field

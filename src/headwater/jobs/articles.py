@@ -9,6 +9,7 @@ The variables of these jobs (`KAFKA_TOPIC`, …) are common names: no other job 
 from __future__ import annotations
 
 import glob
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from headwater.spark.writers.lineage_struct import JobRun, file_lineage
 from headwater.spark.writers.merge_into import MergeRule
 from headwater.storage.tables.contract import COLUMN, TYPE
 
+_LOG = logging.getLogger(__name__)
+
 NAMESPACE = "neuronews"
 
 
@@ -35,6 +38,7 @@ class ArticleOption:
     """An option of these jobs with its variable. Precedence: option, variable, default."""
 
     key: str
+    option: str
     variable: str
     default: str = ""
 
@@ -46,14 +50,22 @@ class ArticleOption:
 
     def value(self, given: str | None, settings: Settings) -> str:
         """`given` by an option or an argument, or the value of the variable, or the default."""
+        current = given or variable(self.variable)
         former: str | None = getattr(settings.articles, self.key)
-        return given or variable(self.variable) or former or self.default
+        if former and not current:
+            _LOG.warning(
+                "setting `articles.%s` is deprecated: use %s or %s",
+                self.key,
+                self.option,
+                self.variable,
+            )
+        return current or former or self.default
 
 
-FILES = ArticleOption("files", "SCRAPED_DATA_PATH", "data/scraped/latest/*.csv")
-TOPIC = ArticleOption("topic", "KAFKA_TOPIC", "articles.raw.v1")
-TABLE = ArticleOption("table", "ICEBERG_TABLE", "demo.news.articles_raw")
-CHECKPOINT = ArticleOption("checkpoint", "CHECKPOINT_LOCATION")
+FILES = ArticleOption("files", "--files", "SCRAPED_DATA_PATH", "data/scraped/latest/*.csv")
+TOPIC = ArticleOption("topic", "--input-topic", "KAFKA_TOPIC", "articles.raw.v1")
+TABLE = ArticleOption("table", "--table", "ICEBERG_TABLE", "demo.news.articles_raw")
+CHECKPOINT = ArticleOption("checkpoint", "--checkpoint", "CHECKPOINT_LOCATION")
 
 
 def article_settings(settings: Settings) -> Settings:

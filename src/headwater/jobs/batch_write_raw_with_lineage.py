@@ -31,7 +31,7 @@ from headwater.jobs.articles import (
     table_schema,
 )
 from headwater.jobs.options import JobCommand
-from headwater.logs import job_logging
+from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points, load
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import merge

@@ -19,12 +19,12 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import ensure_topic, partition_states, topic_id
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark.lease import only_writer
 from headwater.spark.query_runner import stoppable
 from headwater.spark.session import create_session
 from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
 from headwater.spark.writers.archive_table import append, make_table, without
+from headwater.spark.writers.table import only_writer
 from headwater.storage.archive.compaction import compact, is_due, vacuum
 from headwater.storage.archive.contract import archive_path
 from headwater.storage.archive.coverage import record_holes

@@ -17,7 +17,6 @@ from headwater.jobs.options import StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark.lease import only_writer
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import stoppable
 from headwater.spark.session import create_session
@@ -25,6 +24,7 @@ from headwater.spark.source import read_topics_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
+from headwater.spark.writers.table import only_writer
 from headwater.storage.checkpoint import read_progress
 from headwater.storage.index.contract import EDGE, MADE, SCAN, index_path
 

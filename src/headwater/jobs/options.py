@@ -15,7 +15,7 @@ from typing import Any, get_args
 import click
 from pyspark.sql import DataFrame
 
-from headwater import signals
+from headwater import process
 from headwater.collector.query import QueryDescription
 from headwater.delivery.modes import (
     DEFAULT_MODE,
@@ -27,9 +27,9 @@ from headwater.delivery.modes import (
 )
 from headwater.errors import HeadwaterError, InputError
 from headwater.job import LineageJob, OnFailure
-from headwater.logs import job_logging
 from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset
+from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points
 from headwater.spark.query_runner import QueryRun, run_foreach_batch
 
@@ -237,7 +237,7 @@ class JobCommand(click.Command):
         self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
     ) -> Any:
         # As a program; in standalone mode Click ends the process.
-        owned = signals.owned_process() if standalone_mode else nullcontext()
+        owned = process.owned_process() if standalone_mode else nullcontext()
         try:
             with owned:
                 return super().main(args, standalone_mode=standalone_mode, **extra)

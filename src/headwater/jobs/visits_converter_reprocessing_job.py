@@ -15,7 +15,7 @@ import click
 from headwater.errors import InputError
 from headwater.jobs.options import JobCommand
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
-from headwater.logs import job_logging
+from headwater.process import job_logging
 from headwater.replay.operation import LazySparkSession, replay
 from headwater.replay.request import build_request
 from headwater.replay.selection import Selection, check_range, parse_offsets

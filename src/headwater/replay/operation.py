@@ -89,7 +89,7 @@ def undo_replay(folder: ReplayFolder, settings: Settings, sessions: SessionFacto
     from headwater.replay.runner import now_text
     from headwater.replay.table_target import remove_run
     from headwater.replay.target import run_id_of
-    from headwater.spark.lease import lease
+    from headwater.spark.query_runner import lease
 
     spark = sessions()
     with lease(folder.path, spark):

@@ -21,8 +21,7 @@ from headwater.replay.topic_target import TopicTarget
 from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
-from headwater.spark.lease import lease
-from headwater.spark.query_runner import StopSignal
+from headwater.spark.query_runner import StopSignal, lease
 from headwater.spark.source import with_lineage
 from headwater.storage.archive.reader import Archive
 

@@ -1,4 +1,5 @@
-"""All settings, in one frozen object. No other module reads the environment.
+"""All settings, in one frozen object. No other module reads the environment, except
+`spark/configuration.py` for Spark's own variables.
 
 Precedence, lowest first: default, `headwater.toml`, well-known variables of other tools
 (`KAFKA_BOOTSTRAP_SERVERS`, …), `HEADWATER_SECTION__KEY`, command-line options.
@@ -30,11 +31,11 @@ from headwater.errors import SettingError
 from headwater.settings import fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
-from headwater.settings.former import FormerArticles
 from headwater.settings.lineage import LineageSettings
 from headwater.settings.sections import (
     ArchiveSettings,
     CostSettings,
+    FormerArticlesSettings,
     IcebergSettings,
     IndexSettings,
     JobSettings,
@@ -96,7 +97,7 @@ class Settings(BaseSettings):
     cost: CostSettings = CostSettings()
     testing: TestingSettings = TestingSettings()
     # Excluded from lists of settings.
-    articles: FormerArticles = Field(FormerArticles(), exclude=True)
+    articles: FormerArticlesSettings = Field(FormerArticlesSettings(), exclude=True)
 
     @field_validator("home")
     @classmethod

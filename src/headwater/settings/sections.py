@@ -162,6 +162,17 @@ class IcebergSettings(Section):
     )
 
 
+class FormerArticlesSettings(Section):
+    """Former names of options of the two jobs that write news articles."""
+
+    files: str | None = Field(None, min_length=1, description="Use --files or SCRAPED_DATA_PATH.")
+    topic: str | None = Field(None, min_length=1, description="Use --input-topic or KAFKA_TOPIC.")
+    table: str | None = Field(None, min_length=1, description="Use --table or ICEBERG_TABLE.")
+    checkpoint: str | None = Field(
+        None, min_length=1, description="Use --checkpoint or CHECKPOINT_LOCATION."
+    )
+
+
 class ArchiveSettings(Section):
     """Topics that are archived in Delta tables."""
 

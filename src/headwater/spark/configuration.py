@@ -1,9 +1,18 @@
-"""Adds configuration to a session without changing what the user has set."""
+"""What the user has configured for Spark, and how Headwater adds to it without changing it.
+
+Precedence as in `spark-submit`, lowest first: environment variables, `spark-defaults.conf`,
+`--conf`, options such as `--master`. The arguments are those of `PYSPARK_SUBMIT_ARGS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -17,6 +26,22 @@ LISTS = frozenset(
     }
 )
 _CATALOG = "spark.sql.catalog."
+_DEFAULTS_FILE = "spark-defaults.conf"
+_PREFIX = "spark."
+_VARIABLES = {"MASTER": "spark.master", "SPARK_DRIVER_MEMORY": "spark.driver.memory"}
+_OPTIONS = {
+    "--master": "spark.master",
+    "--name": "spark.app.name",
+    "--jars": "spark.jars",
+    "--driver-memory": "spark.driver.memory",
+    "--driver-java-options": "spark.driver.extraJavaOptions",
+}
+_CONF = ("--conf", "-c")
+_PROPERTIES_FILE, _WITH_DEFAULTS = "--properties-file", "--load-spark-defaults"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+# The end of a key: the first separator that is not escaped.
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 
 
 def without_conflicts(added: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
@@ -68,3 +93,109 @@ def configured(spark: SparkSession, configuration: Mapping[str, str]) -> Iterato
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def spark_files_configuration(spark_home: Path) -> dict[str, str]:
+    """The configuration in environment variables and files."""
+    arguments = _arguments()
+    configuration = {
+        key: os.environ[name] for name, key in _VARIABLES.items() if os.environ.get(name)
+    }
+    for file in _files(spark_home, arguments):
+        configuration |= _properties(file)
+    return configuration
+
+
+def spark_arguments_configuration() -> dict[str, str]:
+    """The configuration in the arguments of `spark-submit`, which takes precedence."""
+    arguments = _arguments()
+    configuration = {}
+    for name, value in _values(arguments):
+        key, equals, text = value.partition("=")
+        if name in _CONF and equals:
+            configuration[key.strip()] = text.strip()
+    # Spark prefers an option over `--conf`, in any order.
+    return configuration | {
+        _OPTIONS[name]: value for name, value in _values(arguments) if name in _OPTIONS
+    }
+
+
+def java_options_of_spark(options: str) -> str:
+    """`options` before those in the user's `SPARK_SUBMIT_OPTS`: Java prefers later ones."""
+    return f"{options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+
+
+def python_of_spark(default: str) -> str:
+    """The Python of Spark's workers: the user's, or the default."""
+    return os.environ.get("PYSPARK_PYTHON") or default
+
+
+def _arguments() -> list[str]:
+    """One word for each option and value: `--name=value` is split."""
+    try:
+        words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    except ValueError:
+        # Unbalanced quotes: pyspark, which is called next, reports them.
+        return []
+    split: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        split += [name, value] if equals and name.startswith("--") else [word]
+    return split
+
+
+def _values(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return pairwise(arguments)
+
+
+def _files(spark_home: Path, arguments: Sequence[str]) -> list[Path]:
+    """The files with properties, in the order in which they are read."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home / "conf")
+    defaults = folder / _DEFAULTS_FILE
+    chosen = [Path(value) for name, value in _values(arguments) if name == _PROPERTIES_FILE]
+    if not chosen:
+        return [defaults]
+    return [*([defaults] if _WITH_DEFAULTS in arguments else []), chosen[-1]]
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """The Spark properties of a file in Java's format; none if it can't be read."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        # Spark, which is started next, reports it.
+        return {}
+    properties = {}
+    for line in _logical_lines(lines):
+        match = _KEY.fullmatch(line)
+        key, value = match.groups() if match else (line, "")
+        if key.startswith(_PREFIX):
+            properties[_unescaped(key)] = _unescaped(value).strip()
+    return properties
+
+
+def _logical_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Lines without comments; an odd number of backslashes at the end continues a line."""
+    begun = ""
+    for line in lines:
+        text = begun + line.lstrip()
+        if not begun and (not text or text[0] in "#!"):
+            continue
+        trailing = len(text) - len(text.rstrip("\\"))
+        if trailing % 2:
+            begun = text[:-1]
+        else:
+            begun = ""
+            yield text
+    if begun:
+        yield begun
+
+
+def _unescaped(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) > 1:
+            return chr(int(code[1:], 16))
+        return _ESCAPES.get(code, code)
+
+    return _ESCAPED.sub(character, text)

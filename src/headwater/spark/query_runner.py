@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,12 +25,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater import signals
-from headwater.errors import QueryFailedError
+from headwater import process
+from headwater.errors import CheckpointInUseError, QueryFailedError
 from headwater.model.local_files import file_uri
+from headwater.process import Worker, run_apart
 from headwater.settings import Settings
-from headwater.spark.lease import lease_if_local
-from headwater.spark.worker import Worker, run_apart
+from headwater.storage.checkpoint import held, read_progress
 
 _LOG = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class StopSignal:
     @contextmanager
     def on_signals(self) -> Iterator[None]:
         """While the body runs, SIGTERM and SIGINT request a stop, if Headwater owns the process."""
-        with signals.handled(self._handle):
+        with process.handled(self._handle):
             yield
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -196,7 +196,7 @@ def run_interruptibly(work: Callable[[], None], stop: StopSignal, settings: Sett
     In the main thread, a signal handler of the user may raise KeyboardInterrupt or SystemExit. So
     `work` runs in another thread, with the Spark properties of this one, which only waits.
     """
-    if not signals.on_main_thread():
+    if not process.on_main_thread():
         work()
         return
     worker = Worker(work, inherit=True)
@@ -304,6 +304,64 @@ def _stop(query: StreamingQuery) -> None:
 def _newest_batch(query: StreamingQuery) -> int | None:
     progress = query.lastProgress
     return None if progress is None else progress["batchId"]
+
+
+# A JVM whose Python process died exits within seconds, after the write in progress.
+_JVM_EXIT_TIMEOUT_SECONDS = 60.0
+_unfinished: set[Path] = set()
+
+
+@contextmanager
+def lease(checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    """Hold the checkpoint while the body runs.
+
+    Two locks of the operating system, which end with their processes, so a start after kill -9
+    waits for no timeout. Python's lock means that a job runs. The JVM's lock means that something
+    may still be written: a JVM whose Python process was killed continues for a moment.
+
+    Raises:
+        CheckpointInUseError: another process holds it.
+    """
+    if checkpoint.absolute() in _unfinished:
+        raise CheckpointInUseError(
+            f"{checkpoint}: a batch was interrupted in this process, which may still be writing it",
+            hint="restart in a new process; `headwater run --restarts N` does that",
+            checkpoint=str(checkpoint),
+        )
+    with held(checkpoint), _jvm_lock(checkpoint / "headwater" / "jvm-lease", checkpoint, spark):
+        yield
+
+
+def lease_if_local(
+    checkpoint: Path | str, spark: SparkSession
+) -> AbstractContextManager[None, bool | None]:
+    """Hold a checkpoint in a local folder; others can't be locked."""
+    return lease(checkpoint, spark) if isinstance(checkpoint, Path) else nullcontext()
+
+
+@contextmanager
+def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[None]:
+    jvm: Any = spark._jvm  # noqa: SLF001
+    file = jvm.java.io.RandomAccessFile(str(path), "rw")
+    try:
+        deadline = time.monotonic() + _JVM_EXIT_TIMEOUT_SECONDS
+        while file.getChannel().tryLock() is None:
+            if time.monotonic() > deadline:
+                raise CheckpointInUseError(
+                    f"{checkpoint}: the JVM of an earlier driver has not exited after "
+                    f"{_JVM_EXIT_TIMEOUT_SECONDS:g} s",
+                    hint="find the java process of that job and stop it",
+                    checkpoint=str(checkpoint),
+                )
+            time.sleep(0.1)
+        yield
+    finally:
+        if read_progress(checkpoint).cut_off is None:
+            file.close()
+        else:
+            # Spark's producer may still send buffered records of that batch: the lock stays until
+            # the JVM exits, and this process does not use the checkpoint again.
+            _unfinished.add(checkpoint.absolute())
 
 
 @contextmanager

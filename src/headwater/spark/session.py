@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaClass
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from headwater import signals
+from headwater import process
 from headwater.errors import InputError, NotInstalledError
 from headwater.jvm import jars as cds
 from headwater.jvm.jars import check_spark_version, session_jars
@@ -37,13 +38,14 @@ from headwater.settings import (
     running_under_spark_submit,
 )
 from headwater.settings.sections import SparkSettings
-from headwater.settings.spark_environment import (
+from headwater.spark.configuration import (
+    LISTS,
     java_options_of_spark,
     python_of_spark,
     spark_arguments_configuration,
     spark_files_configuration,
+    without_conflicts,
 )
-from headwater.spark.configuration import LISTS, without_conflicts
 
 # A start changes environment variables, which belong to the process.
 _start_lock = threading.Lock()
@@ -182,7 +184,7 @@ def _start(
     }
     # Ignored by the JVM, too, which inherits it: a signal to the process group would stop it in
     # the middle of a micro-batch, before Python can complete it.
-    with exported(**environment), signals.handled(signal.SIG_IGN):
+    with exported(**environment), process.handled(signal.SIG_IGN):
         return _builder(app_name, _completed(wanted, added, user)).getOrCreate()
 
 
@@ -334,3 +336,19 @@ def _connector(name: str) -> Connector:
             f"unknown connector: {name!r}", hint=f"known: {', '.join(CONNECTOR_NAMES)}"
         )
     return CONNECTORS[name]
+
+
+def own_class(name: str) -> Any:
+    """A class of Headwater's jar, such as `quality.Attempt`.
+
+    Raises:
+        NotInstalledError: it is not on Spark's class path.
+    """
+    java_class = getattr(SparkContext._jvm, f"headwater.{name}")  # noqa: SLF001
+    if not isinstance(java_class, JavaClass):
+        # py4j treats an unknown class as a package.
+        raise NotInstalledError(
+            "Headwater's jar is not on Spark's class path",
+            hint='spark-submit --jars "$(headwater jars path)" …',
+        )
+    return java_class

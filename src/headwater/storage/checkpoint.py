@@ -1,4 +1,4 @@
-"""Reads the checkpoint of a streaming query: its progress, and whether a batch was cut off.
+"""The checkpoint of a streaming query: its progress, whether a batch was cut off, its holder.
 
 Spark writes `offsets/N` before batch N and `commits/N` after it. If the newest offsets have no
 commit, batch N was started and will run again with the same input.
@@ -7,14 +7,18 @@ commit, batch N was started and will run again with the same input.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import CheckpointError
+from headwater.errors import CheckpointError, CheckpointInUseError
 from headwater.model import from_epoch_ms
+from headwater.model.local_files import locked
 
 NO_BATCH = -1
 # Headwater's own file in the checkpoint: the end offsets of the query's output topics.
@@ -35,6 +39,34 @@ class QueryProgress:
     def cut_off(self) -> int | None:
         """The batch that will run again, if there is one."""
         return self.started if self.started > self.committed else None
+
+
+@contextmanager
+def held(checkpoint: Path) -> Iterator[None]:
+    """Hold the checkpoint with a lock of the operating system, which ends with this process.
+
+    Raises:
+        CheckpointInUseError: another process holds it.
+    """
+    folder = checkpoint / "headwater"
+    with locked(folder / "lease", lambda: _in_use(checkpoint, folder / "holder")):
+        (folder / "holder").write_text(
+            json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        )
+        yield
+
+
+def _in_use(checkpoint: Path, file: Path) -> CheckpointInUseError:
+    try:
+        holder = json.loads(file.read_text())
+        process = f"process {holder['pid']} on {holder['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        process = "another process"
+    return CheckpointInUseError(
+        f"{checkpoint} is in use by {process}",
+        hint="stop it first, or choose another --checkpoint",
+        checkpoint=str(checkpoint),
+    )
 
 
 def read_progress(checkpoint: Path) -> QueryProgress:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.logs import configure_logging
+from headwater.process import configure_logging
 
 OWN, UVICORN = logging.getLogger("headwater.catalog"), logging.getLogger("uvicorn.error")
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from tests.lineage_events import batch, spooled, states
 from tests.waiting import wait_until
 
-from headwater.collector.description import Description
+from headwater.collector.columns import Description
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import OutputSchemas, topic_dataset

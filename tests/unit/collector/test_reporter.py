@@ -16,7 +16,7 @@ from tests.lineage_events import batch, names, spooled, states
 from tests.waiting import wait_until
 
 from headwater.collector import description, streaming
-from headwater.collector.description import Description, describe_plan
+from headwater.collector.columns import Description, describe_plan
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import topic_dataset

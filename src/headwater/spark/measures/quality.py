@@ -26,7 +26,7 @@ from headwater.spark.measures.quality_columns import (
 )
 from headwater.spark.measures.quality_facets import facets_of
 from headwater.spark.measures.quality_report import Report, key
-from headwater.spark.own_class import own_class
+from headwater.spark.session import own_class
 
 _NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
 _MARK = "headwater-expectation"

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from headwater.errors import InputError
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_report import ROWS, Measured, key
-from headwater.spark.own_class import own_class
+from headwater.spark.session import own_class
 
 # Sketches of 2^10 registers, a byte each. Spark keeps those of the last hundred batches of a query:
 # 6 MB with 40 columns. Half the error would need four times as much.

@@ -24,7 +24,7 @@ from headwater.openlineage.facets import Facet, own
 from headwater.openlineage.run import LineageRun
 from headwater.quality import Quality
 from headwater.settings import Settings
-from headwater.spark.own_class import own_class
+from headwater.spark.session import own_class
 
 FACET = "headwater_cost"
 

@@ -7,17 +7,24 @@ kill finds its commit and writes nothing: no row twice, and no reader sees part 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headwater.errors import InputError, LineageTableError
+from headwater.errors import (
+    CheckpointInUseError,
+    HeadwaterError,
+    InputError,
+    LineageTableError,
+)
 from headwater.model.local_files import file_uri, local_path
 from headwater.settings import fault_points
 from headwater.spark.local_rows import local_rows
+from headwater.spark.query_runner import lease
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
 from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
 from headwater.storage.tables.contract import COLUMN, TYPE, TableFormat
@@ -229,3 +236,21 @@ def _query_id(rows: DataFrame) -> str:
     query_id = context.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None  # noqa: S101 - Spark sets it for every streaming query
     return query_id
+
+
+@contextmanager
+def only_writer(
+    table: Path, spark: SparkSession, refused: Callable[[str], HeadwaterError]
+) -> Iterator[None]:
+    """Hold a table that has one writer while the body runs.
+
+    Args:
+        refused: builds the error if another process holds it, from a description of the holder.
+    """
+    with ExitStack() as stack:
+        try:
+            # Table readers ignore folders that start with an underscore.
+            stack.enter_context(lease(table / "_writer", spark))
+        except CheckpointInUseError as error:
+            raise refused(error.message) from error
+        yield

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.settings.spark_environment import (
+from headwater.spark.configuration import (
     java_options_of_spark,
     python_of_spark,
     spark_arguments_configuration,
