@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from headwater.collector.columns import PlanColumns, plan_columns
-from headwater.collector.plan import Value, parse_plan
+from headwater.collector.columns import PlanColumns, Value
+from headwater.collector.description import describe, plan_columns
 
 pytestmark = pytest.mark.spark
 
@@ -21,34 +22,36 @@ ColumnLineage = dict[str, dict[str, set[str]]]
 
 def analyze(rows: DataFrame) -> PlanColumns:
     plan: Any = rows._jdf.queryExecution().analyzed()
-    return plan_columns(parse_plan(plan.toJSON()))
+    return plan_columns(plan)
 
 
 def lineage_of(plan: PlanColumns) -> ColumnLineage:
     lineage: ColumnLineage = {}
 
     def add(name: str, value: Value) -> None:
-        for part, each in (value.parts or {}).items():
+        parts = value.get("parts", {})
+        for part, each in parts.items():
             add(f"{name}.{part}", each)
-        if value.parts and not value.inputs:
-            return
-        lineage[name] = {
-            f"{at.leaf}:{'.'.join(at.path)}": {
-                each.subtype + ("+masked" if each.masking else "") for each in transformations
-            }
-            for at, transformations in value.inputs.items()
-        }
+        if not parts or value["inputs"]:
+            lineage[name] = transformations(value["inputs"])
 
-    for column in plan.columns:
-        add(column.name, column.value)
+    for column in plan["columns"]:
+        add(column["name"], column["value"])
     return lineage
 
 
-def decisive(plan: PlanColumns) -> dict[str, set[str]]:
+def transformations(inputs: list[Any]) -> dict[str, set[str]]:
     return {
-        f"{at.leaf}:{'.'.join(at.path)}": {each.subtype for each in transformations}
-        for at, transformations in plan.decisive.items()
+        f"{each['leaf']}:{'.'.join(each['path'])}": {
+            one["subtype"] + ("+masked" if one["masking"] else "")
+            for one in each["transformations"]
+        }
+        for each in inputs
     }
+
+
+def decisive(plan: PlanColumns) -> dict[str, set[str]]:
+    return transformations(plan["decisive"])
 
 
 @pytest.fixture
@@ -157,16 +160,129 @@ def test_aggregates_windows_and_generators(visits: DataFrame) -> None:
     assert decisive(analyze(distinct)) == {"0:id": {"GROUP_BY"}}
 
 
+def test_json_that_the_plan_makes_and_parses_again_keeps_its_fields(visits: DataFrame) -> None:
+    made = visits.select(F.to_json(F.struct("page", F.col("n").alias("m"))).alias("v"))
+    parsed = made.select(F.from_json("v", "page string, other string").alias("p"), "v")
+    plan = analyze(parsed.select("p.page", "p.other", F.get_json_object("v", "$.m").alias("m")))
+    assert lineage_of(plan) == {"page": {"0:page": SAME}, "other": {}, "m": {"0:n": SAME}}
+    types = [column["value"]["type"] for column in plan["columns"]]
+    assert types == ["string", "string", "string"]
+
+    # A struct that is either made or read: its fields depend on both.
+    made_or_read = F.coalesce(F.struct(F.col("id").alias("name"), F.col("n").alias("zip")), "who")
+    plan = analyze(visits.select(made_or_read.alias("s")).select("s.name"))
+    assert lineage_of(plan) == {"name": {"0:id": SAME, "0:who.name": SAME}}
+
+
+def test_subqueries_and_common_table_expressions(
+    spark: SparkSession, visits: DataFrame, ads: DataFrame
+) -> None:
+    visits.createOrReplaceTempView("visits")
+    ads.createOrReplaceTempView("ads")
+    # The references to a common table expression are leaves, too: 2 and 3.
+    common = analyze(
+        spark.sql(
+            "WITH v AS (SELECT page, n + 1 AS m, id FROM visits), "
+            "c AS (SELECT page, max(m) AS m FROM v GROUP BY page) "
+            "SELECT v.id, c.m FROM v JOIN c ON v.page = c.page"
+        )
+    )
+    assert lineage_of(common) == {"id": {"0:id": SAME}, "m": {"0:n": {"AGGREGATION"}}}
+    assert decisive(common) == {"0:page": {"GROUP_BY", "JOIN"}}
+
+    # Leaves of subqueries are numbered after those of the plan.
+    scalar = analyze(
+        spark.sql(
+            "SELECT id, (SELECT max(ad) FROM ads WHERE ads.page = visits.page) AS ad FROM visits"
+        )
+    )
+    assert lineage_of(scalar) == {"id": {"0:id": SAME}, "ad": {"1:ad": {"AGGREGATION"}}}
+    assert decisive(scalar) == {"1:page": {"FILTER"}, "0:page": {"FILTER"}}
+    contained = analyze(spark.sql("SELECT id FROM visits WHERE page IN (SELECT page FROM ads)"))
+    assert lineage_of(contained) == {"id": {"0:id": SAME}}
+    assert decisive(contained) == {"1:page": {"FILTER"}, "0:page": {"FILTER"}}
+    lateral = analyze(
+        spark.sql(
+            "SELECT id, x FROM visits JOIN LATERAL "
+            "(SELECT ad, upper(visits.page) AS x FROM ads) ON ad = id"
+        )
+    )
+    assert lineage_of(lateral) == {"id": {"0:id": SAME}, "x": {"0:page": {"TRANSFORMATION"}}}
+    assert decisive(lateral) == {
+        "1:ad": {"FILTER", "JOIN"},
+        "0:page": {"FILTER"},
+        "0:id": {"JOIN"},
+    }
+
+
+def test_a_streaming_query_has_the_inputs_of_its_subqueries(
+    spark: SparkSession, visits: DataFrame, ads: DataFrame, tmp_path: Path
+) -> None:
+    for name, rows in (("visits", visits), ("ads", ads)):
+        rows.write.parquet(str(tmp_path / name))
+    spark.readStream.schema(visits.schema).parquet(
+        str(tmp_path / "visits")
+    ).createOrReplaceTempView("read")
+    spark.read.parquet(str(tmp_path / "ads")).createOrReplaceTempView("known_ads")
+    rows = spark.sql("SELECT id, (SELECT max(ad) FROM known_ads) AS ad FROM read")
+    description = describe(rows)
+    assert rows.isStreaming
+    assert description.trouble is None
+    names = [each["name"].rpartition("/")[2] for each in description.inputs]
+    assert names == ["visits", "ads"]
+    fields = description.output_facets["columnLineage"]["fields"]
+    inputs = {name: each["inputFields"] for name, each in fields.items()}
+    assert {name: (each["name"], each["field"]) for name, (each,) in inputs.items()} == {
+        "id": (f"{tmp_path}/visits", "id"),
+        "ad": (f"{tmp_path}/ads", "ad"),
+    }
+
+
+def test_steps_that_change_the_number_of_rows_or_columns(visits: DataFrame, ads: DataFrame) -> None:
+    in_time = visits.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["id"])
+    assert decisive(analyze(in_time)) == {"0:id": {"GROUP_BY"}}
+    remaining = analyze(visits.select("id").exceptAll(ads.select("ad")))
+    assert lineage_of(remaining) == {"id": {"0:id": SAME}}
+    assert decisive(remaining) == {"1:ad": {"FILTER"}}
+    unpivoted = visits.unpivot("id", ["page", "value"], "name", "text")
+    assert lineage_of(analyze(unpivoted)) == {
+        "id": {"0:id": SAME},
+        "name": {},
+        "text": {"0:page": SAME, "0:value": SAME},
+    }
+    shown = ads.withColumn("shown", F.length("ad"))
+    nearest: Any = visits._joinAsOf(shown, "n", "shown")
+    assert decisive(analyze(nearest.select("id"))) == {"0:n": {"JOIN"}, "1:ad": {"JOIN"}}
+    rolled_up = analyze(visits.rollup("page").agg(F.approx_count_distinct("id").alias("ids")))
+    assert lineage_of(rolled_up) == {
+        "page": {"0:page": SAME},
+        "ids": {"0:id": {"AGGREGATION+masked"}},
+    }
+
+
+def test_an_expression_of_any_depth_is_traced(visits: DataFrame) -> None:
+    deep = F.expr("length(page)" + " + n" * 250)
+    assert lineage_of(analyze(visits.select(deep.alias("sum")))) == {
+        "sum": {"0:n": {"TRANSFORMATION"}, "0:page": {"TRANSFORMATION"}}
+    }
+
+
 def test_steps_that_spark_can_not_analyze_are_opaque(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "a string, b string, c string")
     plan = analyze(rows.select("a", "b").mapInPandas(lambda frames: frames, "a string"))
-    assert plan.opaque == ["MapInPandas"]
+    assert plan["opaque"] == ["MapInPandas"]
     assert lineage_of(plan) == {"a": {"0:a": {"TRANSFORMATION"}, "0:b": {"TRANSFORMATION"}}}
-    (column,) = plan.columns
-    inputs = column.value.inputs
-    assert all("opaque" in each.description for listed in inputs.values() for each in listed)
+    assert all("opaque" in each for each in descriptions(plan))
     upper = F.udf(lambda text: text.upper(), "string")
-    (column,) = analyze(rows.select(upper("c").alias("c"))).columns
-    ((at, transformations),) = column.value.inputs.items()
-    assert at.path == ("c",)
-    assert {each.description for each in transformations} == {"<lambda> is opaque"}
+    plan = analyze(rows.select(upper("c").alias("c")))
+    assert lineage_of(plan) == {"c": {"0:c": {"TRANSFORMATION"}}}
+    assert descriptions(plan) == ["<lambda> is opaque"]
+
+
+def descriptions(plan: PlanColumns) -> list[str]:
+    return [
+        one["description"]
+        for column in plan["columns"]
+        for each in column["value"]["inputs"]
+        for one in each["transformations"]
+    ]

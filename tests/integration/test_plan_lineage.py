@@ -11,6 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from tests.catalog_support import Catalog, fresh_database
 from tests.iceberg_rest import iceberg_rest_service
 from tests.lineage_events import emitted, reporting_to
@@ -191,6 +192,27 @@ def test_column_lineage_of_an_append(column_lineage: ColumnLineageOf, numbers: D
                 ("id", "DIRECT", "IDENTITY", False),
                 ("part", "INDIRECT", "CONDITIONAL", False),
             ],
+        },
+        [],
+    )
+
+
+def test_column_lineage_of_json_structs_and_functions_in_an_append(
+    column_lineage: ColumnLineageOf, numbers: DataFrame
+) -> None:
+    secret = F.udf(lambda number: str(number))
+    made = numbers.withColumn("json", F.to_json(F.struct("id", "part")))
+    parsed = F.from_json("json", "id long, part long")
+    appended = made.select(
+        parsed["id"].alias("id"),
+        secret("part").alias("secret"),
+        F.struct("id", F.struct("part").alias("inner"))["inner"]["part"].alias("chosen"),
+    )
+    assert column_lineage("Json append", lambda: appended.writeTo("demo.words.a").append()) == (
+        {
+            "id": [("id", "DIRECT", "IDENTITY", False)],
+            "secret": [("part", "DIRECT", "TRANSFORMATION", "<lambda>")],
+            "chosen": [("part", "DIRECT", "IDENTITY", False)],
         },
         [],
     )

@@ -220,7 +220,7 @@ class ApplicationLineage:
         outputs = self._joined(event.get("outputs", ()), tables.get("outputs", ()))
         inputs = few_files(self._joined(event.get("inputs", ()), tables.get("inputs", ())).values())
         for table in tables.get("outputs", ()):
-            for source in table.get("columns", {}).get("sources", ()):
+            for source in table.get("lineage", {}).get("sources", ()):
                 files = [file_location(path) for path in source.get("files", ())]
                 add_files(inputs, files, source.get("fields", ()))
         # A merge reads the table that it changes, which is not an input; INSERT from itself is.

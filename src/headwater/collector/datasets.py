@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from headwater.collector.columns import lineage_by_column
 from headwater.openlineage import DatasetName, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
@@ -27,31 +28,13 @@ def table_dataset(table: Mapping[str, Any], names: Renaming) -> Dataset:
     dataset["facets"]["schema"] = make.schema(table["fields"])
     if table.get("version"):
         dataset["facets"]["version"] = make.version(table["version"])
-    columns = table.get("columns") or {}
-    sources = [names.of_source(source) for source in columns.get("sources", ())]
-    fields = {
-        output: {"inputFields": _input_fields(origins, sources)}
-        for output, origins in columns.get("fields", {}).items()
-    }
-    if fields:
-        decisive = _input_fields(columns.get("decisive", ()), sources)
-        dataset["facets"]["columnLineage"] = make.column_lineage(fields, decisive)
+    lineage = table.get("lineage") or {}
+    if lineage.get("columns"):
+        sources = [names.of_source(source) for source in lineage["sources"]]
+        columns = lineage_by_column(lineage, sources)
+        if columns["fields"]:
+            dataset["facets"]["columnLineage"] = columns
     return dataset
-
-
-def _input_fields(
-    origins: Iterable[Sequence[Any]], sources: Sequence[Sequence[DatasetName]]
-) -> list[dict[str, Any]]:
-    """Each input field once, with all its transformations."""
-    transformations: dict[tuple[DatasetName, str], list[dict[str, Any]]] = {}
-    for at, field, kind, subtype, masking, description in origins:
-        for name in sources[at]:
-            each = {"type": kind, "subtype": subtype, "description": description}
-            transformations.setdefault((name, field), []).append({**each, "masking": masking})
-    return [
-        {**name._asdict(), "field": field, "transformations": listed}
-        for (name, field), listed in transformations.items()
-    ]
 
 
 def add_files(
@@ -151,10 +134,10 @@ class Renaming:
                 self._tables[file_location(table["location"])] = table
 
     def of_source(self, source: Mapping[str, Any]) -> list[DatasetName]:
-        """The datasets of a source of a plan: files or a table."""
+        """The datasets of a source of a plan: files, a table, or none."""
         if "files" in source:
             return _few_names([file_location(path) for path in source["files"]])
-        table = self._by_name.get(source["table"])
+        table = self._by_name.get(source.get("table", ""))
         return [name_of(_named(table))] if table is not None else []
 
     def of(self, dataset: Mapping[str, Any]) -> Dataset:

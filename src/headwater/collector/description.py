@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headwater.collector.columns import Attribute, PlanColumns, plan_columns
-from headwater.collector.plan import ColumnField, Transformation, Value, all_inputs, parse_plan
+from headwater.collector.columns import (
+    PlanColumns,
+    input_schemas,
+    lineage_by_field,
+    schema_field,
+)
 from headwater.collector.sources import LeafDatasets, kafka_servers, leaf_datasets
+from headwater.errors import NotInstalledError
 from headwater.openlineage import facets
-from headwater.openlineage.events import Dataset
+from headwater.openlineage.events import Dataset, name_of
+from headwater.spark.own_class import own_class
 
-# Nested structs below this depth are reported as one field.
-_MAX_DEPTH = 5
 # The facet of a table with more columns could be larger than catalogs accept.
 _MAX_COLUMNS = 2000
 
@@ -99,10 +104,22 @@ class _ColumnAnalysis:
 
     def _run(self, plan: Any) -> None:
         try:
-            self.columns = plan_columns(parse_plan(plan.toJSON()))
+            self.columns = plan_columns(plan)
+        except NotInstalledError as error:
+            self.trouble = f"{error}: {error.hint}"
         except Exception as error:
-            # Spark does not guarantee the format of `toJSON`: it may change with the version.
+            # Such as a class of another Spark version.
             self.trouble = f"{type(error).__name__}: {error}"
+
+
+def plan_columns(plan: Any) -> PlanColumns:
+    """The column lineage of a plan in the JVM.
+
+    Raises:
+        NotInstalledError: Headwater's jar is not on Spark's class path.
+    """
+    columns: PlanColumns = json.loads(own_class("columns.ColumnLineage").json(plan))
+    return columns
 
 
 def _distinct(leaves: LeafDatasets) -> list[Dataset]:
@@ -117,126 +134,21 @@ def _add_columns(
     columns: Sequence[str] | None,
     unnested: frozenset[str],
 ) -> None:
-    written = [each for each in plan.columns if columns is None or each.name in columns]
-    fields: dict[str, dict[str, Any]] = {}
-    for each in written:
-        depth = _MAX_DEPTH if each.name in unnested else 0
-        _add_fields(fields, each.name, each.value, leaves, depth)
-    if len(fields) > _MAX_COLUMNS:
-        description.trouble = f"{len(fields)} columns, at most {_MAX_COLUMNS} are reported"
+    written = [each for each in plan["columns"] if columns is None or each["name"] in columns]
+    names = [[name_of(each) for each in leaf] for leaf in leaves]
+    lineage = lineage_by_field(plan, written, names, unnested)
+    if len(lineage["fields"]) > _MAX_COLUMNS:
+        count = len(lineage["fields"])
+        description.trouble = f"{count} columns, at most {_MAX_COLUMNS} are reported"
         return
-    decisive = [
-        entry
-        for at, transformations in plan.decisive.items()
-        for entry in _input_fields(at, transformations, leaves)
+    schema = [
+        schema_field(each["name"], each["value"], each["name"] in unnested) for each in written
     ]
-    schema = [_schema_field(each.name, each.value, each.name in unnested) for each in written]
-    description.output_facets = {
-        "schema": facets.schema(schema),
-        "columnLineage": facets.column_lineage(fields, decisive),
-    }
-    description.opaque = tuple(dict.fromkeys(plan.opaque))
-    _add_input_schemas(plan, written, leaves)
-
-
-def _add_fields(
-    fields: dict[str, dict[str, Any]], name: str, value: Value, leaves: LeafDatasets, depth: int
-) -> None:
-    if value.parts and depth < _MAX_DEPTH:
-        for part, each in value.parts.items():
-            _add_fields(fields, f"{name}.{part}", each, leaves, depth + 1)
-        inputs = value.inputs
-    else:
-        inputs = all_inputs(value)
-    listed = [
-        entry
-        for at, transformations in inputs.items()
-        for entry in _input_fields(at, transformations, leaves)
-    ]
-    if listed:
-        fields[name] = {"inputFields": listed}
-
-
-def _input_fields(
-    at: ColumnField, transformations: frozenset[Transformation], leaves: LeafDatasets
-) -> list[dict[str, Any]]:
-    datasets = leaves[at.leaf] if at.leaf < len(leaves) else []
-    listed = [
-        {
-            "type": each.type,
-            "subtype": each.subtype,
-            "description": each.description,
-            "masking": each.masking,
-        }
-        for each in sorted(transformations)
-    ]
-    return [
-        {
-            "namespace": dataset["namespace"],
-            "name": dataset["name"],
-            "field": ".".join(at.path),
-            "transformations": listed,
-        }
-        for dataset in datasets
-    ]
-
-
-def _schema_field(name: str, value: Value, unnested: bool = False) -> dict[str, Any]:
-    schema: dict[str, Any] = {"name": name, "type": _type_name(value)}
-    if value.parts and not unnested:
-        schema["fields"] = [_schema_field(part, each) for part, each in value.parts.items()]
-    return schema
-
-
-def _type_name(value: Value) -> str:
-    kind = value.type
-    if isinstance(kind, dict):
-        return str(kind.get("type", "struct"))
-    return str(kind) if kind else ("struct" if value.parts else "unknown")
-
-
-def _add_input_schemas(
-    plan: PlanColumns, written: Sequence[Attribute], leaves: LeafDatasets
-) -> None:
-    """Topics have no schema: report the fields that the query reads."""
-    used: dict[int, dict[tuple[str, ...], Any]] = {}
-    for at in plan.decisive:
-        used.setdefault(at.leaf, {})[at.path] = None
-    for each in written:
-        for value in _parts(each.value):
-            for at in value.inputs:
-                kind = value.type if at == value.identical_to else None
-                paths = used.setdefault(at.leaf, {})
-                paths[at.path] = paths.get(at.path) or kind
-    for leaf, paths in used.items():
-        for dataset in leaves[leaf] if leaf < len(leaves) else []:
-            dataset["facets"].setdefault("schema", facets.schema(_nested(paths)))
-
-
-def _parts(value: Value) -> Iterator[Value]:
-    yield value
-    for part in (value.parts or {}).values():
-        yield from _parts(part)
-
-
-def _nested(paths: Mapping[tuple[str, ...], Any]) -> list[dict[str, Any]]:
-    """Nested fields from their paths."""
-    below: dict[str, dict[tuple[str, ...], Any]] = {}
-    kinds: dict[str, Any] = {}
-    for path, kind in paths.items():
-        inner = below.setdefault(path[0], {})
-        if len(path) > 1:
-            inner[path[1:]] = kind
-        else:
-            kinds[path[0]] = kind
-    return [
-        {
-            "name": name,
-            **({"type": kinds[name]} if isinstance(kinds.get(name), str) else {}),
-            **({"fields": _nested(inner)} if inner else {}),
-        }
-        for name, inner in below.items()
-    ]
+    description.output_facets = {"schema": facets.schema(schema), "columnLineage": lineage}
+    description.opaque = tuple(plan["opaque"])
+    for leaf, facet in input_schemas(plan, written).items():
+        for dataset in leaves[leaf]:
+            dataset["facets"].setdefault("schema", facet)
 
 
 def with_facets(dataset: Dataset, more: Mapping[str, facets.Facet]) -> Dataset:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
+from headwater.collector.columns import typed_field
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
     Dataset,
@@ -35,23 +36,27 @@ LeafDatasets = list[list[Dataset]]
 
 
 def leaf_datasets(plan: Any, hidden: Iterable[str] = ()) -> LeafDatasets:
-    """The datasets that each leaf of a plan reads, from left to right.
+    """The datasets that each leaf of a plan reads: from left to right, then those of subqueries.
+
+    `headwater.columns.ColumnLineage` numbers the leaves in the same way.
 
     Args:
         plan: a logical plan in the JVM.
         hidden: topics that are not reported.
     """
-    leaves = plan.collectLeaves()
     ignored = frozenset(hidden)
-    return [_datasets(leaves.apply(number), ignored) for number in range(leaves.size())]
+    plans = [plan, *_each(plan.subqueriesAll())]
+    return [_datasets(leaf, ignored) for each in plans for leaf in _each(each.collectLeaves())]
+
+
+def _each(scala: Any) -> Iterator[Any]:
+    return (scala.apply(number) for number in range(scala.size()))
 
 
 def kafka_servers(plan: Any) -> str | None:
     """The brokers of a plan's Kafka sources; None if there are none, or several clusters."""
-    leaves = plan.collectLeaves()
     clusters = {}
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
+    for leaf in _each(plan.collectLeaves()):
         if str(leaf.getClass().getSimpleName()) == "StreamingRelationV2":
             servers = _java_options(leaf.extraOptions()).get("kafka.bootstrap.servers")
             if servers:
@@ -71,8 +76,7 @@ def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:
         if kind == "DataSourceV2Relation":
             return table_of(leaf.table())
         if kind == "LogicalRelation":
-            roots = leaf.relation().location().rootPaths()
-            paths = [str(roots.apply(number)) for number in range(roots.size())]
+            paths = map(str, _each(leaf.relation().location().rootPaths()))
             return [_file(str(leaf.relation().fileFormat()), path) for path in paths]
     except Exception:
         # An unknown kind of source has no dataset name.
@@ -264,7 +268,9 @@ class OutputSchemas:
             return None
         if schema is None:
             return None
-        return [_field(each.name, each.dataType, each.name in self._unnested) for each in schema]
+        return [
+            typed_field(each.name, each.dataType, each.name in self._unnested) for each in schema
+        ]
 
 
 def schemas_in(spark: SparkSession) -> SchemaOf:
@@ -292,15 +298,3 @@ def _iceberg_schema(spark: SparkSession, name: str) -> StructType:
 def _format(dataset: Mapping[str, Any]) -> str | None:
     layer = dataset["facets"].get("storage", {}).get("storageLayer")
     return layer if layer in ("delta", "iceberg") else None
-
-
-def _field(name: str, kind: DataType, unnested: bool = False) -> dict[str, Any]:
-    """The same format as in `description`."""
-    type_json = kind.jsonValue()
-    field: dict[str, Any] = {"name": name}
-    field["type"] = (
-        type_json if isinstance(type_json, str) else str(type_json.get("type", "struct"))
-    )
-    if isinstance(kind, StructType) and not unnested:
-        field["fields"] = [_field(each.name, each.dataType) for each in kind]
-    return field

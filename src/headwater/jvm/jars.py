@@ -220,7 +220,7 @@ def check_spark_version(version: str) -> None:
 
 
 # Source folders by the connector they are compiled against. The jar of the first is part of every
-# session; it needs Kafka's jars only for its Kafka classes.
+# session, and the others use it; it needs Kafka's jars only for its Kafka classes.
 _EVERYWHERE = "kafka"
 _FOLDERS = {
     _EVERYWHERE: (
@@ -258,10 +258,11 @@ def ensure_own_jar(
         NotInstalledError: there is no Java.
     """
     sources = _sources(connector)
-    jar = settings.jars_dir / f"headwater-{_digest(sources, connector)}.jar"
+    used = [] if connector == _EVERYWHERE else [ensure_own_jar(settings, progress)]
+    jar = settings.jars_dir / f"headwater-{_digest(sources, connector, used)}.jar"
     if not jar.is_file():
         (compiler,) = ensure_jars(["compiler"], settings, progress)
-        class_path = [*spark_jars(), *ensure_jars([connector], settings, progress)]
+        class_path = [*spark_jars(), *ensure_jars([connector], settings, progress), *used]
         with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
             classes = Path(folder) / "classes"
             _compile(compiler, class_path, sources, classes, settings)
@@ -278,9 +279,10 @@ def _sources(connector: str) -> list[Path]:
     return sorted(file for folder in folders for file in (package / folder).rglob("*.java"))
 
 
-def _digest(sources: list[Path], connector: str) -> str:
-    """A digest of the sources and of the versions they are compiled against."""
-    versions = (*SPARK_VERSIONS, *jar_group(connector).coordinates)
+def _digest(sources: list[Path], connector: str, used: list[Path]) -> str:
+    """A digest of the sources, and of the versions and own jars they are compiled against."""
+    own = (jar.name for jar in used)
+    versions = (*SPARK_VERSIONS, *jar_group(connector).coordinates, *own)
     digest = hashlib.sha256("\0".join(versions).encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")

@@ -12,8 +12,6 @@ from headwater.openlineage import LineageRun
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CSV = {"namespace": "file", "name": "/in/a.csv", "facets": {"schema": {"fields": []}}}
-# An origin of a column: number of the source, field, type, subtype, masking, description.
-IDENTITY = [[0, "id", "DIRECT", "IDENTITY", False, ""]]
 
 
 class ReportedApplication:
@@ -53,6 +51,18 @@ def table(name: str, **more: Any) -> dict[str, Any]:
     location = f"file:///wh/{name}"
     known = {"name": name, "catalog": "demo", "provider": "iceberg", "location": location}
     return {**known, "fields": fields, **more}
+
+
+def copied(leaf: int, field: str = "id") -> dict[str, Any]:
+    """An input that a column is a copy of, as in the result of the plan's analysis."""
+    identity = {"type": "DIRECT", "subtype": "IDENTITY", "masking": False, "description": ""}
+    return {"leaf": leaf, "path": [field], "transformations": [identity]}
+
+
+def lineage(*sources: dict[str, Any], inputs: Sequence[Any] = ()) -> dict[str, Any]:
+    """The analysis of a plan that reads these sources and writes the column `id`."""
+    columns = [{"name": "id", "value": {"inputs": inputs}}]
+    return {"sources": sources, "columns": columns, "decisive": []}
 
 
 def names(event: dict[str, Any], part: str) -> list[tuple[str, str]]:
@@ -96,11 +106,10 @@ def test_a_failed_write_is_not_reported_although_the_listener_emits_complete() -
 
 def test_a_table_has_one_name_and_a_merge_has_the_columns_of_its_source() -> None:
     app = ReportedApplication()
-    columns = {
-        "sources": [{"files": ["file:///in/a.csv", "file:///in/b.csv"]}],
-        "fields": {"id": [[0, "key", "DIRECT", "TRANSFORMATION", False, ""]]},
-    }
-    merged = table("demo.a", merged=True, columns=columns)
+    files = {"files": ["file:///in/a.csv", "file:///in/b.csv"]}
+    # The target of the merge is not a source.
+    columns = lineage({}, files, inputs=[copied(0), copied(1, "key")])
+    merged = table("demo.a", merged=True, lineage=columns)
     app.tables("START", 1, inputs=[], outputs=[merged])
     app.tables("END", 1, inputs=[], outputs=[merged])
     itself = {"namespace": "file", "name": "/wh/demo.a", "field": "id"}
@@ -126,8 +135,8 @@ def test_a_table_has_one_name_and_a_merge_has_the_columns_of_its_source() -> Non
 def test_a_write_that_the_listener_does_not_report_is_reported_at_the_end() -> None:
     app = ReportedApplication()
     source = table("lake.source")
-    columns = {"sources": [{"table": "lake.source"}], "fields": {"id": IDENTITY}}
-    app.tables("END", 7, inputs=[source], outputs=[table("lake.copy", columns=columns)])
+    columns = lineage({"table": "lake.source"}, inputs=[copied(0)])
+    app.tables("END", 7, inputs=[source], outputs=[table("lake.copy", lineage=columns)])
     app.lineage.finish()
     assert app.states == ["START", "RUNNING", "COMPLETE"]
     last = app.events[-1]
@@ -138,7 +147,7 @@ def test_a_write_that_the_listener_does_not_report_is_reported_at_the_end() -> N
 
 def test_a_write_that_the_listener_does_not_report_is_reported_with_the_next_entry() -> None:
     app = ReportedApplication()
-    copy = table("lake.copy", columns={"sources": [{"files": ["file:/in"]}], "fields": {}})
+    copy = table("lake.copy", lineage=lineage({"files": ["file:/in"]}))
     app.tables("START", 7, inputs=[], outputs=[copy])
     app.tables("END", 7, inputs=[], outputs=[copy], written={"rows": 5, "bytes": 50})
     assert "outputFacets" not in app.events[-1]["outputs"][0]
@@ -152,8 +161,8 @@ def test_a_write_that_the_listener_does_not_report_is_reported_with_the_next_ent
 def test_many_files_are_reported_as_their_folder() -> None:
     app = ReportedApplication()
     paths = [f"file:///in/{number}.csv" for number in range(MAX_FILES + 1)]
-    columns = {"sources": [{"files": paths}], "fields": {"id": IDENTITY}}
-    app.tables("END", 1, inputs=[], outputs=[table("demo.a", columns=columns)])
+    columns = lineage({"files": paths}, inputs=[copied(0)])
+    app.tables("END", 1, inputs=[], outputs=[table("demo.a", lineage=columns)])
     app.lineage.finish()
     last = app.events[-1]
     assert names(last, "inputs") == [("file", "/in")]
@@ -165,14 +174,11 @@ def test_an_event_does_not_grow_with_the_number_of_folders() -> None:
     app = ReportedApplication()
     paths = [f"file:///in/{day}/{part}.csv" for day in range(300) for part in range(33)]
     other = [f"file:///other/{number}.csv" for number in range(MAX_FILES)]
-    columns = {
-        "sources": [{"files": paths}, {"files": other}],
-        "fields": {"id": [*IDENTITY, [1, "id", "DIRECT", "IDENTITY", False, ""]]},
-    }
+    columns = lineage({"files": paths}, {"files": other}, inputs=[copied(0), copied(1)])
     # The listener reports the folders.
     days = [folder(f"/in/{day}", schema={"fields": []}) for day in range(300)]
     lake = [table(f"demo.t{number}") for number in range(MAX_FILES)]
-    app.tables("END", 1, inputs=lake, outputs=[table("demo.a", columns=columns)])
+    app.tables("END", 1, inputs=lake, outputs=[table("demo.a", lineage=columns)])
     app.event("COMPLETE", 1, [*days, folder("/other")], [folder("/wh/demo.a")])
     app.lineage.finish()
     last = app.events[-1]
@@ -239,8 +245,8 @@ def test_a_write_with_a_complete_plan_is_reported_without_the_listener() -> None
     app = ReportedApplication()
     fields = [{"name": "id", "type": "string"}]
     source = {"files": ["file:///in/a.csv"], "fields": fields}
-    columns = {"sources": [source], "fields": {"id": IDENTITY}}
-    articles = table("demo.news.articles", columns=columns, version="17")
+    columns = lineage(source, inputs=[copied(0)])
+    articles = table("demo.news.articles", lineage=columns, version="17")
     app.tables("START", 1, inputs=[], outputs=[articles], alone=True)
     more = {"inputs": [], "outputs": [articles], "alone": True}
     app.tables("END", 1, **more, written={"rows": 3, "bytes": 30})

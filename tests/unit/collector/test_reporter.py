@@ -6,6 +6,7 @@ import functools
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -183,6 +184,23 @@ def test_a_failed_column_analysis_keeps_the_inputs(
     described = describe_plan(None)
     assert (described.inputs, described.output_facets) == ([topic], {})
     assert described.trouble == "IndexError: a plan of another form"
+
+
+def test_a_session_without_the_jar_of_headwater_is_reported_without_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = topic_dataset("b:9092", "visits")
+    monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
+    monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
+    # For py4j an unknown class is a package.
+    packages = {"headwater.columns.ColumnLineage": object()}
+    monkeypatch.setattr(SparkContext, "_jvm", SimpleNamespace(**packages))
+    described = describe_plan(None)
+    assert (described.inputs, described.output_facets) == ([topic], {})
+    assert described.trouble == (
+        "Headwater's jar is not on Spark's class path: "
+        'spark-submit --jars "$(headwater jars path)" …'
+    )
 
 
 @pytest.mark.parametrize("broken", ["start", "add", "_add_progress"])

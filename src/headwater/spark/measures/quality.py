@@ -23,10 +23,10 @@ from headwater.spark.measures.quality_columns import (
     check_expectations,
     condition,
     measured_columns,
-    own_class,
 )
 from headwater.spark.measures.quality_facets import facets_of
 from headwater.spark.measures.quality_report import Report, key
+from headwater.spark.own_class import own_class
 
 _NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
 _MARK = "headwater-expectation"
@@ -91,7 +91,7 @@ class Quality:
         )
         self._report = Report(self.name, columns, self.expectations, left)
         sketches = sum(column.distinct for column in columns)
-        counter = own_class("DistinctCounts", rows)
+        counter = own_class("quality.DistinctCounts")
         self._counter = counter(sketches, SKETCH_LOG2) if sketches else None
         metrics = aggregates(rows, columns, self.expectations)
         if rows.isStreaming:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headwater.errors import InputError, NotInstalledError
+from headwater.errors import InputError
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_report import ROWS, Measured, key
+from headwater.spark.own_class import own_class
 
 # Sketches of 2^10 registers, a byte each. Spark keeps those of the last hundred batches of a query:
 # 6 MB with 40 columns. Half the error would need four times as much.
@@ -122,7 +122,7 @@ def _of_expectation(expectation: Expectation, rows: DataFrame) -> Iterator[tuple
     if expectation.kind == "not_null":
         yield "broken", _count(~holds)
         return
-    decided = _try(holds, rows)
+    decided = _try(holds)
     yield "broken", _count(~decided)
     undecided = decided.isNull()
     if expectation.column is not None:
@@ -165,13 +165,13 @@ def _in_range(value: Column, expectation: Expectation, rows: DataFrame) -> Colum
     return holds
 
 
-def _try(value: Column, rows: DataFrame) -> Column:
+def _try(value: Column) -> Column:
     """Null instead of an error, such as an overflow or a text that is not a number.
 
     Measuring must not fail a job that would succeed without it.
     """
     java: Any = value._jc  # noqa: SLF001
-    return Column(own_class("Attempt", rows).of(java))
+    return Column(own_class("quality.Attempt").of(java))
 
 
 def check_expectations(expectations: Sequence[Expectation], rows: DataFrame) -> None:
@@ -206,22 +206,6 @@ def _check_pattern(expectation: Expectation, rows: DataFrame) -> None:
             f"{expectation.text} has an invalid regular expression: {_first_line(error)}",
             hint="see `java.util.regex.Pattern`",
         ) from None
-
-
-def own_class(name: str, rows: DataFrame) -> Any:
-    """A class of Headwater's jar for data quality.
-
-    Raises:
-        NotInstalledError: it is not on Spark's class path.
-    """
-    java_class = getattr(_jvm(rows), f"headwater.quality.{name}")
-    if not isinstance(java_class, JavaClass):
-        # py4j treats an unknown class as a package.
-        raise NotInstalledError(
-            "Headwater's jar is not on Spark's class path",
-            hint='spark-submit --jars "$(headwater jars path)" …',
-        )
-    return java_class
 
 
 def _jvm(rows: DataFrame) -> Any:

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.errors import HeadwaterError, NotInstalledError
+from headwater.errors import HeadwaterError
 from headwater.openlineage.events import DatasetName
 from headwater.openlineage.facets import Facet, own
 from headwater.openlineage.run import LineageRun
 from headwater.quality import Quality
 from headwater.settings import Settings
+from headwater.spark.own_class import own_class
 
 FACET = "headwater_cost"
 
@@ -142,7 +142,7 @@ class CostMeter:
         self._context: Any = spark if isinstance(spark, SparkContext) else spark.sparkContext
         self._owner = owner
         self._settings = settings
-        self._listener = _listener(self._context)
+        self._listener = own_class("cost.CostListener").of(self._context._jsc.sc())  # noqa: SLF001
 
     @contextmanager
     def counting(self, *, queries: bool = True) -> Iterator[None]:
@@ -179,17 +179,6 @@ class CostMeter:
     def add_facet(self, run: LineageRun, *, settled: bool = False) -> None:
         """Add the cost as a facet to the next events of the run."""
         run.add_run_facet(FACET, cost_facet(self.usage(settled=settled), self._settings))
-
-
-def _listener(context: Any) -> Any:
-    listener = getattr(context._jvm, "headwater.cost.CostListener")  # noqa: SLF001
-    if not isinstance(listener, JavaClass):
-        # py4j treats an unknown class as a package.
-        raise NotInstalledError(
-            "Headwater's jar is not on Spark's class path",
-            hint='spark-submit --jars "$(headwater jars path)" …',
-        )
-    return listener.of(context._jsc.sc())  # noqa: SLF001
 
 
 _LOG = logging.getLogger(__name__)

@@ -34,7 +34,6 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -159,12 +158,12 @@ final class PlanTables {
         // With delete files the task metrics do not count the changed rows.
         entry.put("uncounted", plan instanceof WriteDelta);
         String self = plan instanceof RowLevelWrite ? nameOf(to) : null;
-        entry.put("columns", PlanColumns.of(write.query(), self));
+        entry.put("lineage", WriteColumns.of(write.query(), self));
       }
     }
     if (plan instanceof InsertIntoHadoopFsRelationCommand files) {
       Map<String, Object> entry = addFiles(files.outputPath(), files.query().schema());
-      entry.put("columns", PlanColumns.of(files.query(), null));
+      entry.put("lineage", WriteColumns.of(files.query(), null));
     } else if (isDeltaChange(plan)) {
       addChanged(plan);
     }
@@ -173,7 +172,7 @@ final class PlanTables {
         && create.name() instanceof ResolvedIdentifier created) {
       Map<String, Object> entry = add(written, created.catalog(), created.identifier());
       if (entry != null) {
-        entry.put("columns", PlanColumns.of(create.query(), null));
+        entry.put("lineage", WriteColumns.of(create.query(), null));
       }
     }
     if (plan instanceof DataSourceV2Relation relation) {
@@ -223,7 +222,7 @@ final class PlanTables {
   private Map<String, Object> addFiles(Path folder, StructType columns) {
     Map<String, Object> entry = new LinkedHashMap<>();
     entry.put("location", folder.toString());
-    entry.put("fields", fields(columns));
+    entry.put("fields", WriteColumns.fields(columns));
     written.put(folder.toString(), entry);
     return entry;
   }
@@ -270,7 +269,7 @@ final class PlanTables {
     entry.put("provider", table.properties().get("provider"));
     entry.put("location", table.properties().get("location"));
     entry.put("version", latestOf(table));
-    entry.put("fields", fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
+    entry.put("fields", WriteColumns.fields(CatalogV2Util.v2ColumnsToStructType(table.columns())));
     to.putIfAbsent(name(catalog, identifier), entry);
     return entry;
   }
@@ -287,14 +286,6 @@ final class PlanTables {
     String snapshot = table.properties().get("current-snapshot-id");
     boolean onBranch = match.matches() && !match.group("branch").equals("null");
     return onBranch || "none".equals(snapshot) ? null : snapshot;
-  }
-
-  static List<Map<String, String>> fields(StructType columns) {
-    List<Map<String, String>> entry = new ArrayList<>();
-    for (StructField column : columns.fields()) {
-      entry.add(Map.of("name", column.name(), "type", column.dataType().typeName()));
-    }
-    return entry;
   }
 
   private static String name(CatalogPlugin catalog, Identifier identifier) {
