@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
