@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.collector.listener import track_streaming
     from headwater.collector.metadata import add_lineage_metadata
-    from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
+    from headwater.collector.session import (
+        create_spark_session_with_lineage,
+        finish_lineage,
+        spark_session_with_lineage,
+    )
     from headwater.delivery.dead_letter.columns import parse_json
     from headwater.delivery.dead_letter.listing import DeadLetterFilter, list_dead_letters
     from headwater.delivery.dead_letter.redrive import redrive
@@ -72,6 +76,7 @@ __all__ = [
     "merge_lineage",
     "parse_json",
     "redrive",
+    "spark_session_with_lineage",
     "trace",
     "track_streaming",
     "verify",
@@ -93,6 +98,7 @@ _PUBLIC = {
     "finish_lineage": "headwater.collector.session",
     "iceberg_table": "headwater.openlineage.tables",
     "lineage_facet": "headwater.openlineage.facets",
+    "spark_session_with_lineage": "headwater.collector.session",
     "track_streaming": "headwater.collector.listener",
     # Quality and cost.
     "CostMeter": "headwater.spark.measures.run_measures",

@@ -21,7 +21,7 @@ NAMES = """
     Logic OrderCheck Quality RecordReader Settings Transform __version__ add_lineage_metadata
     create_spark_session_with_lineage decode_lineage delta_table finish_lineage iceberg_table impact
     join_lineage lineage_facet list_dead_letters load_settings merge_lineage parse_json redrive
-    trace track_streaming verify why_missing
+    spark_session_with_lineage trace track_streaming verify why_missing
 """.split()
 QUALITY = """
     Expectation Quality Report enforced in_range in_set matches not_null read_once satisfies
@@ -31,6 +31,7 @@ TESTING = """
 """.split()
 # The jobs of the example are thin wrappers of the shipped ones.
 INTERNAL = {
+    "examples/neuronews/jobs/spark/openlineage_config.py": "headwater.jobs",
     "examples/neuronews/jobs/spark/batch_write_raw_with_lineage.py": "headwater.jobs",
     "examples/neuronews/jobs/spark/stream_write_raw_with_lineage.py": "headwater.jobs",
     "examples/neuronews/demo_openlineage_marquez.py": "headwater.cli",

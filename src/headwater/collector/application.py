@@ -25,7 +25,7 @@ _STOPPED = (130, 143)
 APPLICATION_END = "APPLICATION_END"
 
 
-class WriteInterruptedError(Exception):
+class _WriteInterrupted(Exception):
     """The program ended while a write was running."""
 
 
@@ -108,7 +108,7 @@ class ApplicationLineage:
         for outputs, failure in self._failures.items():
             return f"the write{_to(outputs)} failed: {failure}"
         for outputs in self._open.values():
-            return WriteInterruptedError(f"the program ended during a write{_to(outputs)}")
+            return _WriteInterrupted(f"the program ended during a write{_to(outputs)}")
         return None
 
     def finish(self, error: BaseException | str | None = None) -> None:
@@ -125,7 +125,7 @@ class ApplicationLineage:
             self.run.complete()
         elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
             self.run.abort("the application was stopped")
-        elif isinstance(error, WriteInterruptedError):
+        elif isinstance(error, _WriteInterrupted):
             self.run.abort(str(error))
         elif isinstance(error, SystemExit):
             # Python prints a text passed to `sys.exit` and exits with 1.

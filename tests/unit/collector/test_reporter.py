@@ -15,7 +15,7 @@ from tests.checkpoints import write_checkpoint
 from tests.lineage_events import batch, names, spooled, states
 from tests.waiting import wait_until
 
-from headwater.collector import description, streaming
+from headwater.collector import columns, streaming
 from headwater.collector.columns import Description, describe_plan
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
@@ -177,10 +177,10 @@ def test_a_failed_column_analysis_keeps_the_inputs(
         columns = object()
 
     topic = topic_dataset("b:9092", "visits")
-    monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
-    monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
-    monkeypatch.setattr(description, "_ColumnAnalysis", lambda plan, seconds: Analysis)
-    monkeypatch.setattr(description, "_add_columns", fails)
+    monkeypatch.setattr(columns, "leaf_datasets", lambda plan, hidden: [[topic]])
+    monkeypatch.setattr(columns, "kafka_servers", lambda plan: "b:9092")
+    monkeypatch.setattr(columns, "_ColumnAnalysis", lambda plan, seconds: Analysis)
+    monkeypatch.setattr(columns, "_add_columns", fails)
     described = describe_plan(None)
     assert (described.inputs, described.output_facets) == ([topic], {})
     assert described.trouble == "IndexError: a plan of another form"
@@ -190,8 +190,8 @@ def test_a_session_without_the_jar_of_headwater_is_reported_without_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic = topic_dataset("b:9092", "visits")
-    monkeypatch.setattr(description, "leaf_datasets", lambda plan, hidden: [[topic]])
-    monkeypatch.setattr(description, "kafka_servers", lambda plan: "b:9092")
+    monkeypatch.setattr(columns, "leaf_datasets", lambda plan, hidden: [[topic]])
+    monkeypatch.setattr(columns, "kafka_servers", lambda plan: "b:9092")
     # For py4j an unknown class is a package.
     packages = {"headwater.columns.ColumnLineage": object()}
     monkeypatch.setattr(SparkContext, "_jvm", SimpleNamespace(**packages))
