@@ -28,7 +28,7 @@ from headwater.generator import generate
 from headwater.jobs import batch_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS
 from headwater.settings import Settings
-from headwater.spark.session import session_configuration
+from headwater.spark.configuration import session_configuration
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ from tests.lineage_events import names, spooled, states
 from headwater.collector.streaming import LISTENER
 from headwater.jvm.jars import ensure_jars
 from headwater.settings import Settings, child_environment, load
-from headwater.spark.session import LINEAGE_PLUGIN
+from headwater.spark.configuration import LINEAGE_PLUGIN
 
 pytestmark = pytest.mark.spark
 

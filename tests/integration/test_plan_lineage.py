@@ -24,7 +24,7 @@ from headwater.collector.session import (
 )
 from headwater.collector.validation import check_listener_loaded
 from headwater.settings import Settings
-from headwater.spark.session import session_configuration
+from headwater.spark.configuration import session_configuration
 
 pytestmark = pytest.mark.spark
 

@@ -24,7 +24,7 @@ from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import Settings, running_under_spark_submit
-from headwater.spark.configuration import joined_list
+from headwater.spark.configuration import LINEAGE_PLUGIN, joined_list
 from headwater.spark.query_runner import (
     OnBatch,
     QueryRun,
@@ -33,7 +33,7 @@ from headwater.spark.query_runner import (
     stoppable,
     was_cancelled,
 )
-from headwater.spark.session import LINEAGE_PLUGIN, running_session, user_configuration
+from headwater.spark.session import running_session, user_configuration
 
 _LOG = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.topic_names import parents_topic
 from headwater.settings import Settings
+from headwater.spark.configuration import OWN_SINK
 from headwater.spark.query_runner import checkpoint_uri
-from headwater.spark.session import OWN_SINK
 from headwater.spark.source import HEADERS_TYPE, LINEAGE_COLUMN, client_options, parents_text
 
 ORDINAL_COLUMN = "ordinal"

@@ -15,12 +15,8 @@ from headwater.errors import InputError, SettingError
 from headwater.openlineage import LineageRun
 from headwater.openlineage.events import Event
 from headwater.settings import Settings, load
-from headwater.spark.session import (
-    LINEAGE_PLUGIN,
-    _placement,
-    connectors_for,
-    session_configuration,
-)
+from headwater.spark.configuration import LINEAGE_PLUGIN, connectors_for, session_configuration
+from headwater.spark.session import _placement
 from headwater.spark.writers.merge_into import MergeRule
 
 
