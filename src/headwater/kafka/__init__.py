@@ -2,23 +2,25 @@
 
 from headwater.kafka.client import (
     Topic,
-    TopicPartitionState,
     create_topic,
-    delete_topics,
     describe_topic,
     end_offsets,
     ensure_topic,
-    is_compacted,
-    list_topics,
     max_record_bytes,
-    partition_states,
-    ping,
-    topic_id,
 )
 from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
 from headwater.kafka.producer import RecordProducer
+from headwater.kafka.topics import (
+    TopicPartitionState,
+    delete_topics,
+    is_compacted,
+    list_topics,
+    partition_states,
+    ping,
+    topic_id,
+)
 
 __all__ = [
     "Absence",

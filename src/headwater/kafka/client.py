@@ -1,50 +1,35 @@
-"""Kafka clients: their configuration, how their errors become Headwater's, and topics."""
+"""Kafka clients: configuration, errors, requests of an admin client, and the topics of jobs."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from headwater.errors import (
-    BrokerUnavailableError,
-    HeadwaterError,
-    InputError,
-    TopicNotFoundError,
-)
+from headwater.errors import HeadwaterError, InputError, TopicNotFoundError
+from headwater.kafka.error_kinds import UNKNOWN_TOPIC
+from headwater.kafka.errors import Access, error_of, is_refused
 from headwater.model.topic_names import is_topic_name
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
 _LOG = logging.getLogger(__name__)
 
-UNREACHABLE = {
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's local codes start with an underscore
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-}
-_UNKNOWN_TOPIC = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-}
-_LIST_TOPICS = "`headwater topics list` lists all topics"
+T = TypeVar("T")
 
 
 class _DebugLogger:
@@ -61,33 +46,139 @@ def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
         "bootstrap.servers": broker_addresses(settings),
         # Without a logger, librdkafka writes to stderr.
         "logger": _DebugLogger(),
+        "error_cb": connection_error_recorder(settings),
         **properties,
         **settings.client,
     }
 
 
+# A client opens connections and starts threads, so one is shared per cluster. It must exist until
+# its futures are complete.
+_admins: dict[tuple[object, ...], AdminClient] = {}
+
+
+def admin_client(settings: KafkaSettings) -> AdminClient:
+    """The admin client of a cluster."""
+    cluster = cluster_key(settings)
+    if cluster not in _admins:
+        with kafka_errors(settings, "creating an admin client"):
+            _admins[cluster] = AdminClient(client_config(settings))
+    return _admins[cluster]
+
+
+# A refused login is known after a fraction of a second, but a request would wait for its timeout.
+LOGIN_SECONDS = 2.0
+
+
+def request_metadata(
+    settings: KafkaSettings, topic: str | None = None, *, timeout_seconds: float | None = None
+) -> ClusterMetadata:
+    """Brokers and topics, or one topic.
+
+    Raises:
+        KafkaException: the cluster does not respond, or does not accept the client.
+    """
+    admin = admin_client(settings)
+    seconds = timeout_seconds or settings.timeout_seconds
+    first = min(seconds, LOGIN_SECONDS)
+    try:
+        return admin.list_topics(topic, timeout=first)
+    except KafkaException:
+        # Calls `error_cb`.
+        admin.poll(0)
+        if seconds == first or login_refused(settings):
+            raise
+    with _polled_after(admin):
+        return admin.list_topics(topic, timeout=seconds - first)
+
+
+def result_of(future: Future[T], settings: KafkaSettings) -> T:
+    """The result of a request.
+
+    Raises:
+        KafkaException: the request failed, or there was no response within the timeout.
+    """
+    deadline = time.monotonic() + settings.timeout_seconds
+    while True:
+        try:
+            with _polled_after(admin_client(settings)):
+                return future.result(min(LOGIN_SECONDS, max(deadline - time.monotonic(), 0)))
+        except TimeoutError:
+            if time.monotonic() > deadline or login_refused(settings):
+                # The client's own timeout may be longer.
+                timed_out = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
+                raise KafkaException(timed_out) from None
+
+
 @contextmanager
-def kafka_errors(settings: KafkaSettings, what: str) -> Iterator[None]:
-    """Convert client errors to Headwater errors; `what` describes the operation."""
+def _polled_after(admin: AdminClient) -> Iterator[None]:
+    """Let the client call `error_cb` after a request that failed."""
+    try:
+        yield
+    except (KafkaException, TimeoutError):
+        admin.poll(0)
+        raise
+
+
+@contextmanager
+def kafka_errors(
+    settings: KafkaSettings, what: str, access: Access | None = None
+) -> Iterator[None]:
+    """Convert client errors to Headwater errors.
+
+    Args:
+        what: describes the operation.
+        access: the permission that it needs.
+    """
     try:
         yield
     except KafkaException as error:
-        raise from_kafka_error(error.args[0], settings, what) from error
+        raise from_kafka_error(error.args[0], settings, what, access) from error
 
 
-def from_kafka_error(error: KafkaError, settings: KafkaSettings, what: str) -> HeadwaterError:
-    """The Headwater error for a client error."""
-    text = f"{what}: {error.str()}"
-    if error.code() in UNREACHABLE:
-        return BrokerUnavailableError(
-            f"Kafka at {broker_addresses(settings)} did not respond: {text}",
-            hint="start the local broker with `headwater up kafka`, or set "
-            "KAFKA_BOOTSTRAP_SERVERS; the timeout is HEADWATER_KAFKA__TIMEOUT_SECONDS",
-            bootstrap_servers=broker_addresses(settings),
-        )
-    if error.code() in _UNKNOWN_TOPIC:
-        return TopicNotFoundError(text, hint=_LIST_TOPICS)
-    return InputError(text, code=error.code(), name=error.name())
+def from_kafka_error(
+    error: KafkaError, settings: KafkaSettings, what: str, access: Access | None = None
+) -> HeadwaterError:
+    """The Headwater error for a client error; see `kafka_errors`."""
+    return error_of(error, settings, what, access, last_connection_error(settings))
+
+
+# By cluster and client properties: the last error of a connection and its time. Requests report
+# only a timeout; why there is no connection is reported to a callback.
+_connection_errors: dict[tuple[object, ...], tuple[float, KafkaError]] = {}
+
+
+def cluster_key(settings: KafkaSettings) -> tuple[object, ...]:
+    """Identifies a cluster with the properties of its clients."""
+    return (broker_addresses(settings), *sorted(settings.client.items()))
+
+
+def connection_error_recorder(settings: KafkaSettings) -> Callable[[KafkaError], None]:
+    """A callback for `error_cb`, which the client calls while it is polled."""
+    key = cluster_key(settings)
+
+    def record(error: KafkaError) -> None:
+        # A summary, which follows the errors of single brokers.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            _connection_errors[key] = (time.monotonic(), error)
+
+    return record
+
+
+def last_connection_error(settings: KafkaSettings) -> KafkaError | None:
+    """The last error of a connection, if it is not older than a request can be."""
+    recorded_at, error = _connection_errors.get(cluster_key(settings), (0.0, None))
+    age = time.monotonic() - recorded_at
+    return error if age < settings.timeout_seconds + 5 else None
+
+
+def login_refused(settings: KafkaSettings) -> KafkaError | None:
+    """The last error of a connection, if it is that the cluster does not accept the client."""
+    last = last_connection_error(settings)
+    return last if last is not None and is_refused(last) else None
+
+
+_LIST_TOPICS = "`headwater topics list` lists all topics"
 
 
 _NO_LEADER_YET = {
@@ -106,39 +197,6 @@ class Topic:
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitionState:
-    """The offsets of a partition, from `first` to `end` (exclusive)."""
-
-    partition: int
-    first: int
-    end: int
-
-    @property
-    def records(self) -> int:
-        """An upper bound, because compaction and transaction markers leave gaps."""
-        return self.end - self.first
-
-
-def ping(settings: KafkaSettings, timeout_seconds: float | None = None) -> int:
-    """Request the cluster's metadata, and return the number of brokers.
-
-    Raises:
-        BrokerUnavailableError: no response within the timeout.
-    """
-    with kafka_errors(settings, "requesting cluster metadata"):
-        metadata = _admin(settings).list_topics(timeout=timeout_seconds or _timeout(settings))
-    return len(metadata.brokers)
-
-
-def list_topics(settings: KafkaSettings, *, internal: bool = False) -> list[Topic]:
-    """All topics by name; with `internal` also Kafka's internal ones (`__consumer_offsets`, …)."""
-    with kafka_errors(settings, "listing topics"):
-        metadata = _admin(settings).list_topics(timeout=_timeout(settings))
-    topics = (Topic(name, len(topic.partitions)) for name, topic in metadata.topics.items())
-    return sorted((t for t in topics if internal or not t.name.startswith("__")), key=_by_name)
-
-
 def describe_topic(name: str, settings: KafkaSettings) -> Topic:
     """One topic.
 
@@ -154,26 +212,15 @@ def describe_topic(name: str, settings: KafkaSettings) -> Topic:
 def find_topic(name: str, settings: KafkaSettings) -> Topic | None:
     """One topic, or None if it does not exist."""
     with kafka_errors(settings, f"describing topic {name!r}"):
-        metadata = _admin(settings).list_topics(name, timeout=_timeout(settings))
+        metadata = request_metadata(settings, name)
     topic = metadata.topics[name]
     if topic.error is None:
         return Topic(name, len(topic.partitions))
-    if topic.error.code() in _UNKNOWN_TOPIC:
+    if topic.error.code() in UNKNOWN_TOPIC:
         return None
-    raise from_kafka_error(topic.error, settings, f"topic {name!r}")
-
-
-def topic_id(name: str, settings: KafkaSettings) -> str:
-    """Kafka's id of a topic, which differs after the topic was deleted and recreated.
-
-    Raises:
-        TopicNotFoundError: the topic does not exist.
-    """
-    futures = _admin(settings).describe_topics(
-        TopicCollection([name]), request_timeout=_timeout(settings)
+    raise from_kafka_error(
+        topic.error, settings, f"topic {name!r}", Access("Describe", "topic", name)
     )
-    with kafka_errors(settings, f"describing topic {name!r}"):
-        return str(futures[name].result(_timeout(settings)).topic_id)
 
 
 def create_topic(
@@ -197,9 +244,11 @@ def create_topic(
     if partitions < 1:
         raise InputError(f"a topic needs at least one partition, got {partitions}")
     topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
-    future = _admin(settings).create_topics([topic], operation_timeout=_timeout(settings))[name]
-    with kafka_errors(settings, f"creating topic {name!r}"):
-        future.result(_timeout(settings))
+    future = admin_client(settings).create_topics(
+        [topic], operation_timeout=settings.timeout_seconds
+    )[name]
+    with kafka_errors(settings, f"creating topic {name!r}", Access("Create", "topic", name)):
+        result_of(future, settings)
     _wait_until_known(name, settings)
 
 
@@ -218,14 +267,6 @@ def ensure_topic(name: str, partitions: int, settings: KafkaSettings) -> Topic:
     return Topic(name, partitions)
 
 
-def delete_topics(names: Iterable[str], settings: KafkaSettings) -> None:
-    """Delete topics with all their records."""
-    futures = _admin(settings).delete_topics(list(names), operation_timeout=_timeout(settings))
-    for name, future in futures.items():
-        with kafka_errors(settings, f"deleting topic {name!r}"):
-            future.result(_timeout(settings))
-
-
 def end_offsets(
     topic: str, settings: KafkaSettings, *, read_committed: bool = False
 ) -> dict[int, int]:
@@ -233,51 +274,44 @@ def end_offsets(
 
     With `read_committed`, the end is the start of the first open transaction.
     """
-    return _offsets(topic, settings, OffsetSpec.latest(), read_committed)
-
-
-def partition_states(topic: str, settings: KafkaSettings) -> list[TopicPartitionState]:
-    """First and end offset of every partition."""
-    first = _offsets(topic, settings, OffsetSpec.earliest(), False)
-    end = _offsets(topic, settings, OffsetSpec.latest(), False)
-    return [TopicPartitionState(part, first[part], end[part]) for part in sorted(end)]
-
-
-def is_compacted(topic: str, settings: KafkaSettings) -> bool:
-    """Whether the broker compacts the topic."""
-    return "compact" in _setting("cleanup.policy", topic, settings)
+    return offsets_at(topic, settings, OffsetSpec.latest(), read_committed)
 
 
 def max_record_bytes(topic: str, settings: KafkaSettings) -> int:
     """The largest record batch that the topic accepts, which also limits a single record."""
-    return int(_setting("max.message.bytes", topic, settings))
+    return int(topic_setting("max.message.bytes", topic, settings))
 
 
-def _setting(name: str, topic: str, settings: KafkaSettings) -> str:
+def topic_setting(name: str, topic: str, settings: KafkaSettings) -> str:
+    """A configuration property of a topic."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    future = _admin(settings).describe_configs([resource], request_timeout=_timeout(settings))
-    with kafka_errors(settings, f"requesting the configuration of topic {topic!r}"):
-        return str(future[resource].result(_timeout(settings))[name].value)
+    future = admin_client(settings).describe_configs(
+        [resource], request_timeout=settings.timeout_seconds
+    )
+    what, access = "the configuration of topic", Access("DescribeConfigs", "topic", topic)
+    with kafka_errors(settings, f"requesting {what} {topic!r}", access):
+        return str(result_of(future[resource], settings)[name].value)
 
 
 def _wait_until_known(name: str, settings: KafkaSettings) -> None:
     """Wait until brokers know the topic: the controller responds before all of them do."""
-    deadline = time.monotonic() + _timeout(settings)
+    deadline = time.monotonic() + settings.timeout_seconds
     while find_topic(name, settings) is None:
         if time.monotonic() > deadline:
             describe_topic(name, settings)
         time.sleep(0.02)
 
 
-def _offsets(
-    topic: str, settings: KafkaSettings, spec: OffsetSpec, read_committed: bool
+def offsets_at(
+    topic: str, settings: KafkaSettings, spec: OffsetSpec, read_committed: bool = False
 ) -> dict[int, int]:
+    """The offset of each partition that `spec` describes."""
     partitions = range(describe_topic(topic, settings).partitions)
-    deadline = time.monotonic() + _timeout(settings)
+    deadline = time.monotonic() + settings.timeout_seconds
     while True:
         try:
             return _list_offsets(topic, partitions, settings, spec, read_committed)
-        except InputError as error:
+        except HeadwaterError as error:
             # A leader election is in progress: the partition is new, or its broker stopped.
             if error.attributes.get("code") not in _NO_LEADER_YET or time.monotonic() > deadline:
                 raise
@@ -292,36 +326,14 @@ def _list_offsets(
     committed: bool,
 ) -> dict[int, int]:
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    futures = _admin(settings).list_offsets(
+    futures = admin_client(settings).list_offsets(
         {TopicPartition(topic, part): spec for part in partitions},
         isolation_level=level,
-        request_timeout=_timeout(settings),
+        request_timeout=settings.timeout_seconds,
     )
     offsets: dict[int, int] = {}
+    access = Access("Describe", "topic", topic)
     for partition, future in futures.items():
-        with kafka_errors(settings, f"requesting offsets of {topic}/{partition.partition}"):
-            offsets[partition.partition] = future.result(_timeout(settings)).offset
+        with kafka_errors(settings, f"requesting offsets of {topic}/{partition.partition}", access):
+            offsets[partition.partition] = result_of(future, settings).offset
     return offsets
-
-
-# A client opens connections and starts threads, so one is shared per cluster. It must exist until
-# its futures are complete.
-_admins: dict[tuple[object, ...], AdminClient] = {}
-
-
-def _admin(settings: KafkaSettings) -> AdminClient:
-    cluster = (broker_addresses(settings), *sorted(settings.client.items()))
-    if cluster not in _admins:
-        try:
-            _admins[cluster] = AdminClient(client_config(settings))
-        except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "creating an admin client") from error
-    return _admins[cluster]
-
-
-def _timeout(settings: KafkaSettings) -> float:
-    return settings.timeout_seconds
-
-
-def _by_name(topic: Topic) -> str:
-    return topic.name
