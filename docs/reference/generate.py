@@ -1,4 +1,4 @@
-"""Generates settings.md, commands.md and openapi.json from the code: `make reference`."""
+"""Generates the pages of the reference from the code: `make reference`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import click
 
+from headwater import errors
 from headwater.cli.app import COMMANDS, headwater
 from headwater.cli.settings import setting_rows
+from headwater.errors import HeadwaterError
 from headwater.jobs import JOBS
+from headwater.kafka.error_kinds import KINDS, ErrorKind
 from headwater.service.app import create_api
 from headwater.settings import Settings
 
@@ -63,6 +66,54 @@ def _help(command: click.Command, path: str) -> str:
     return command.get_help(context) + "\n"
 
 
+_EXIT_CODES = {
+    0: "done",
+    1: "a check found something wrong, a query failed, or the outcome is unknown",
+    2: "bad input or usage: fix it, then call again",
+    3: "a service can't be reached or is not ready: the same call may succeed later",
+    4: "Kafka refuses the request: change ACLs, credentials or the cluster's configuration",
+    130: "interrupted with Ctrl-C",
+}
+
+
+def errors_page() -> str:
+    """Every exit code, and every error with its exit code."""
+    lines = ["# Errors and exit codes\n\n", _NOTE, "| exit code | meaning |\n|---|---|\n"]
+    lines += [f"| {code} | {meaning} |\n" for code, meaning in _EXIT_CODES.items()]
+    lines += [
+        "\nA query that fails, or a producer whose records are rejected, has the exit code of the "
+        "error that is the reason, if it is certain. `headwater run --restarts N` starts a job "
+        "again after the codes 1 and 3.\n\n## Errors\n\n"
+        "| error | exit code | meaning |\n|---|---|---|\n"
+    ]
+    for each in vars(errors).values():
+        if (
+            isinstance(each, type)
+            and issubclass(each, HeadwaterError)
+            and each is not HeadwaterError
+        ):
+            lines.append(f"| `{each.__name__}` | {each.exit_code} | {_summary(each)} |\n")
+    lines.append(
+        "\n## Errors of Kafka\n\nBy the code of the Python client, and by the exception in "
+        "Spark's JVM. Others are a `KafkaRefusedError`.\n\n"
+        "| error | exit code | codes | Java exceptions | what to do |\n|---|---|---|---|---|\n"
+    )
+    return "".join([*lines, *map(_kind_row, KINDS)])
+
+
+def _summary(error: type[HeadwaterError]) -> str:
+    return " ".join((error.__doc__ or "").split())
+
+
+def _kind_row(kind: ErrorKind) -> str:
+    codes, java = kind.codes.replace(" ", ", "), kind.java.replace(" ", ", ")
+    hint = kind.hint or (
+        "the hint names the ACL to add, with its command" if kind.error.exit_code == 4 else ""
+    )
+    name, code = kind.error.__name__, kind.error.exit_code
+    return f"| `{name}` | {code} | {codes} | {java} | {hint} |\n"
+
+
 def openapi_page() -> str:
     """The routes of the lineage service; the page's types are generated from it."""
     # The API connects only when it is started.
@@ -73,6 +124,7 @@ def openapi_page() -> str:
 PAGES = {
     "settings.md": settings_page,
     "commands.md": commands_page,
+    "errors.md": errors_page,
     "openapi.json": openapi_page,
 }
 

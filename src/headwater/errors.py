@@ -25,6 +25,8 @@
     │   └── NotInstalledError      an extra, a jar or a runtime is not installed
     ├── UnavailableError           the same call may succeed later          exit 3
     │   ├── BrokerUnavailableError
+    │   ├── NotEnoughReplicasError  too few replicas are in sync for a write
+    │   ├── QuotaExceededError     the cluster limits the rate of requests
     │   ├── DatabaseUnavailableError
     │   ├── CatalogUnavailableError  events are still spooled
     │   ├── QueryTimeoutError      a query exceeded its time limit
@@ -34,8 +36,17 @@
     │   ├── ServiceStartError      a local service did not start in time
     │   ├── DownloadError
     │   └── DiskFullError
+    ├── KafkaRefusedError          change ACLs, credentials or the cluster's configuration  exit 4
+    │   ├── AuthenticationError    the cluster does not accept the client's credentials
+    │   ├── AuthorizationError     the principal lacks a permission
+    │   ├── PolicyViolationError   a policy or a limit of the cluster
+    │   ├── ReplicationFactorError  the cluster has too few brokers for the replicas
+    │   └── RecordRejectedError    the topic does not accept the record
+    │       └── RecordTooLargeError
     ├── OutcomeUnknownError        it may have happened: check before a retry  exit 1
-    │   └── DeliveryError          records that were not acknowledged
+    │   ├── DeliveryError          records that were not acknowledged
+    │   └── ProducerStateError     the broker aborted a producer's transaction or lost its state
+    │       └── ProducerFencedError  another producer uses the same transactional id
     ├── QueryFailedError           a streaming query ended; a restart continues it  exit 1
     ├── CheckFailedError           a check ran and failed                   exit 1
     │   └── ExpectationFailedError  a row violated an expectation and ended the write
@@ -45,18 +56,20 @@
     └── InternalError              a bug in Headwater                       exit 1
 
 The groups state what a caller can do. The message states what happened and with which value; the
-hint names the setting or the command that changes it. Attributes carry the same values.
+hint names the setting or the command that changes it. Attributes carry the same values. An error
+with a `cause`, such as a query that failed because Kafka refused a record, has its exit code.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, Self
 
 
 class HeadwaterError(Exception):
     """Base of all errors. Keyword arguments become attributes: the values of the message."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
+    cause: HeadwaterError | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, **attributes: Any) -> None:
         super().__init__(message)
@@ -65,6 +78,12 @@ class HeadwaterError(Exception):
         self._names = tuple(attributes)
         for name, value in attributes.items():
             setattr(self, name, value)
+
+    def with_cause(self, cause: HeadwaterError | None) -> Self:
+        """This error, with the exit code of the error that explains it."""
+        if cause is not None:
+            self.cause, self.exit_code = cause, cause.exit_code
+        return self
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -174,6 +193,14 @@ class BrokerUnavailableError(UnavailableError):
     """Kafka did not respond within the timeout."""
 
 
+class NotEnoughReplicasError(UnavailableError):
+    """Fewer replicas of a partition are in sync than `min.insync.replicas` requires."""
+
+
+class QuotaExceededError(UnavailableError):
+    """The client has used up its quota; the cluster accepts it again later."""
+
+
 class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not respond within the timeout."""
 
@@ -210,12 +237,50 @@ class DiskFullError(UnavailableError):
     """There is less free disk space than the setting requires."""
 
 
+class KafkaRefusedError(HeadwaterError):
+    """Kafka refuses a request until ACLs, credentials or configuration are changed."""
+
+    exit_code = 4
+
+
+class AuthenticationError(KafkaRefusedError):
+    """Kafka does not accept the client's credentials or its certificate."""
+
+
+class AuthorizationError(KafkaRefusedError):
+    """An ACL that the principal of the client needs is missing."""
+
+
+class PolicyViolationError(KafkaRefusedError):
+    """A policy or a limit of the cluster forbids the request."""
+
+
+class ReplicationFactorError(KafkaRefusedError):
+    """The cluster can't place as many replicas as requested."""
+
+
+class RecordRejectedError(KafkaRefusedError):
+    """The topic does not accept a record, such as for its timestamp or a missing key."""
+
+
+class RecordTooLargeError(RecordRejectedError):
+    """A record is larger than the client or the topic allows."""
+
+
 class OutcomeUnknownError(HeadwaterError):
     """The operation may or may not have succeeded: check before a retry."""
 
 
 class DeliveryError(OutcomeUnknownError):
     """Records that Kafka rejected or did not acknowledge within the timeout."""
+
+
+class ProducerStateError(OutcomeUnknownError):
+    """The broker aborted the transaction of a producer, or lost the producer's state."""
+
+
+class ProducerFencedError(ProducerStateError):
+    """Another producer uses the same transactional id, or the transaction took too long."""
 
 
 class QueryFailedError(HeadwaterError):

@@ -11,6 +11,7 @@ from headwater.errors import (
     BrokerUnavailableError,
     DeliveryError,
     InputError,
+    RecordTooLargeError,
     TopicNotFoundError,
 )
 from headwater.kafka import (
@@ -162,7 +163,7 @@ def test_the_error_of_a_record_over_the_size_limit_has_the_reason(
     broker: Settings, make_topic: TopicMaker
 ) -> None:
     topic = make_topic()
-    with pytest.raises(InputError, match="too large"):
+    with pytest.raises(RecordTooLargeError, match="too large"):
         with RecordProducer(broker.kafka) as producer:
             producer.send(topic, b"x" * 2_000_000)
     limits: dict[str, str | int] = {"message.max.bytes": 5_000_000, "compression.type": "none"}

@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 a check found something wrong, 2 bad input or usage, "
-    "3 a service can't be reached.",
+    "3 a service can't be reached, 4 Kafka refuses the request.",
 )
 @click.version_option(__version__, prog_name="headwater")
 @click.option("--debug", is_flag=True, help="Show stack traces, and log at level debug.")

@@ -15,7 +15,7 @@ from threading import Event
 import click
 
 from headwater.cli.app import with_settings
-from headwater.errors import InputError, UnknownJobError
+from headwater.errors import InputError, KafkaRefusedError, UnknownJobError
 from headwater.jobs import JOBS
 from headwater.settings import Settings
 
@@ -86,12 +86,15 @@ def _run_file(path: Path, arguments: tuple[str, ...]) -> None:
 
 
 _MAX_PAUSE_SECONDS = 30.0
+# The next start would end in the same way, or the job has done its work.
+_NOT_RETRIED = (0, InputError.exit_code, KafkaRefusedError.exit_code)
 
 
 def run_with_restarts(arguments: Sequence[str], restarts: int) -> int:
     """Run `headwater ARGUMENTS` in a child process, and again after a failure.
 
-    Bad input is not retried, and a stop request ends it. Signals are forwarded.
+    Bad input and what Kafka refuses are not retried, and a stop request ends it. Signals are
+    forwarded.
 
     Returns:
         The exit code of the last process.
@@ -99,7 +102,7 @@ def run_with_restarts(arguments: Sequence[str], restarts: int) -> int:
     stopped = Event()
     for failures in range(restarts + 1):
         code = _run_child(arguments, stopped)
-        if code == 0 or code == InputError.exit_code or stopped.is_set():
+        if code in _NOT_RETRIED or stopped.is_set():
             return code
         if failures < restarts:
             pause = min(2.0**failures, _MAX_PAUSE_SECONDS)

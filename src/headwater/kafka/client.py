@@ -1,93 +1,27 @@
-"""Kafka clients: their configuration, how their errors become Headwater's, and topics."""
+"""Topics: create, list, describe and delete them, and request their offsets."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
     KafkaError,
-    KafkaException,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from headwater.errors import (
-    BrokerUnavailableError,
-    HeadwaterError,
-    InputError,
-    TopicNotFoundError,
-)
+from headwater.errors import HeadwaterError, InputError, TopicNotFoundError
+from headwater.kafka.admin import admin_client, request_metadata, result_of
+from headwater.kafka.error_kinds import UNKNOWN_TOPIC
+from headwater.kafka.errors import Access, from_kafka_error, kafka_errors
 from headwater.model.topic_names import is_topic_name
-from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
-_LOG = logging.getLogger(__name__)
-
-UNREACHABLE = {
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's local codes start with an underscore
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-}
-_UNKNOWN_TOPIC = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-}
 _LIST_TOPICS = "`headwater topics list` lists all topics"
-
-
-class _DebugLogger:
-    """Takes librdkafka's log lines. It logs every reconnect as an error; callers get exceptions
-    instead, so the lines are only of use for debugging."""
-
-    def log(self, level: int, message: str, *values: str) -> None:
-        _LOG.debug(message, *values)
-
-
-def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
-    """The properties of a client; the setting `kafka.client` takes precedence over defaults."""
-    return {
-        "bootstrap.servers": broker_addresses(settings),
-        # Without a logger, librdkafka writes to stderr.
-        "logger": _DebugLogger(),
-        **properties,
-        **settings.client,
-    }
-
-
-@contextmanager
-def kafka_errors(settings: KafkaSettings, what: str) -> Iterator[None]:
-    """Convert client errors to Headwater errors; `what` describes the operation."""
-    try:
-        yield
-    except KafkaException as error:
-        raise from_kafka_error(error.args[0], settings, what) from error
-
-
-def from_kafka_error(error: KafkaError, settings: KafkaSettings, what: str) -> HeadwaterError:
-    """The Headwater error for a client error."""
-    text = f"{what}: {error.str()}"
-    if error.code() in UNREACHABLE:
-        return BrokerUnavailableError(
-            f"Kafka at {broker_addresses(settings)} did not respond: {text}",
-            hint="start the local broker with `headwater up kafka`, or set "
-            "KAFKA_BOOTSTRAP_SERVERS; the timeout is HEADWATER_KAFKA__TIMEOUT_SECONDS",
-            bootstrap_servers=broker_addresses(settings),
-        )
-    if error.code() in _UNKNOWN_TOPIC:
-        return TopicNotFoundError(text, hint=_LIST_TOPICS)
-    return InputError(text, code=error.code(), name=error.name())
 
 
 _NO_LEADER_YET = {
@@ -127,14 +61,13 @@ def ping(settings: KafkaSettings, timeout_seconds: float | None = None) -> int:
         BrokerUnavailableError: no response within the timeout.
     """
     with kafka_errors(settings, "requesting cluster metadata"):
-        metadata = _admin(settings).list_topics(timeout=timeout_seconds or _timeout(settings))
-    return len(metadata.brokers)
+        return len(request_metadata(settings, timeout_seconds=timeout_seconds).brokers)
 
 
 def list_topics(settings: KafkaSettings, *, internal: bool = False) -> list[Topic]:
     """All topics by name; with `internal` also Kafka's internal ones (`__consumer_offsets`, …)."""
     with kafka_errors(settings, "listing topics"):
-        metadata = _admin(settings).list_topics(timeout=_timeout(settings))
+        metadata = request_metadata(settings)
     topics = (Topic(name, len(topic.partitions)) for name, topic in metadata.topics.items())
     return sorted((t for t in topics if internal or not t.name.startswith("__")), key=_by_name)
 
@@ -154,13 +87,15 @@ def describe_topic(name: str, settings: KafkaSettings) -> Topic:
 def find_topic(name: str, settings: KafkaSettings) -> Topic | None:
     """One topic, or None if it does not exist."""
     with kafka_errors(settings, f"describing topic {name!r}"):
-        metadata = _admin(settings).list_topics(name, timeout=_timeout(settings))
+        metadata = request_metadata(settings, name)
     topic = metadata.topics[name]
     if topic.error is None:
         return Topic(name, len(topic.partitions))
-    if topic.error.code() in _UNKNOWN_TOPIC:
+    if topic.error.code() in UNKNOWN_TOPIC:
         return None
-    raise from_kafka_error(topic.error, settings, f"topic {name!r}")
+    raise from_kafka_error(
+        topic.error, settings, f"topic {name!r}", Access("Describe", "topic", name)
+    )
 
 
 def topic_id(name: str, settings: KafkaSettings) -> str:
@@ -169,11 +104,11 @@ def topic_id(name: str, settings: KafkaSettings) -> str:
     Raises:
         TopicNotFoundError: the topic does not exist.
     """
-    futures = _admin(settings).describe_topics(
+    futures = admin_client(settings).describe_topics(
         TopicCollection([name]), request_timeout=_timeout(settings)
     )
-    with kafka_errors(settings, f"describing topic {name!r}"):
-        return str(futures[name].result(_timeout(settings)).topic_id)
+    with kafka_errors(settings, f"describing topic {name!r}", Access("Describe", "topic", name)):
+        return str(result_of(futures[name], settings).topic_id)
 
 
 def create_topic(
@@ -197,9 +132,11 @@ def create_topic(
     if partitions < 1:
         raise InputError(f"a topic needs at least one partition, got {partitions}")
     topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
-    future = _admin(settings).create_topics([topic], operation_timeout=_timeout(settings))[name]
-    with kafka_errors(settings, f"creating topic {name!r}"):
-        future.result(_timeout(settings))
+    future = admin_client(settings).create_topics([topic], operation_timeout=_timeout(settings))[
+        name
+    ]
+    with kafka_errors(settings, f"creating topic {name!r}", Access("Create", "topic", name)):
+        result_of(future, settings)
     _wait_until_known(name, settings)
 
 
@@ -220,10 +157,12 @@ def ensure_topic(name: str, partitions: int, settings: KafkaSettings) -> Topic:
 
 def delete_topics(names: Iterable[str], settings: KafkaSettings) -> None:
     """Delete topics with all their records."""
-    futures = _admin(settings).delete_topics(list(names), operation_timeout=_timeout(settings))
+    futures = admin_client(settings).delete_topics(
+        list(names), operation_timeout=_timeout(settings)
+    )
     for name, future in futures.items():
-        with kafka_errors(settings, f"deleting topic {name!r}"):
-            future.result(_timeout(settings))
+        with kafka_errors(settings, f"deleting topic {name!r}", Access("Delete", "topic", name)):
+            result_of(future, settings)
 
 
 def end_offsets(
@@ -255,9 +194,10 @@ def max_record_bytes(topic: str, settings: KafkaSettings) -> int:
 
 def _setting(name: str, topic: str, settings: KafkaSettings) -> str:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    future = _admin(settings).describe_configs([resource], request_timeout=_timeout(settings))
-    with kafka_errors(settings, f"requesting the configuration of topic {topic!r}"):
-        return str(future[resource].result(_timeout(settings))[name].value)
+    future = admin_client(settings).describe_configs([resource], request_timeout=_timeout(settings))
+    what, access = "the configuration of topic", Access("DescribeConfigs", "topic", topic)
+    with kafka_errors(settings, f"requesting {what} {topic!r}", access):
+        return str(result_of(future[resource], settings)[name].value)
 
 
 def _wait_until_known(name: str, settings: KafkaSettings) -> None:
@@ -277,7 +217,7 @@ def _offsets(
     while True:
         try:
             return _list_offsets(topic, partitions, settings, spec, read_committed)
-        except InputError as error:
+        except HeadwaterError as error:
             # A leader election is in progress: the partition is new, or its broker stopped.
             if error.attributes.get("code") not in _NO_LEADER_YET or time.monotonic() > deadline:
                 raise
@@ -292,31 +232,17 @@ def _list_offsets(
     committed: bool,
 ) -> dict[int, int]:
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    futures = _admin(settings).list_offsets(
+    futures = admin_client(settings).list_offsets(
         {TopicPartition(topic, part): spec for part in partitions},
         isolation_level=level,
         request_timeout=_timeout(settings),
     )
     offsets: dict[int, int] = {}
+    access = Access("Describe", "topic", topic)
     for partition, future in futures.items():
-        with kafka_errors(settings, f"requesting offsets of {topic}/{partition.partition}"):
-            offsets[partition.partition] = future.result(_timeout(settings)).offset
+        with kafka_errors(settings, f"requesting offsets of {topic}/{partition.partition}", access):
+            offsets[partition.partition] = result_of(future, settings).offset
     return offsets
-
-
-# A client opens connections and starts threads, so one is shared per cluster. It must exist until
-# its futures are complete.
-_admins: dict[tuple[object, ...], AdminClient] = {}
-
-
-def _admin(settings: KafkaSettings) -> AdminClient:
-    cluster = (broker_addresses(settings), *sorted(settings.client.items()))
-    if cluster not in _admins:
-        try:
-            _admins[cluster] = AdminClient(client_config(settings))
-        except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "creating an admin client") from error
-    return _admins[cluster]
 
 
 def _timeout(settings: KafkaSettings) -> float:

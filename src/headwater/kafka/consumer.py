@@ -11,13 +11,15 @@ from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
 
 from headwater.errors import BrokerUnavailableError
-from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error, partition_states
+from headwater.kafka.admin import client_config
+from headwater.kafka.client import partition_states
+from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
+from headwater.kafka.errors import Access, from_kafka_error, kafka_errors
 from headwater.model import Address, Header, Record
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import broker_addresses
@@ -116,10 +118,8 @@ class _Reader:
                 "isolation.level": "read_uncommitted" if read_uncommitted else "read_committed",
             },
         )
-        try:
+        with kafka_errors(settings, "creating a consumer"):
             self._consumer = Consumer(config)
-        except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "creating a consumer") from error
 
     def until_end(self, stopped: Callable[[], bool]) -> Iterator[Record]:
         self._assign(self._open)
@@ -164,8 +164,10 @@ class _Reader:
                     # The last offset may be a transaction marker, which is not a record.
                     if fail_if_idle:
                         self._finish(message.partition() or 0)
-                elif error.code() not in UNREACHABLE:
-                    raise from_kafka_error(error, self._settings, f"reading {self._topic!r}")
+                elif error.code() not in UNREACHABLE | UNUSED_GROUP:
+                    access = Access("Read", "topic", self._topic)
+                    what = f"reading {self._topic!r}"
+                    raise from_kafka_error(error, self._settings, what, access)
                 # The client reconnects; the timeout above limits how long that takes.
 
     def _timed_out(self) -> BrokerUnavailableError:

@@ -10,8 +10,10 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headwater.errors import BrokerUnavailableError
-from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error, kafka_errors
+from headwater.kafka.admin import LOGIN_SECONDS, client_config
 from headwater.kafka.consumer import record_of
+from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
+from headwater.kafka.errors import Access, from_kafka_error, kafka_errors, login_refused
 from headwater.model import Address, Record
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
@@ -111,8 +113,9 @@ class RecordReader:
         partition = TopicPartition(address.topic, address.partition)
         while True:
             try:
+                # A refused login is known long before the deadline.
                 window = self._consumer.get_watermark_offsets(
-                    partition, timeout=_remaining(deadline)
+                    partition, timeout=min(_remaining(deadline), LOGIN_SECONDS)
                 )
             except KafkaException as error:
                 absence = self._why(error.args[0], address, deadline)
@@ -128,7 +131,12 @@ class RecordReader:
 
     def _why(self, error: KafkaError, address: Address, deadline: float) -> Absence | None:
         """Why there are no offsets; None if the request can be retried."""
-        if error.code() in UNREACHABLE or time.monotonic() > deadline:
+        late = time.monotonic() > deadline
+        if error.code() in UNREACHABLE or late:
+            # Calls `error_cb` with the reason why there is no connection.
+            self._consumer.poll(0)
+            if _is_timeout(error) and not late and not login_refused(self._settings):
+                return None
             raise from_kafka_error(error, self._settings, f"requesting offsets of {address}")
         # The client's metadata may be outdated: request it from the cluster.
         with kafka_errors(self._settings, f"requesting metadata of topic {address.topic!r}"):
@@ -156,8 +164,9 @@ class RecordReader:
                     return _at_end(message, address)
                 if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                     return None
-                if error.code() not in UNREACHABLE:
-                    raise from_kafka_error(error, self._settings, f"reading {address}")
+                if error.code() not in UNREACHABLE | UNUSED_GROUP:
+                    access = Access("Read", "topic", address.topic)
+                    raise from_kafka_error(error, self._settings, f"reading {address}", access)
                 # The client reconnects; the deadline limits how long that takes.
         finally:
             # Otherwise the client would prefetch the records after it.
@@ -178,6 +187,10 @@ def _at_end(message: Message, address: Address) -> Absence:
     # After an aborted transaction, the end is after the requested offset; within an open
     # transaction, it is at the requested offset.
     return Absence.HOLE if (message.offset() or 0) > address.offset else Absence.BEYOND_END
+
+
+def _is_timeout(error: KafkaError) -> bool:
+    return error.code() == KafkaError._TIMED_OUT  # noqa: SLF001
 
 
 def _remaining(deadline: float) -> float:

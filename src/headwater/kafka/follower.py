@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from headwater.kafka.client import UNREACHABLE, client_config, from_kafka_error
+from headwater.kafka.admin import client_config
 from headwater.kafka.consumer import record_of
+from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
+from headwater.kafka.errors import Access, from_kafka_error, kafka_errors
 from headwater.model import Record
 from headwater.settings.sections import KafkaSettings
 
@@ -39,11 +41,9 @@ class TopicFollower:
                 "isolation.level": "read_committed",
             },
         )
-        try:
+        with kafka_errors(settings, f"following {topic!r}"):
             self._consumer = Consumer(config)
             self._consumer.assign([self._partition(part, begin) for part, begin in begins.items()])
-        except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, f"following {topic!r}") from error
 
     def poll(self, seconds: float) -> list[Record]:
         """Return at most a thousand records; waits up to `seconds` for them."""
@@ -56,8 +56,10 @@ class TopicFollower:
                 self.positions[partition] = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 self.positions[partition] = max(self.positions[partition], offset)
-            elif error.code() not in UNREACHABLE:
-                raise from_kafka_error(error, self._settings, f"following {self._topic!r}")
+            elif error.code() not in UNREACHABLE | UNUSED_GROUP:
+                access = Access("Read", "topic", self._topic)
+                what = f"following {self._topic!r}"
+                raise from_kafka_error(error, self._settings, what, access)
         return records
 
     def add(self, partition: int, begin: int) -> None:

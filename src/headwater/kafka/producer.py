@@ -9,13 +9,24 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from headwater.errors import BrokerUnavailableError, DeliveryError
-from headwater.kafka.client import client_config, from_kafka_error
+from headwater.errors import (
+    BrokerUnavailableError,
+    DeliveryError,
+    HeadwaterError,
+    KafkaRefusedError,
+    NotEnoughReplicasError,
+)
+from headwater.kafka.admin import client_config
+from headwater.kafka.errors import Access, from_kafka_error, kafka_errors, login_refused
 from headwater.model import Header
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
 _MAX_EXAMPLES = 5
+_TIMEOUT_HINT = "check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS"
+# A refused login is noticed between two waits.
+_FLUSH_SECONDS = 0.5
+_NOT_WRITTEN = (KafkaRefusedError, NotEnoughReplicasError)
 
 
 class RecordProducer:
@@ -35,10 +46,8 @@ class RecordProducer:
             "partitioner": "murmur2_random",
             "delivery.timeout.ms": int(settings.timeout_seconds * 1000),
         }
-        try:
+        with kafka_errors(settings, "creating a producer"):
             self._producer = Producer(client_config(settings, **{**defaults, **properties}))
-        except KafkaException as error:
-            raise from_kafka_error(error.args[0], settings, "creating a producer") from error
         self.delivered = 0
         self.failed = 0
         self._examples: list[tuple[str, KafkaError]] = []
@@ -70,12 +79,10 @@ class RecordProducer:
                 # The queue drains as fast as the broker accepts records, or not at all.
                 deadline = deadline or time.monotonic() + self._settings.timeout_seconds
                 self._producer.poll(0.1)
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or login_refused(self._settings):
                     raise self._queue_full(topic) from None
             except KafkaException as error:
-                raise from_kafka_error(
-                    error.args[0], self._settings, f"sending to topic {topic!r}"
-                ) from error
+                raise self._error(error.args[0], topic) from error
             else:
                 self._producer.poll(0)
                 return
@@ -87,7 +94,10 @@ class RecordProducer:
             DeliveryError: a record was rejected, or not acknowledged within the timeout.
         """
         # delivery.timeout.ms fails each record; the margin is for the delivery reports to arrive.
-        unacknowledged = self._producer.flush(self._settings.timeout_seconds + 5)
+        deadline = time.monotonic() + self._settings.timeout_seconds + 5
+        unacknowledged = self._producer.flush(_FLUSH_SECONDS)
+        while unacknowledged and time.monotonic() < deadline and not login_refused(self._settings):
+            unacknowledged = self._producer.flush(_FLUSH_SECONDS)
         self.failed += unacknowledged
         self._raise_failures(unacknowledged)
 
@@ -122,27 +132,46 @@ class RecordProducer:
         if not self.failed:
             return
         seconds = self._settings.timeout_seconds
-        reason = f"no acknowledgement within {seconds:g} s"
+        reason, hint = f"no acknowledgement within {seconds:g} s", _TIMEOUT_HINT
         topic = ""
+        refused = login_refused(self._settings)
+        cause = None if refused is None else self._error(refused, topic)
         if self._examples:
             topic, error = self._examples[0]
             reason = error.str()
+            cause = cause or self._cause(unacknowledged)
+        if cause is not None:
+            reason, hint = cause.message, cause.hint or hint
         raise DeliveryError(
             f"{self.failed} records were not acknowledged by {broker_addresses(self._settings)}, "
             f"{self.delivered} were: {reason}",
-            hint="check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            hint=hint,
             topic=topic,
             failed=self.failed,
             delivered=self.delivered,
             unanswered=unacknowledged,
-        )
+        ).with_cause(cause)
 
-    def _queue_full(self, topic: str) -> BrokerUnavailableError:
+    def _error(self, error: KafkaError, topic: str) -> HeadwaterError:
+        access = Access("Write", "topic", topic)
+        return from_kafka_error(error, self._settings, f"sending to topic {topic!r}", access)
+
+    def _cause(self, unacknowledged: int) -> HeadwaterError | None:
+        """Why Kafka rejected the records, if it is certain that none of them was written."""
+        causes = [self._error(error, topic) for topic, error in self._examples]
+        certain = all(isinstance(each, _NOT_WRITTEN) for each in causes)
+        alike = len({type(each) for each in causes}) == 1
+        return causes[0] if certain and alike and not unacknowledged else None
+
+    def _queue_full(self, topic: str) -> HeadwaterError:
+        refused = login_refused(self._settings)
+        if refused is not None:
+            return self._error(refused, topic)
         seconds = self._settings.timeout_seconds
         return BrokerUnavailableError(
             f"Kafka at {broker_addresses(self._settings)} accepted no record of topic {topic!r} "
             f"for {seconds:g} s; {self.delivered} were acknowledged before",
-            hint="check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS",
+            hint=_TIMEOUT_HINT,
             topic=topic,
             delivered=self.delivered,
         )

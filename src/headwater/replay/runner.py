@@ -22,6 +22,7 @@ from headwater.replay.transform import Transform
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
 from headwater.spark.lease import lease
+from headwater.spark.query_failure import failure
 from headwater.spark.query_runner import StopSignal
 from headwater.spark.source import with_lineage
 from headwater.storage.archive.reader import Archive
@@ -164,10 +165,14 @@ class _Run:
         return manifest
 
     def _failed(self, step: int, error: Exception) -> QueryFailedError:
-        return QueryFailedError(
-            f"step {step + 1} of replay {self._context.plan.replay_id} failed: {_reason(error)}",
+        replay_id = self._context.plan.replay_id
+        return failure(
+            f"step {step + 1} of replay {replay_id}",
+            str(error),
+            self._context.settings,
             hint="the same command resumes at this step",
-            replay_id=self._context.plan.replay_id,
+            otherwise=_reason(error),
+            replay_id=replay_id,
             step=step,
         )
 

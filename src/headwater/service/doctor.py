@@ -154,4 +154,7 @@ def _services(settings: Settings) -> Iterator[CheckResult]:
     }
     for state in status(settings):
         text = f"{state.state} at {state.address}"
-        yield CheckResult(state.name, state.state not in hints, text, hints.get(state.state))
+        if state.reason:
+            text = f"{text}: {state.reason}"
+        hint = state.hint or hints.get(state.state)
+        yield CheckResult(state.name, state.state not in hints, text, hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.catalog.store import check_database, shown_address
-from headwater.errors import UnavailableError
+from headwater.errors import KafkaRefusedError, UnavailableError
 from headwater.kafka import ping
 from headwater.model.progress import Progress, no_progress
 from headwater.service.managed import ServiceState, ServiceStatus
@@ -22,7 +22,7 @@ class _External:
         raise NotImplementedError
 
     def ping(self) -> None:
-        """Raise an UnavailableError if the service does not respond."""
+        """Raise an error if the service does not respond, or does not accept the client."""
         raise NotImplementedError
 
     def start(self, progress: Progress = no_progress) -> ServiceState:
@@ -32,8 +32,14 @@ class _External:
     def state(self) -> ServiceState:
         try:
             self.ping()
-        except UnavailableError:
-            return ServiceState(self.name, ServiceStatus.UNREACHABLE, self.address())
+        except (UnavailableError, KafkaRefusedError) as error:
+            return ServiceState(
+                self.name,
+                ServiceStatus.UNREACHABLE,
+                self.address(),
+                reason=error.message,
+                hint=error.hint,
+            )
         return ServiceState(self.name, ServiceStatus.EXTERNAL, self.address())
 
     def stop(self) -> bool:

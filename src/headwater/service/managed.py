@@ -41,6 +41,9 @@ class ServiceState:
     address: str
     pid: int | None = None
     log: str | None = None
+    # Why an external service can't be used, and what to do.
+    reason: str | None = None
+    hint: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -10,7 +10,12 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import BrokerUnavailableError, HeadwaterError, InputError
+from headwater.errors import (
+    BrokerUnavailableError,
+    HeadwaterError,
+    InputError,
+    KafkaRefusedError,
+)
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.tracing import RecordState, TraceNode, impact, trace
@@ -152,6 +157,10 @@ class KafkaRecordQueries:
         if isinstance(error, BrokerUnavailableError):
             return BrokerUnavailableError(
                 "Kafka does not respond to the service", hint="see `headwater status`"
+            )
+        if isinstance(error, KafkaRefusedError):
+            return type(error)(
+                "Kafka refuses the request of the service", hint="check its ACLs and credentials"
             )
         home = str(self._settings.home_dir)
         hint = error.hint.replace(home, "…") if error.hint else None

@@ -16,6 +16,7 @@ from headwater.catalog.api.problems import ApiError, refused
 from headwater.errors import (
     HeadwaterError,
     InputError,
+    KafkaRefusedError,
     QueryTimeoutError,
     TooBusyError,
     UnavailableError,
@@ -94,7 +95,7 @@ class RecordQueryPool:
             ) from None
         except ApiError:
             raise
-        except (InputError, UnavailableError) as error:
+        except (InputError, UnavailableError, KafkaRefusedError) as error:
             raise _unavailable(error) from None
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import time
 import uuid
@@ -30,6 +29,7 @@ from headwater.errors import QueryFailedError
 from headwater.model.local_files import file_uri
 from headwater.settings import Settings
 from headwater.spark.lease import lease_if_local
+from headwater.spark.query_failure import query_failed
 from headwater.spark.worker import Worker, run_apart
 
 _LOG = logging.getLogger(__name__)
@@ -62,8 +62,6 @@ _CANCELLED = "SPARK_JOB_CANCELLED"
 _INTERRUPT_SECONDS = 2.0
 # Short enough to miss none of the hundred micro-batches that Spark keeps.
 _THROTTLE_SECONDS = 1.0
-# The text that Spark puts around the reason of a failure.
-_WRAPPING = re.compile(r"^.*?terminated with exception: |\s*SQLSTATE: \w+\s*$", re.DOTALL)
 
 
 class StopSignal:
@@ -169,15 +167,10 @@ def run_until_stopped(
         if failure is not None:
             raise failure
     except StreamingQueryException as error:
-        reason = _WRAPPING.sub("", str(error)).strip() or str(error)
-        if _CANCELLED in reason:
+        if _CANCELLED in str(error):
             # Ctrl-C: the request follows.
             stop.wait(_INTERRUPT_SECONDS)
-        raise QueryFailedError(
-            f"query {query.name!r} failed: {reason}",
-            hint="a new start continues where it stopped; `headwater run --restarts N` does that",
-            query=query.name,
-        ) from error
+        raise query_failed(query.name, error, settings) from error
     except BaseException:
         with suppress(Exception):
             bound = stop_timeout + _STOP_SECONDS + 1

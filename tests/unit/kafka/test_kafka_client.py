@@ -5,8 +5,21 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headwater.errors import BrokerUnavailableError, InputError, TopicNotFoundError
-from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
+from headwater.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerUnavailableError,
+    InputError,
+    TopicNotFoundError,
+)
+from headwater.kafka.admin import client_config
+from headwater.kafka.errors import (
+    Access,
+    connection_error_recorder,
+    from_kafka_error,
+    kafka_errors,
+    principal_of,
+)
 from headwater.kafka.producer import RecordProducer
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
@@ -43,8 +56,76 @@ def test_an_unknown_topic_and_a_refused_request_are_different_errors() -> None:
     assert isinstance(from_kafka_error(unknown, KafkaSettings(), "x"), TopicNotFoundError)
     refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     error = from_kafka_error(refused, KafkaSettings(), "describing topic 'a'")
-    assert isinstance(error, InputError)
+    assert isinstance(error, AuthorizationError)
     assert "describing topic 'a'" in error.message
+
+
+def test_the_hint_of_a_missing_permission_is_the_command_that_adds_it() -> None:
+    settings = KafkaSettings(client={"security.protocol": "SASL_SSL", "sasl.username": "ann"})
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    error = from_kafka_error(refused, settings, "creating", Access("Create", "topic", "visits"))
+    assert error.hint == (
+        "User:ann needs Create on the topic 'visits': `headwater kafka acls --add "
+        "--allow-principal User:ann --operation Create --topic visits`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "principal"),
+    [
+        ({}, "User:ANONYMOUS"),
+        ({"security.protocol": "plaintext"}, "User:ANONYMOUS"),
+        ({"security.protocol": "SASL_SSL", "sasl.username": "ann"}, "User:ann"),
+        ({"security.protocol": "SASL_SSL", "sasl.jaas.config": 'x username="ann";'}, "User:ann"),
+        ({"security.protocol": "SSL"}, None),
+        ({"security.protocol": "SASL_SSL", "sasl.jaas.config": "x required;"}, None),
+    ],
+)
+def test_the_principal_is_known_unless_the_broker_derives_it(
+    properties: dict[str, str], principal: str | None
+) -> None:
+    assert principal_of(properties) == principal
+
+
+def test_a_timeout_of_a_client_that_can_not_log_in_is_an_error_of_authentication() -> None:
+    settings = KafkaSettings(bootstrap_servers="refusing:9092")
+    timeout = KafkaError(KafkaError._TIMED_OUT)
+    record = connection_error_recorder(settings)
+    record(KafkaError(KafkaError._AUTHENTICATION, "Invalid username or password"))
+    record(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    error = from_kafka_error(timeout, settings, "listing topics")
+    assert isinstance(error, AuthenticationError)
+    assert error.message == (
+        "Kafka at refusing:9092 does not accept the client: listing topics: "
+        "Invalid username or password"
+    )
+    assert "HEADWATER_KAFKA__CLIENT" in (error.hint or "")
+    # Of other clients nothing is known.
+    other = from_kafka_error(timeout, KafkaSettings(bootstrap_servers="other:9092"), "listing")
+    assert isinstance(other, BrokerUnavailableError)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (KafkaError._TRANSPORT, "Connection refused"),
+        # A broker that stopped during a handshake.
+        (KafkaError._SSL, "SSL handshake failed: Disconnected"),
+    ],
+)
+def test_a_timeout_states_why_there_is_no_connection(code: int, text: str) -> None:
+    settings = KafkaSettings(bootstrap_servers=f"stopped{code}:9092")
+    connection_error_recorder(settings)(KafkaError(code, text))
+    error = from_kafka_error(KafkaError(KafkaError._TIMED_OUT), settings, "listing topics")
+    assert isinstance(error, BrokerUnavailableError)
+    assert error.message.endswith(f"did not respond: listing topics: Local: Timed out ({text})")
+
+
+def test_an_old_error_of_a_connection_is_not_the_reason_of_a_timeout() -> None:
+    settings = KafkaSettings(bootstrap_servers="recovered:9092", timeout_seconds=0.001)
+    connection_error_recorder(settings)(KafkaError(KafkaError._AUTHENTICATION))
+    soon = from_kafka_error(KafkaError(KafkaError._TIMED_OUT), settings, "listing topics")
+    assert isinstance(soon, AuthenticationError)
 
 
 def test_exceptions_of_the_client_are_translated_and_others_pass() -> None:

@@ -140,8 +140,9 @@ final class TransactionalDelivery implements Delivery {
         producer.commitTransaction();
       }
     } catch (RuntimeException failed) {
+      String what = "task " + task.task() + " of batch " + task.batch();
       throw new DeliveryFailedException(
-          "task " + task.task() + " of batch " + task.batch() + " was not committed", failed);
+          what + " of topic " + options.outputTopic() + " was not committed", failed);
     }
     Kept displaced = KEPT.put(id, new Kept(producer, task.batch(), System.nanoTime()));
     if (displaced != null) {
