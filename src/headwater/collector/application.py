@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.collector.datasets import Renaming, add_files, few_files, table_dataset
+from headwater.errors import HeadwaterError
 from headwater.openlineage import DatasetName, LineageRun, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
@@ -25,7 +26,7 @@ _STOPPED = (130, 143)
 APPLICATION_END = "APPLICATION_END"
 
 
-class WriteInterruptedError(Exception):
+class WriteInterruptedError(HeadwaterError):
     """The program ended while a write was running."""
 
 
