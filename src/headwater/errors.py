@@ -50,6 +50,7 @@
     ├── QueryFailedError           a streaming query ended; a restart continues it  exit 1
     ├── CheckFailedError           a check ran and failed                   exit 1
     │   └── ExpectationFailedError  a row violated an expectation and ended the write
+    ├── WriteInterruptedError      a write was cut off (in `collector.application`)  exit 1
     ├── ApiError                   an HTTP error (in `catalog.api.problems`)  exit 1
     ├── FaultInjectedError         injected by a test (in `settings.fault_points`)   exit 1
     ├── BarrierTimeoutError        a mistake in a test (in `settings.fault_points`)  exit 1

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.collector.datasets import Renaming, add_files, few_files, table_dataset
+from headwater.errors import HeadwaterError
 from headwater.openlineage import DatasetName, LineageRun, file_location
 from headwater.openlineage import facets as make
 from headwater.openlineage.events import Dataset, name_of
@@ -25,7 +26,7 @@ _STOPPED = (130, 143)
 APPLICATION_END = "APPLICATION_END"
 
 
-class _WriteInterrupted(Exception):
+class WriteInterruptedError(HeadwaterError):
     """The program ended while a write was running."""
 
 
@@ -108,7 +109,7 @@ class ApplicationLineage:
         for outputs, failure in self._failures.items():
             return f"the write{_to(outputs)} failed: {failure}"
         for outputs in self._open.values():
-            return _WriteInterrupted(f"the program ended during a write{_to(outputs)}")
+            return WriteInterruptedError(f"the program ended during a write{_to(outputs)}")
         return None
 
     def finish(self, error: BaseException | str | None = None) -> None:
@@ -125,7 +126,7 @@ class ApplicationLineage:
             self.run.complete()
         elif isinstance(error, KeyboardInterrupt) or code in _STOPPED:
             self.run.abort("the application was stopped")
-        elif isinstance(error, _WriteInterrupted):
+        elif isinstance(error, WriteInterruptedError):
             self.run.abort(str(error))
         elif isinstance(error, SystemExit):
             # Python prints a text passed to `sys.exit` and exits with 1.
