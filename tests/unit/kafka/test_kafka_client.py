@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -120,11 +122,15 @@ def test_a_timeout_states_why_there_is_no_connection(code: int, text: str) -> No
     assert error.message.endswith(f"did not respond: listing topics: Local: Timed out ({text})")
 
 
-def test_an_old_error_of_a_connection_is_not_the_reason_of_a_timeout() -> None:
-    settings = KafkaSettings(bootstrap_servers="recovered:9092", timeout_seconds=0.001)
+def test_an_old_error_of_a_connection_is_not_the_reason_of_a_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = KafkaSettings(bootstrap_servers="recovered:9092", timeout_seconds=30)
     connection_error_recorder(settings)(KafkaError(KafkaError._AUTHENTICATION))
-    soon = from_kafka_error(KafkaError(KafkaError._TIMED_OUT), settings, "listing topics")
-    assert isinstance(soon, AuthenticationError)
+    timeout, later = KafkaError(KafkaError._TIMED_OUT), time.monotonic() + 36
+    assert isinstance(from_kafka_error(timeout, settings, "asking"), AuthenticationError)
+    monkeypatch.setattr("headwater.kafka.client.time.monotonic", lambda: later)
+    assert isinstance(from_kafka_error(timeout, settings, "asking"), BrokerUnavailableError)
 
 
 def test_exceptions_of_the_client_are_translated_and_others_pass() -> None:
