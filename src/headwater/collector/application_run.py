@@ -11,7 +11,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,9 +75,9 @@ class Application:
         self._relay = Relay(spark, self._take)
         self._relay.start()
         self._measures = RunMeasures(run, (), None, settings)
-        # Count the cost of this thread's work from now on.
-        self._counting = ExitStack()
-        self._counting.enter_context(self._measures.counting(queries=False))
+        # Count the cost of this thread's work from now on. Not a context manager: at exit, Python
+        # would close it, and call the JVM after an interrupt (`run_apart`).
+        self._stop_counting = self._measures.begin_counting(queries=False)
         # Streaming queries are reported as separate runs.
         self._streams = track_streaming(spark, settings)
         if self._streams is not None:
@@ -118,7 +118,7 @@ class Application:
 
     def stop_counting(self) -> None:
         """Do not count later work of this thread; not after an interrupt (`run_apart`)."""
-        self._counting.close()
+        self._stop_counting()
 
     def _end(self, error_of: Callable[[], BaseException | str | None]) -> None:
         with self._access:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -151,15 +151,24 @@ class CostMeter:
         Args:
             queries: count streaming queries that it starts, too; if not, each is a separate run.
         """
-        name = _RUN if queries else _BATCH_RUN
-        previous = self._context.getLocalProperty(name)
-        self._context.setLocalProperty(name, self._owner)
+        stop = self.begin_counting(queries=queries)
         try:
             yield
         finally:
+            stop()
+
+    def begin_counting(self, *, queries: bool = True) -> Callable[[], None]:
+        """Count jobs that this thread starts until the returned function is called in it."""
+        name = _RUN if queries else _BATCH_RUN
+        previous = self._context.getLocalProperty(name)
+        self._context.setLocalProperty(name, self._owner)
+
+        def stop() -> None:
             # The user may have stopped the session.
             if self._context._jsc is not None:  # noqa: SLF001
                 self._context.setLocalProperty(name, previous)
+
+        return stop
 
     def usage(self, *, settled: bool = False) -> Usage:
         """The usage so far.
@@ -212,17 +221,28 @@ class RunMeasures:
             return None
 
     @contextmanager
-    def counting(self, *, queries: bool = True) -> Iterator[None]:
-        """Count the Spark jobs that the body starts in this thread, with or without `queries`."""
-        marked = ExitStack()
-        if self._meter is not None:
-            with self._safely():
-                marked.enter_context(self._meter.counting(queries=queries))
+    def counting(self) -> Iterator[None]:
+        """Count the Spark jobs and queries that the body starts in this thread."""
+        stop = self.begin_counting(queries=True)
         try:
             yield
         finally:
+            stop()
+
+    def begin_counting(self, *, queries: bool) -> Callable[[], None]:
+        """Count the Spark jobs that this thread starts, with or without `queries`, until the
+        returned function is called in it."""
+        stops: list[Callable[[], None]] = []
+        if self._meter is not None:
             with self._safely():
-                marked.close()
+                stops.append(self._meter.begin_counting(queries=queries))
+
+        def stop() -> None:
+            with self._safely():
+                while stops:
+                    stops.pop()()
+
+        return stop
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Add a completed micro-batch."""
