@@ -135,6 +135,7 @@ def test_a_decorated_record_enters_at_most_35_modules(
     source = make_topic("in")
     Ledger(source, broker).write(1)
     options = ["--input-topic", source, "--output-topic", f"{source}-out", "--available-now"]
+    options += ["--checkpoint", str(tmp_path / "checkpoint")]
     command = [sys.executable, "tests/entered_modules.py", str(tmp_path / "modules")]
     subprocess.run(
         [*command, "run", "visits_decorator_job", *options],
