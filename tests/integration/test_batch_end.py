@@ -126,6 +126,10 @@ class Program:
     def events(self) -> list[dict[str, Any]]:
         return spooled(self.settings, "App")
 
+    def open_notes(self) -> list[Path]:
+        """The notes of runs that have not ended."""
+        return list(self.settings.home_dir.rglob("application-*.json"))
+
     def end(self) -> tuple[str, str | None]:
         """State and message of the last event."""
         errors = (self.folder / "stderr").read_text()
@@ -159,6 +163,8 @@ def test_a_session_that_the_program_stops_ends_the_run_before_the_program(
     with program.start(STOPPED) as process:
         errors = (program.folder / "stderr").read_text
         wait_until(lambda: "COMPLETE" in states(program.events()), 60, details=errors)
+        # The note of an open run is removed after its last event.
+        wait_until(lambda: not program.open_notes(), 10, details=errors)
         assert process.poll() is None
         process.kill()
     # Killed after the end of its run: the next application has nothing to abort.
