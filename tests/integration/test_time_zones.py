@@ -18,7 +18,7 @@ from headwater.quality import Quality
 from headwater.spark.configuration import configured
 from headwater.spark.measures.quality_report import utc_time
 from headwater.spark.source import with_lineage
-from headwater.spark.utc import utc_clock, utc_text, utc_timestamp
+from headwater.spark.utc import utc_date, utc_hour, utc_text, utc_timestamp
 from headwater.spark.writers.archive_rows import archive_rows
 
 pytestmark = pytest.mark.spark
@@ -81,18 +81,25 @@ def test_texts_are_read_and_written_as_in_a_session_in_utc(spark: SparkSession) 
     with configured(spark, {ZONE: "UTC"}):
         time = F.col("t").try_cast("timestamp")
         form = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-        columns = F.unix_micros(time), time.cast("string"), F.hour(time), F.date_format(time, form)
+        days = F.unix_date(F.to_date(time))
+        columns = F.unix_micros(time), days, F.hour(time), F.date_format(time, form)
+        texts = select(spark, TEXTS, "t string", F.unix_micros(time), time.cast("string"))
         expected = select(spark, TEXTS, "t string", *columns)
 
     def found() -> list[Any]:
         time = utc_timestamp(F.col("t"))
-        clock = utc_clock(time)
-        columns = F.unix_micros(time), clock.cast("string"), F.hour(clock), utc_text(time)
+        days = F.unix_date(utc_date(time))
+        columns = F.unix_micros(time), days, utc_hour(time), utc_text(time)
         return select(spark, TEXTS, "t string", *columns)
 
     assert in_each_zone(spark, found) == dict.fromkeys(ZONES, expected)
+    # The earliest timestamp has no midnight before it: null, not an error.
+    with configured(spark, {ZONE: "Europe/Berlin"}):
+        earliest = utc_timestamp(F.lit("-290308-12-21T19:59:05.224192"))
+        (row,) = select(spark, [1], "n int", F.unix_micros(earliest), utc_date(earliest))
+    assert row == (-(2**63), None)
     # The same in Python, for bounds of measured columns.
-    for micros, text, *_ in expected:
+    for micros, text in texts:
         assert micros is None or utc_time(micros) == text
 
 

@@ -1,7 +1,8 @@
 """Times in UTC, whatever the time zone of the session is, which belongs to the user.
 
 Spark's casts between texts and timestamps, and functions such as `hour` and `date_format`, use the
-time zone of the session.
+time zone of the session. None of these expressions is a condition, which the column lineage would
+report.
 """
 
 from __future__ import annotations
@@ -12,42 +13,50 @@ from pyspark.sql import functions as F
 # An option of `from_json` and `to_json`.
 IN_UTC = {"timeZone": "UTC"}
 
-_SECOND, _DAY = 1_000_000, 86_400_000_000
+_SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 # A date, or a date and a time, without a time zone after it.
-_WITHOUT_ZONE = r"^\s*[+-]?\d+(-\d{1,2}){0,2}([T ][\d:.]*)?\s*$"
+_WITHOUT_ZONE = r"^\s*+[+-]?\d++(?:-\d{1,2}+){0,2}+(?:[T ][\d:.]*+)?+\s*+$"
 
 
 def utc_timestamp(text: Column) -> Column:
     """The timestamp in a text, in UTC if the text has no time zone; null if it is not readable."""
-    # The type without a time zone is read without that of the session. Not with `when`, which
-    # would add a condition to the column lineage.
+    # Most texts: they are not searched for a time zone, which would take longer than the cast.
+    has_zone = F.endswith(text, F.lit("Z")) | (F.substring(text, -6, 1) == "+")
+    zoned = F.substring(text, F.lit(1), F.length(text) * has_zone.cast("int"))
+    # The type without a time zone is read without that of the session. Used once, as Spark would
+    # evaluate it for each use.
     local = F.regexp_extract(text, _WITHOUT_ZONE, 0).try_cast("timestamp_ntz")
-    minutes = F.hour(local) * 60 + F.minute(local)
-    seconds = minutes * 60 + F.extract(F.lit("SECOND"), local)
-    # Null instead of an error near the end of the range, about 290,000 years from now.
-    days = F.try_multiply(F.unix_date(local.cast("date")).cast("bigint"), F.lit(_DAY))
-    micros = F.try_add(days, (seconds * _SECOND).cast("bigint"))
-    return F.coalesce(F.timestamp_micros(micros), text.try_cast("timestamp"))
+    since_1970 = local - F.lit("1970-01-01").cast("timestamp_ntz")
+    seconds = since_1970.cast("interval second").cast("decimal(20,6)")
+    micros = (seconds * _SECOND).cast("bigint")
+    return F.coalesce(
+        zoned.try_cast("timestamp"), F.timestamp_micros(micros), text.try_cast("timestamp")
+    )
 
 
-def utc_clock(time: Column) -> Column:
-    """Date and time of day of a timestamp in UTC, of a type without time zone."""
+def utc_date(time: Column) -> Column:
+    """The date of a timestamp in UTC."""
     micros = F.unix_micros(time)
-    of_day = F.pmod(micros, F.lit(_DAY))
-    days = F.call_function("div", F.try_subtract(micros, of_day), F.lit(_DAY)).cast("int")
-    seconds = (of_day.cast("decimal(12,0)") / _SECOND).cast("decimal(18,6)")
-    # Not one number of seconds: those of distant years exceed the range of the function.
-    since_1970 = F.make_dt_interval(days, secs=seconds)
-    return F.lit("1970-01-01").cast("timestamp_ntz") + since_1970
+    midnight = F.try_subtract(micros, F.pmod(micros, F.lit(_DAY)))
+    return F.date_from_unix_date(_quotient(midnight, _DAY))
+
+
+def utc_hour(time: Column) -> Column:
+    """The hour of a timestamp in UTC."""
+    return _quotient(F.pmod(F.unix_micros(time), F.lit(_DAY)), _HOUR)
 
 
 def utc_text(time: Column) -> Column:
     """`2026-01-31T23:59:59.999Z`."""
-    clock = utc_clock(time)
-    millis = F.pmod(F.unix_millis(time), F.lit(1000))
-    return F.concat(
-        clock.cast("date").cast("string"),
-        F.format_string(
-            "T%02d:%02d:%02d.%03dZ", F.hour(clock), F.minute(clock), F.second(clock), millis
-        ),
+    seconds = _quotient(F.pmod(F.unix_micros(time), F.lit(_HOUR)), _SECOND)
+    parts = (
+        utc_hour(time),
+        _quotient(seconds, 60),
+        F.pmod(seconds, F.lit(60)),
+        F.pmod(F.unix_millis(time), F.lit(1000)),
     )
+    return F.concat(utc_date(time).cast("string"), F.format_string("T%02d:%02d:%02d.%03dZ", *parts))
+
+
+def _quotient(dividend: Column, divisor: int) -> Column:
+    return F.call_function("div", dividend, F.lit(divisor)).cast("int")

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
-from headwater.spark.utc import utc_clock, utc_timestamp
+from headwater.spark.utc import utc_date, utc_hour, utc_timestamp
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 # Spark also parses times without a date, as times of today: the row's hour would not be stable.
 _DATED = r"^[0-9]{4,6}-.*"
-_IS_TEXT, _EVENT_TIME, _CLOCK = "_is_text", "_event_time", "_clock"
+_IS_TEXT, _EVENT_TIME, _TIME, _DATE = "_is_text", "_event_time", "_time", "_date"
 
 
 def check_field(field: str) -> None:
@@ -43,16 +43,17 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
     rows = records.withColumn(_IS_TEXT, F.is_valid_utf8(text))
     rows = rows.withColumn(_EVENT_TIME, _event_time(records, text, event_time_field))
     is_text, event_time = F.col(_IS_TEXT), F.col(_EVENT_TIME)
-    rows = rows.withColumn(_CLOCK, utc_clock(F.coalesce(event_time, F.col("timestamp"))))
-    clock = F.col(_CLOCK)
+    rows = rows.withColumn(_TIME, F.coalesce(event_time, F.col("timestamp")))
+    rows = rows.withColumn(_DATE, utc_date(F.col(_TIME)))
+    date = F.col(_DATE)
     return rows.select(
         F.when(is_text, text).alias("value"),
         "partition",
         "offset",
-        F.year(clock).alias("year"),
-        F.month(clock).alias("month"),
-        F.dayofmonth(clock).alias("day"),
-        F.hour(clock).alias("hour"),
+        F.year(date).alias("year"),
+        F.month(date).alias("month"),
+        F.dayofmonth(date).alias("day"),
+        utc_hour(F.col(_TIME)).alias("hour"),
         "topic",
         "key",
         "headers",
