@@ -57,6 +57,7 @@ from headwater.spark.session import create_session
 from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import check_columns, table_of, with_stored_lineage, writer_of
+from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.tables.contract import TableFormat
 from headwater.storage.tables.registry import register
 
@@ -66,7 +67,12 @@ _DEFAULT_PARTITIONS = 2
 
 
 class LineageJob:
-    """A job that reads topics and writes a topic or a table with the parents of every record."""
+    """A job that reads topics and writes a topic or a table with the parents of every record.
+
+    Args:
+        checkpoint: a local folder, as path or text, or a URI that Spark knows, such as
+            `s3a://bucket/folder`. Default: `checkpoints/NAME` in the home.
+    """
 
     def __init__(
         self,
@@ -84,7 +90,7 @@ class LineageJob:
         self._settings = with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self._settings.jobs.version
-        self._checkpoint = checkpoint or self._settings.home_dir / "checkpoints" / name
+        self._checkpoint = checkpoint_location(name, checkpoint, self._settings)
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
         self._order = tuple(header_order)
         self._topics: list[str] = []

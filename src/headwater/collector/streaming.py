@@ -265,20 +265,13 @@ def spark_submit_options() -> dict[str, str]:
         return {}
     # The options are properties of the JVM: Python has to connect to it first.
     SparkContext._ensure_initialized()  # noqa: SLF001
-    return {
-        key: value
-        for key, value in SparkConf().getAll()
-        if key.startswith(_LINEAGE_PREFIX) or key in (LISTENERS, PLUGINS)
-    }
+    found = SparkConf().getAll()
+    return {key: value for key, value in found if key.startswith(_LINEAGE_PREFIX)}
 
 
 def with_spark_submit_options(settings: Settings) -> Settings:
     """The settings with the options of `spark-submit`, for queries without the listener."""
-    options = {
-        key: value
-        for key, value in spark_submit_options().items()
-        if key.startswith(_LINEAGE_PREFIX)
-    }
+    options = spark_submit_options()
     return lineage_configuration("", settings, options).settings if options else settings
 
 

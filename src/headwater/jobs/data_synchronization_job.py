@@ -36,7 +36,7 @@ from headwater.storage.archive.position import (
     refuse_recreated_topic,
 )
 from headwater.storage.archive.reader import Archive
-from headwater.storage.checkpoint import read_checkpoint
+from headwater.storage.checkpoint import checkpoint_location, read_checkpoint
 from headwater.storage.offset_ranges import OffsetRanges
 
 _LOG = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
     check_field(field)
     if topic != _TOPIC and options.own["checkpoint"] is None:
         # Each topic needs its own checkpoint.
-        checkpoint = settings.home_dir / "checkpoints" / f"{_NAME}-{topic}"
+        checkpoint = checkpoint_location(f"{_NAME}-{topic}", None, settings)
         options = replace(options, checkpoint=checkpoint)
     path = (options.own["table"] or archive_path(topic, settings)).absolute()
     if settings.jobs.create_topics:

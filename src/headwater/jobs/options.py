@@ -27,11 +27,11 @@ from headwater.delivery.modes import (
 )
 from headwater.errors import HeadwaterError, InputError
 from headwater.job import LineageJob, OnFailure
-from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset
 from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points
 from headwater.spark.query_runner import QueryRun, run_foreach_batch
+from headwater.storage.checkpoint import checkpoint_location
 
 _LOG = logging.getLogger(__name__)
 
@@ -270,7 +270,7 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
         input_topic=values.get("input_topic", ""),
         output_topic=values.get("output_topic", ""),
         bootstrap_servers=values["bootstrap_servers"] or settings.bootstrap_servers,
-        checkpoint=checkpoint_location(settings, default_name, values["checkpoint"]),
+        checkpoint=checkpoint_location(default_name, values["checkpoint"], settings),
         delivery=values.get("delivery", DEFAULT_MODE),
         on_failure=values.get("on_failure", "stop"),
         pause_seconds=values.get("pause", 0.0),
@@ -280,14 +280,6 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
         quiet=values["quiet"],
         own=values,
     )
-
-
-def checkpoint_location(settings: Settings, job_name: str, given: str | None) -> Path | str:
-    """The given checkpoint, an absolute path if it is local; by default one below the home."""
-    if not given:
-        return (settings.home_dir / "checkpoints" / job_name).absolute()
-    local = local_path(given)
-    return given if local is None else local.absolute()
 
 
 def _check_offsets(text: str) -> None:

@@ -44,7 +44,6 @@ from headwater.jobs.articles import (
 from headwater.jobs.options import (
     CHECKPOINT_HELP,
     StreamOptions,
-    checkpoint_location,
     stream_options,
 )
 from headwater.kafka import ensure_topic
@@ -63,6 +62,7 @@ from headwater.spark.writers.table import (
     with_stored_lineage,
     writer_of,
 )
+from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.tables.registry import KnownTable, register
 
 _LOG = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def _with_variables(options: StreamOptions, settings: Settings) -> StreamOptions
     return replace(
         options,
         input_topic=TOPIC.value(options.own["input_topic"], settings),
-        checkpoint=checkpoint_location(settings, NAME, checkpoint),
+        checkpoint=checkpoint_location(NAME, checkpoint, settings),
     )
 
 

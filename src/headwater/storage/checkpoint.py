@@ -18,7 +18,8 @@ from typing import Any
 
 from headwater.errors import CheckpointError, CheckpointInUseError
 from headwater.model import from_epoch_ms
-from headwater.model.local_files import locked
+from headwater.model.local_files import local_path, locked
+from headwater.settings import Settings
 
 NO_BATCH = -1
 # Headwater's own file in the checkpoint: the end offsets of the query's output topics.
@@ -39,6 +40,17 @@ class QueryProgress:
     def cut_off(self) -> int | None:
         """The batch that will run again, if there is one."""
         return self.started if self.started > self.committed else None
+
+
+def checkpoint_location(job_name: str, given: Path | str | None, settings: Settings) -> Path | str:
+    """The given checkpoint, an absolute path if it is local; by default one below the home.
+
+    A text means the same as a path; a URI of another file system stays a text.
+    """
+    if not given:
+        return settings.home_dir / "checkpoints" / job_name
+    local = given if isinstance(given, Path) else local_path(given)
+    return str(given) if local is None else local.absolute()
 
 
 @contextmanager

@@ -97,29 +97,26 @@ def test_only_the_article_jobs_name_these_variables() -> None:
     assert naming == {"jobs/articles.py"}
 
 
-def test_the_batch_job_takes_its_variables(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("job", "source", "option"),
+    [
+        ("batch_write_raw_with_lineage", "/own/*.csv", "--files"),
+        ("stream_write_raw_with_lineage", "own.topic", "--input-topic"),
+    ],
+)
+def test_an_article_job_takes_its_variables_and_prefers_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    job: str,
+    source: str,
+    option: str,
 ) -> None:
     caplog.set_level(logging.INFO)
     set_variables(monkeypatch)
-    lineage = session_settings(monkeypatch, "batch_write_raw_with_lineage").lineage
+    lineage = session_settings(monkeypatch, job).lineage
     assert (lineage.namespace, lineage.environment) == ("neuronews", "staging")
-    assert "/own/*.csv -> lake.own.table, starting Spark" in caplog.messages
-    options = ("--files", "given.csv", "--table", "given.table")
-    session_settings(monkeypatch, "batch_write_raw_with_lineage", *options)
-    assert "given.csv -> given.table, starting Spark" in caplog.messages
-
-
-def test_the_streaming_job_takes_its_variables(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    set_variables(monkeypatch)
-    lineage = session_settings(monkeypatch, "stream_write_raw_with_lineage").lineage
-    assert (lineage.namespace, lineage.environment) == ("neuronews", "staging")
-    assert "own.topic -> lake.own.table, starting Spark" in caplog.messages
-    options = ("--input-topic", "given", "--table", "given.table")
-    session_settings(monkeypatch, "stream_write_raw_with_lineage", *options)
+    assert f"{source} -> lake.own.table, starting Spark" in caplog.messages
+    session_settings(monkeypatch, job, option, "given", "--table", "given.table")
     assert "given -> given.table, starting Spark" in caplog.messages
 
 

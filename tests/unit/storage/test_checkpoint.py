@@ -8,7 +8,8 @@ import pytest
 from tests.checkpoints import write_checkpoint
 
 from headwater.errors import CheckpointError
-from headwater.storage.checkpoint import read_checkpoint
+from headwater.settings import load
+from headwater.storage.checkpoint import checkpoint_location, read_checkpoint
 
 
 def test_started_committed_and_planned_offsets_are_read(tmp_path: Path) -> None:
@@ -62,3 +63,13 @@ def test_the_error_names_the_damaged_file(tmp_path: Path) -> None:
     (tmp_path / "offsets/7").write_text("v1\n")
     with pytest.raises(CheckpointError, match="offsets/7"):
         read_checkpoint(tmp_path)
+
+
+def test_a_local_checkpoint_means_the_same_as_text_as_uri_and_as_path(tmp_path: Path) -> None:
+    settings = load(home=tmp_path / "home")
+    folder = tmp_path / "checkpoint"
+    for given in (folder, str(folder), folder.as_uri()):
+        assert checkpoint_location("job", given, settings) == folder
+    assert checkpoint_location("job", None, settings) == tmp_path / "home/checkpoints/job"
+    elsewhere = "s3a://bucket/checkpoint"
+    assert checkpoint_location("job", elsewhere, settings) == elsewhere
