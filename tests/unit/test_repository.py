@@ -172,5 +172,8 @@ def test_the_architecture_fits_on_a_page_and_names_files_that_exist() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert text.count("\n") <= 100
     named = re.findall(r"`((?:[a-z_]+/)+[A-Za-z_]+\.(?:py|java|lock))`", text)
-    assert named
-    assert [name for name in named if not (ROOT / "src" / "headwater" / name).is_file()] == []
+    folders = {".java": ROOT / "java/src/main/java/dev/headwater"}
+    python = ROOT / "src/headwater"
+    paths = [folders.get(Path(name).suffix, python) / name for name in named]
+    assert {path.suffix for path in paths} == {".py", ".java", ".lock"}
+    assert [str(path) for path in paths if not path.is_file()] == []

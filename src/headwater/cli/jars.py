@@ -9,7 +9,8 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
 from headwater.errors import CheckFailedError
-from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars, session_jars
+from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars
+from headwater.jvm.own_jar import session_jars
 from headwater.jvm.versions import CONNECTORS, GROUPS
 from headwater.settings import Settings
 

@@ -1,7 +1,7 @@
 """Describes a query from its plan: its input datasets, and the column lineage of its output.
 
-Java derives the column lineage (`headwater.columns`). Its result has the output columns, each with
-its value:
+Java derives the column lineage (`dev.headwater.columns`). Its result has the output columns, each
+with its value:
 
 - `inputs`: fields of the plan's leaves, each with the number of its `leaf`, its `path` and the
   `transformations` in OpenLineage's terms;

@@ -174,7 +174,7 @@ class StreamTracker(StreamingQueryListener):
         java: Any = active._jsq  # noqa: SLF001
         query = java.streamingQuery()
         sink = query.sink()
-        if str(sink.getClass().getName()).startswith("headwater."):
+        if str(sink.getClass().getName()).startswith("dev.headwater."):
             return
         name = event.name or self.application
         if name in SELF_REPORTING_QUERIES or not self._settings.lineage_enabled_for(name):

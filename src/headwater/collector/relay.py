@@ -26,7 +26,7 @@ class Relay:
         take: Callable[[Mapping[str, Any]], None],
     ) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001
-        self._queue = jvm.headwater.lineage.LineageEventQueue
+        self._queue = jvm.dev.headwater.lineage.LineageEventQueue
         # Of the context: it still exists when the session is stopped.
         self._bus = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
         self._take = take

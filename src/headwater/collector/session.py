@@ -223,7 +223,9 @@ def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
         return
     jvm: Any = spark._jvm  # noqa: SLF001
     try:
-        jvm.headwater.lineage.LineageEventQueue.attach(context, conf, configuration.through_spool)
+        jvm.dev.headwater.lineage.LineageEventQueue.attach(
+            context, conf, configuration.through_spool
+        )
     except Exception as error:
         # Such as another OpenLineage jar on the class path. Lineage never fails a job.
         _LOG.warning("lineage of batch writes is disabled: %s", str(error)[:500])

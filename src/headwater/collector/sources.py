@@ -37,7 +37,7 @@ LeafDatasets = list[list[Dataset]]
 def leaf_datasets(plan: Any, hidden: Iterable[str] = ()) -> LeafDatasets:
     """The datasets that each leaf of a plan reads: from left to right, then those of subqueries.
 
-    `headwater.columns.ColumnLineage` numbers the leaves in the same way.
+    `dev.headwater.columns.ColumnLineage` numbers the leaves in the same way.
 
     Args:
         plan: a logical plan in the JVM.

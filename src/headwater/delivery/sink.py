@@ -171,7 +171,7 @@ def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
 def close_producers_of(spark: SparkSession, query_id: str) -> None:
     """Close the producers of a query by its id, within ten seconds."""
     jvm: Any = spark._jvm  # noqa: SLF001
-    jvm.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
+    jvm.dev.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
 
 
 # Operators of a plan after which a task may have rows of several input partitions.

@@ -1,8 +1,4 @@
-"""Jars: pinned in the lock, fetched once per user into a cache, and the class path of a session.
-
-Headwater's Java sources are in the package and are compiled once per machine; the compiler is a
-pinned jar, so that no JDK has to be installed. The jar is stored in the same cache; its name
-contains a digest of the sources.
+"""Jars: pinned in the lock, and fetched once per user into a cache.
 
 Class data sharing (CDS): half the startup time of a small job is spent on loading about ten
 thousand classes. Java can map them from an archive file, which it uses only if it was written by
@@ -14,11 +10,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
 import shutil
-import subprocess
 import tempfile
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -32,7 +25,7 @@ from headwater.errors import (
     UnsupportedVersionError,
 )
 from headwater.jvm.ivy import resolve
-from headwater.jvm.java import Java, find_java
+from headwater.jvm.java import Java
 from headwater.jvm.versions import GROUPS, SPARK_VERSIONS, JarGroup
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
@@ -217,96 +210,6 @@ def check_spark_version(version: str) -> None:
             version=version,
             supported=SPARK_VERSIONS,
         )
-
-
-# Source folders by the connector they are compiled against. The jar of the first is part of every
-# session, and the others use it; it needs Kafka's jars only for its Kafka classes.
-_EVERYWHERE = "kafka"
-_FOLDERS = {
-    _EVERYWHERE: (
-        "spark/writers/java",
-        "delivery/java",
-        "jobs/visits_ads/java",
-        "spark/measures/java",
-        "spark/java",
-    ),
-    "openlineage": ("collector/java",),
-}
-_LANGUAGE = "17"
-_COMPILE_SECONDS = 120
-# The oldest date in zip; a constant date makes the jar reproducible.
-_DATE = (1980, 1, 1, 0, 0, 0)
-
-
-def session_jars(
-    connectors: Iterable[str], settings: Settings, progress: Progress = no_progress
-) -> list[Path]:
-    """All jars of a session with these connectors, fetched or compiled on demand."""
-    names = tuple(connectors)
-    own = [_EVERYWHERE, *(name for name in names if name in _FOLDERS and name != _EVERYWHERE)]
-    compiled = [ensure_own_jar(settings, progress, name) for name in own]
-    return [*ensure_jars(names, settings, progress), *compiled]
-
-
-def ensure_own_jar(
-    settings: Settings, progress: Progress = no_progress, connector: str = _EVERYWHERE
-) -> Path:
-    """The path of the own jar for a connector; compiles it if it is not in the cache.
-
-    Raises:
-        DownloadError: the compiler can't be fetched.
-        NotInstalledError: there is no Java.
-    """
-    sources = _sources(connector)
-    used = [] if connector == _EVERYWHERE else [ensure_own_jar(settings, progress)]
-    jar = settings.jars_dir / f"headwater-{_digest(sources, connector, used)}.jar"
-    if not jar.is_file():
-        (compiler,) = ensure_jars(["compiler"], settings, progress)
-        class_path = [*spark_jars(), *ensure_jars([connector], settings, progress), *used]
-        with tempfile.TemporaryDirectory(prefix=".compile-", dir=settings.jars_dir) as folder:
-            classes = Path(folder) / "classes"
-            _compile(compiler, class_path, sources, classes, settings)
-            unfinished = Path(folder) / jar.name
-            _pack(classes, unfinished)
-            # Two processes may do this at once: both jars are the same, and the last rename wins.
-            os.replace(unfinished, jar)
-    return jar
-
-
-def _sources(connector: str) -> list[Path]:
-    package = Path(str(resources.files("headwater")))
-    folders = _FOLDERS[connector]
-    return sorted(file for folder in folders for file in (package / folder).rglob("*.java"))
-
-
-def _digest(sources: list[Path], connector: str, used: list[Path]) -> str:
-    """A digest of the sources, and of the versions and own jars they are compiled against."""
-    own = (jar.name for jar in used)
-    versions = (*SPARK_VERSIONS, *jar_group(connector).coordinates, *own)
-    digest = hashlib.sha256("\0".join(versions).encode())
-    for source in sources:
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _compile(
-    compiler: Path, class_path: list[Path], sources: list[Path], classes: Path, settings: Settings
-) -> None:
-    command = [str(find_java(settings).binary), "-jar", str(compiler), f"-{_LANGUAGE}", "-nowarn"]
-    command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(map(str, class_path))]
-    command += ["-d", str(classes), *map(str, sources)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False
-    )
-    if done.returncode != 0:
-        raise InternalError(f"Headwater's Java does not compile:\n{done.stderr.strip()}")
-
-
-def _pack(classes: Path, jar: Path) -> None:
-    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(classes.rglob("*.class")):
-            name = path.relative_to(classes).as_posix()
-            archive.writestr(zipfile.ZipInfo(name, _DATE), path.read_bytes())
 
 
 # Otherwise Java reports an invalid archive on standard output, mixed with the output of the job.

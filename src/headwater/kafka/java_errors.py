@@ -14,7 +14,7 @@ _THROWN = re.compile(
     r"org\.apache\.kafka\.common\.(?:errors\.)?(?P<name>\w+Exception)(?:: (?P<message>[^\n]*))?"
 )
 # The sink's own exception, which names the record and the simple class of the cause.
-_NOT_DELIVERED = re.compile(r"headwater\.delivery\.DeliveryFailedException: (?P<text>[^\n]*)")
+_NOT_DELIVERED = re.compile(r"dev\.headwater\.delivery\.DeliveryFailedException: (?P<text>[^\n]*)")
 _OUTPUT_TOPIC = re.compile(
     r"^(?:the record for topic (?P<record>\S+) made from|"
     r"task \d+ of batch \d+ of topic (?P<task>\S+) was not committed)"

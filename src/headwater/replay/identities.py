@@ -17,7 +17,7 @@ from headwater.storage.offset_ranges import OffsetRanges
 IDENTITY, CONTENT = "_identity", "_content"
 
 _DIGEST_FUNCTION = "headwater_record_digest"
-_DIGEST_CLASS = "headwater.delivery.RecordDigest"
+_DIGEST_CLASS = "dev.headwater.delivery.RecordDigest"
 
 
 def register_digest_udf(spark: SparkSession) -> None:

@@ -34,9 +34,9 @@ class Connector:
 
 
 # Part of the Kafka connector.
-OWN_SINK = "headwater.delivery.LineageSink"
+OWN_SINK = "dev.headwater.delivery.LineageSink"
 # Part of the OpenLineage connector: sends the listener's events.
-LINEAGE_PLUGIN = "headwater.lineage.LineagePlugin"
+LINEAGE_PLUGIN = "dev.headwater.lineage.LineagePlugin"
 
 CONNECTORS: Mapping[str, Connector] = {
     "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),

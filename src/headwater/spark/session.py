@@ -25,8 +25,9 @@ from pyspark.sql import SparkSession
 from headwater import process
 from headwater.errors import NotInstalledError
 from headwater.jvm import jars as cds
-from headwater.jvm.jars import check_spark_version, session_jars
+from headwater.jvm.jars import check_spark_version
 from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.own_jar import session_jars
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import (
     Settings,
@@ -194,8 +195,8 @@ LOCAL_CONFIGURATION = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # Hadoop starts a process for each file it creates; this file system does not. Checkpoints
     # need their own setting, as Spark does not write them with Hadoop's file systems.
-    "spark.hadoop.fs.file.impl": "headwater.spark.LocalFiles",
-    "spark.sql.streaming.checkpointFileManagerClass": "headwater.spark.CheckpointFiles",
+    "spark.hadoop.fs.file.impl": "dev.headwater.spark.LocalFiles",
+    "spark.sql.streaming.checkpointFileManagerClass": "dev.headwater.spark.CheckpointFiles",
 }
 
 
@@ -243,7 +244,7 @@ def own_class(name: str) -> Any:
     Raises:
         NotInstalledError: it is not on Spark's class path.
     """
-    java_class = getattr(SparkContext._jvm, f"headwater.{name}")  # noqa: SLF001
+    java_class = getattr(SparkContext._jvm, f"dev.headwater.{name}")  # noqa: SLF001
     if not isinstance(java_class, JavaClass):
         # py4j treats an unknown class as a package.
         raise NotInstalledError(

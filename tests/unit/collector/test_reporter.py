@@ -193,7 +193,7 @@ def test_a_session_without_the_jar_of_headwater_is_reported_without_columns(
     monkeypatch.setattr(columns, "leaf_datasets", lambda plan, hidden: [[topic]])
     monkeypatch.setattr(columns, "kafka_servers", lambda plan: "b:9092")
     # For py4j an unknown class is a package.
-    packages = {"headwater.columns.ColumnLineage": object()}
+    packages = {"dev.headwater.columns.ColumnLineage": object()}
     monkeypatch.setattr(SparkContext, "_jvm", SimpleNamespace(**packages))
     described = describe_plan(None)
     assert (described.inputs, described.output_facets) == ([topic], {})

@@ -20,6 +20,7 @@ ANN = {
     "security.protocol": "SASL_PLAINTEXT",
     "sasl.jaas.config": 'x.PlainLoginModule required username="ann" password="secret";',
 }
+FAILED = "dev.headwater.delivery.DeliveryFailedException"
 FRAME = "\n\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:251)"
 
 
@@ -28,7 +29,7 @@ def failed_record(cause: str, message: str) -> str:
     return (
         "Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, most recent failure:"
         " Lost task 0.0 in stage 0.0 (TID 0) (10.0.0.1 executor driver): "
-        "headwater.delivery.DeliveryFailedException: the record for topic out made from in/0@7: "
+        f"{FAILED}: the record for topic out made from in/0@7: "
         f"{cause}: {message}{FRAME}\nCaused by: {PACKAGE}.errors.{cause}: {message}\n"
     )
 
@@ -87,7 +88,7 @@ def test_a_record_that_is_too_large_is_named_with_its_parent() -> None:
             "--group headwater- --resource-pattern-type prefixed",
         ),
         (
-            "headwater.delivery.DeliveryFailedException: task 0 of batch 3 of topic out was not "
+            f"{FAILED}: task 0 of batch 3 of topic out was not "
             "committed: KafkaException: Unexpected error in TxnOffsetCommitResponse: Topic "
             f"authorization failed.{FRAME}\nCaused by: {PACKAGE}.KafkaException: Unexpected error "
             "in TxnOffsetCommitResponse: Topic authorization failed.\n",
@@ -114,7 +115,7 @@ def test_the_hint_names_the_missing_permission_and_its_command(
 
 def test_the_innermost_exception_decides_and_all_are_in_the_message() -> None:
     text = (
-        "headwater.delivery.DeliveryFailedException: task 3 of batch 8 of topic out was not "
+        f"{FAILED}: task 3 of batch 8 of topic out was not "
         "committed: "
         "KafkaException: Cannot execute transactional method because we are in an error state"
         f"{FRAME}\nCaused by: {PACKAGE}.KafkaException: Cannot execute transactional method "

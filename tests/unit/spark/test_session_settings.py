@@ -54,7 +54,7 @@ def test_an_iceberg_catalog_is_in_a_folder_by_default(
 
 def test_executors_of_a_cluster_get_the_jars_but_no_local_options() -> None:
     local = _placement("local[4]", ["a.jar"])
-    assert local["spark.hadoop.fs.file.impl"] == "headwater.spark.LocalFiles"
+    assert local["spark.hadoop.fs.file.impl"] == "dev.headwater.spark.LocalFiles"
     assert "spark.jars" not in local
     for master in ("spark://there:7077", "local-cluster[2,1,512]", "yarn"):
         placed = {"spark.master": master, "spark.jars": "a.jar,b.jar"}

@@ -249,7 +249,7 @@ def register_functions(spark: SparkSession, checkpoint: str) -> None:
     """Register the functions in the session, for a query with this checkpoint."""
     jvm: Any = spark._jvm  # noqa: SLF001
     session: Any = spark._jsparkSession  # noqa: SLF001
-    jvm.headwater.enrichment.BatchFunctions.register(
+    jvm.dev.headwater.join.BatchFunctions.register(
         session, checkpoint, _WATERMARK_FUNCTION, _BATCH_FUNCTION
     )
 

@@ -80,7 +80,7 @@ def _registered(spark: SparkSession, field: str) -> str:
     if spark.catalog.functionExists(name):
         return name
     jvm: Any = spark._jvm  # noqa: SLF001
-    function = jvm.headwater.archive.EventTime(field)
+    function = jvm.dev.headwater.archive.EventTime(field)
     kind = jvm.org.apache.spark.sql.types.DataTypes.LongType
     spark._jsparkSession.udf().register(name, function, kind)  # noqa: SLF001
     return name

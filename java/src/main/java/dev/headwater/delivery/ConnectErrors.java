@@ -1,0 +1,48 @@
+package dev.headwater.delivery;
+
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** The error headers of Kafka Connect for records in a dead letter topic. */
+final class ConnectErrors {
+  private static final String PREFIX = "__connect.errors.";
+
+  private static final Pattern ADDRESS = Pattern.compile("([^,/]+)/(\\d+)@(\\d+)");
+
+  private ConnectErrors() {}
+
+  static List<Header> headers(
+      Parents parents, String jobName, String stage, String kind, String message) {
+    UTF8String topic = parents.topic();
+    boolean one = topic != null;
+    return List.of(
+        header("topic", one ? topic.toString() : null),
+        header("partition", one ? Integer.toString(parents.partition()) : null),
+        header("offset", one ? Long.toString(parents.offset()) : null),
+        header("connector.name", jobName),
+        header("stage", stage),
+        header("exception.class.name", kind),
+        header("exception.message", message));
+  }
+
+  /** For a record that Kafka rejected; the address is that of its parents. */
+  static List<Header> ofRejected(String address, String jobName, Exception error) {
+    Matcher parent = ADDRESS.matcher(address);
+    boolean single = parent.matches();
+    return List.of(
+        header("topic", single ? parent.group(1) : null),
+        header("partition", single ? parent.group(2) : null),
+        header("offset", single ? parent.group(3) : null),
+        header("connector.name", jobName),
+        header("stage", "TASK_PUT"),
+        header("exception.class.name", error.getClass().getName()),
+        header("exception.message", error.getMessage()));
+  }
+
+  private static Header header(String name, String value) {
+    return LineageHeaders.header(PREFIX + name, value);
+  }
+}

@@ -1,0 +1,84 @@
+package dev.headwater.delivery;
+
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+
+/** Keeps producers across micro-batches, because a new one needs connections and handshakes. */
+public final class Producers {
+  private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
+  private static final Map<Key, Kept> KEPT = new HashMap<>();
+
+  /** Tasks of one query share a producer, unless they have different lanes. */
+  record Key(String queryId, int lane, Map<String, Object> properties) {}
+
+  private Producers() {}
+
+  private static final class Kept {
+    final KafkaProducer<byte[], byte[]> producer;
+    int users;
+    long used;
+
+    Kept(KafkaProducer<byte[], byte[]> producer) {
+      this.producer = producer;
+    }
+  }
+
+  /** The producer with this key, or a new one. */
+  static synchronized KafkaProducer<byte[], byte[]> get(Key key) {
+    closeIdle();
+    Kept kept = KEPT.get(key);
+    if (kept == null) {
+      kept = new Kept(new KafkaProducer<>(key.properties()));
+      KEPT.put(key, kept);
+    }
+    kept.users++;
+    return kept.producer;
+  }
+
+  /** Returns a producer, which is kept for the next task. */
+  static synchronized void release(Key key) {
+    Kept kept = KEPT.get(key);
+    if (kept != null) {
+      kept.users--;
+      kept.used = System.nanoTime();
+    }
+  }
+
+  /** Closes a producer without sending its buffer. A producer that has replaced it is kept. */
+  static void discard(Key key, KafkaProducer<byte[], byte[]> producer) {
+    synchronized (Producers.class) {
+      Kept kept = KEPT.get(key);
+      if (kept != null && kept.producer == producer) {
+        KEPT.remove(key);
+      }
+    }
+    producer.close(Duration.ZERO);
+  }
+
+  /** Closes the producers of a query. */
+  public static synchronized void close(String queryId, long timeoutMillis) {
+    Duration timeout = Duration.ofMillis(timeoutMillis);
+    for (Iterator<Map.Entry<Key, Kept>> all = KEPT.entrySet().iterator(); all.hasNext(); ) {
+      Map.Entry<Key, Kept> entry = all.next();
+      if (entry.getKey().queryId().equals(queryId)) {
+        all.remove();
+        entry.getValue().producer.close(timeout);
+      }
+    }
+    TransactionalDelivery.close(queryId, timeout);
+  }
+
+  private static void closeIdle() {
+    long now = System.nanoTime();
+    for (Iterator<Kept> all = KEPT.values().iterator(); all.hasNext(); ) {
+      Kept kept = all.next();
+      if (kept.users == 0 && now - kept.used > IDLE_NANOS) {
+        all.remove();
+        kept.producer.close(Duration.ZERO);
+      }
+    }
+  }
+}

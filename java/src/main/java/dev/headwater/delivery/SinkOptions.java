@@ -1,0 +1,74 @@
+package dev.headwater.delivery;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The options of the query; serialized to the executors. */
+record SinkOptions(
+    String mode,
+    String queryId,
+    String jobName,
+    String jobVersion,
+    String runId,
+    List<String> headerOrder,
+    List<String> droppedHeaders,
+    String outputTopic,
+    // For records that list parents which do not fit into the header.
+    String parentsTopic,
+    // Null: a record that Kafka rejects stops the job.
+    String failuresTopic,
+    long pauseMillis,
+    // The batch id of a batch DataFrame; a stream has its own.
+    long batch,
+    // Added to every record after its lineage; alternating names and values.
+    List<String> ownHeaders,
+    // Whether each task has exactly the rows of one input partition.
+    boolean oneInputPerTask,
+    HashMap<String, Object> producer)
+    implements Serializable {
+
+  private static final String KAFKA = "kafka.";
+
+  static SinkOptions of(LogicalWriteInfo info) {
+    CaseInsensitiveStringMap options = info.options();
+    return new SinkOptions(
+        options.get("mode"),
+        options.getOrDefault("queryId", info.queryId()),
+        options.get("jobName"),
+        options.get("jobVersion"),
+        options.get("runId"),
+        lines(options.get("headerOrder")),
+        lines(options.getOrDefault("droppedHeaders", "")),
+        options.get("outputTopic"),
+        options.get("parentsTopic"),
+        options.get("failuresTopic"),
+        options.getLong("pauseMillis", 0),
+        options.getLong("batch", 0),
+        lines(options.getOrDefault("ownHeaders", "")),
+        options.getBoolean("oneInputPerTask", false),
+        producer(options));
+  }
+
+  private static HashMap<String, Object> producer(CaseInsensitiveStringMap options) {
+    HashMap<String, Object> properties = new HashMap<>();
+    for (Map.Entry<String, String> option : options.asCaseSensitiveMap().entrySet()) {
+      if (option.getKey().startsWith(KAFKA)) {
+        properties.put(option.getKey().substring(KAFKA.length()), option.getValue());
+      }
+    }
+    properties.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
+    properties.put(
+        ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
+    return properties;
+  }
+
+  private static List<String> lines(String text) {
+    return text.isEmpty() ? List.of() : List.of(text.split("\n"));
+  }
+}

@@ -1,0 +1,88 @@
+package dev.headwater.delivery;
+
+import java.io.IOException;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Writes the rows of one task as records. The order of columns is that of `delivery/sink.py`. */
+final class TaskWriter implements DataWriter<InternalRow> {
+  private static final int TOPIC = 0;
+  private static final int KEY = 1;
+  private static final int VALUE = 2;
+  private static final int LINEAGE = 3;
+  private static final int ORDINAL = 4;
+  private static final int ERROR = 5;
+  private static final int PARTITION = 6;
+  private static final int HEADERS = 7;
+
+  private final Delivery delivery;
+  private final LineageHeaders headers;
+  private final UnlistedParents unlistedParents;
+  private UTF8String lastTopic;
+  private String lastTopicName;
+  private long withoutParents;
+
+  TaskWriter(Delivery delivery, SinkOptions options, long batch) {
+    this.delivery = delivery;
+    this.headers = new LineageHeaders(options, batch);
+    this.unlistedParents = new UnlistedParents(delivery, headers, options.parentsTopic());
+  }
+
+  @Override
+  public void write(InternalRow row) throws IOException {
+    Parents parents;
+    if (row.isNullAt(LINEAGE)) {
+      parents = Parents.NONE;
+      withoutParents++;
+    } else {
+      parents = new Parents(row.getStruct(LINEAGE, Parents.FIELDS));
+    }
+    long ordinal = row.isNullAt(ORDINAL) ? 0 : row.getLong(ORDINAL);
+    ProducerRecord<byte[], byte[]> record =
+        new ProducerRecord<>(
+            topic(row.getUTF8String(TOPIC)),
+            row.isNullAt(PARTITION) ? null : row.getInt(PARTITION),
+            row.isNullAt(KEY) ? null : row.getBinary(KEY),
+            row.isNullAt(VALUE) ? null : row.getBinary(VALUE),
+            row.isNullAt(ERROR)
+                ? headers.of(parents, ordinal, row.isNullAt(HEADERS) ? null : row.getArray(HEADERS))
+                : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
+    UTF8String unlisted = parents.rest();
+    if (unlisted != null) {
+      String id = headers.recordId(parents.allParentsHash(), ordinal);
+      unlistedParents.send(record, unlisted.toString(), id);
+    } else if (unlistedParents.isEmpty()) {
+      delivery.send(record);
+    } else {
+      unlistedParents.send(record, null, null);
+    }
+  }
+
+  @Override
+  public WriterCommitMessage commit() throws IOException {
+    unlistedParents.sendAll();
+    WrittenOffsets written = delivery.finish();
+    written.addWithoutParents(withoutParents);
+    return written;
+  }
+
+  @Override
+  public void abort() {
+    delivery.abort();
+  }
+
+  @Override
+  public void close() {}
+
+  private String topic(UTF8String topic) {
+    // Nearly all rows have the same topic, whose name is decoded once.
+    if (!topic.equals(lastTopic)) {
+      lastTopic = topic.copy();
+      lastTopicName = topic.toString();
+    }
+    return lastTopicName;
+  }
+}

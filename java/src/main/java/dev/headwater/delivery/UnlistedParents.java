@@ -1,0 +1,108 @@
+package dev.headwater.delivery;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+
+/**
+ * Sends records with more parents than a header lists. The others are listed by separate records,
+ * which are written first, so that the header can contain their addresses.
+ *
+ * <p>Waiting for each one would be slow: some hundred records are collected, together with records
+ * that follow them, to keep the order.
+ */
+final class UnlistedParents {
+  private static final int MAX_COLLECTED = 500;
+  private static final int PARENTS_PER_RECORD = 1000;
+  private static final int BYTES_PER_RECORD = 32 * 1024;
+
+  private record Waiting(
+      ProducerRecord<byte[], byte[]> record, List<Future<RecordMetadata>> listed) {}
+
+  private final Delivery delivery;
+  private final LineageHeaders headers;
+  private final String topic;
+  private final Deque<Waiting> waiting = new ArrayDeque<>();
+
+  UnlistedParents(Delivery delivery, LineageHeaders headers, String topic) {
+    this.delivery = delivery;
+    this.headers = headers;
+    this.topic = topic;
+  }
+
+  boolean isEmpty() {
+    return waiting.isEmpty();
+  }
+
+  /** Sends the record after all previous ones; {@code unlisted} may be null. */
+  void send(ProducerRecord<byte[], byte[]> record, String unlisted, String recordId)
+      throws IOException {
+    List<Future<RecordMetadata>> listed = new ArrayList<>();
+    if (unlisted != null) {
+      byte[] key = recordId.getBytes(StandardCharsets.US_ASCII);
+      for (String part : parts(unlisted)) {
+        listed.add(
+            delivery.post(
+                new ProducerRecord<>(
+                    topic, null, key, new byte[0], headers.ofUnlisted(part, listed.size()))));
+      }
+    }
+    waiting.add(new Waiting(record, listed));
+    if (waiting.size() >= MAX_COLLECTED) {
+      sendAll();
+    }
+  }
+
+  void sendAll() throws IOException {
+    if (waiting.isEmpty()) {
+      return;
+    }
+    delivery.flush();
+    for (Waiting one = waiting.poll(); one != null; one = waiting.poll()) {
+      List<String> addresses = new ArrayList<>();
+      for (Future<RecordMetadata> listed : one.listed()) {
+        RecordMetadata at = await(listed, one.record());
+        addresses.add(at.topic() + "/" + at.partition() + "@" + at.offset());
+      }
+      if (!addresses.isEmpty()) {
+        LineageHeaders.addUnlisted(one.record(), addresses);
+      }
+      delivery.send(one.record());
+    }
+  }
+
+  private static RecordMetadata await(
+      Future<RecordMetadata> listed, ProducerRecord<byte[], byte[]> record) throws IOException {
+    try {
+      return listed.get();
+    } catch (ExecutionException failed) {
+      throw new DeliveryFailedException(record, failed.getCause());
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new DeliveryFailedException(record, stopped);
+    }
+  }
+
+  private static List<String> parts(String addresses) {
+    List<String> parts = new ArrayList<>();
+    int begin = 0;
+    int count = 0;
+    for (int at = addresses.indexOf(','); at >= 0; at = addresses.indexOf(',', at + 1)) {
+      count++;
+      if (count == PARENTS_PER_RECORD || at - begin > BYTES_PER_RECORD) {
+        parts.add(addresses.substring(begin, at));
+        begin = at + 1;
+        count = 0;
+      }
+    }
+    parts.add(addresses.substring(begin));
+    return parts;
+  }
+}

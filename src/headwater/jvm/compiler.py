@@ -1,0 +1,126 @@
+"""Compiles the Java project (`java/` of the repository) into one jar.
+
+The compiler is a pinned jar, so that no JDK has to be installed. The same sources always give the
+same bytes: entries are sorted, not compressed (the wheel is), and have a constant date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.errors import InternalError
+from headwater.jvm.jars import ensure_jars, jar_group, sha256_of, spark_jars
+from headwater.jvm.java import find_java
+from headwater.jvm.versions import SPARK_VERSIONS
+from headwater.model.progress import Progress, no_progress
+from headwater.settings import Settings
+
+# The connectors that the sources use.
+_CONNECTORS = ("kafka", "openlineage")
+_SOURCES, _RESOURCES = "src/main/java", "src/main/resources"
+# The oldest Java that Spark runs on.
+_LANGUAGE = "17"
+_WARNINGS = ("-nowarn", "-proc:none")
+_COMPILE_SECONDS = 120
+# The oldest date in zip, and the code of its Unix entries.
+_DATE = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+
+
+def class_path(settings: Settings, progress: Progress = no_progress) -> list[Path]:
+    """The jars that the sources are compiled against; fetches those that are missing."""
+    return [*spark_jars(), *ensure_jars(_CONNECTORS, settings, progress)]
+
+
+def project_digest(project: Path) -> str:
+    """A digest of all that determines the jar: sources, options, and versions of other jars."""
+    groups = (*_CONNECTORS, "compiler")
+    versions = [name for group in groups for name in jar_group(group).coordinates]
+    texts = (*SPARK_VERSIONS, *versions, *_options())
+    digest = hashlib.sha256("\0".join(texts).encode())
+    for path in (*_files(project / _SOURCES, "*.java"), *_files(project / _RESOURCES, "*")):
+        name = path.relative_to(project).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def build_jar(
+    project: Path, jar: Path, settings: Settings, progress: Progress = no_progress
+) -> None:
+    """Compile the project into `jar`, next to which a file `.sha256` has its checksum.
+
+    Raises:
+        DownloadError: the compiler or a connector can't be fetched.
+        NotInstalledError: there is no Java, or no pyspark.
+    """
+    sources = _files(project / _SOURCES, "*.java")
+    others = class_path(settings, progress)
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".compile-", dir=jar.parent) as folder:
+        classes = Path(folder) / "classes"
+        compile_java(sources, others, classes, settings, progress)
+        if (project / _RESOURCES).is_dir():
+            shutil.copytree(project / _RESOURCES, classes, dirs_exist_ok=True)
+        unfinished = Path(folder) / jar.name
+        _pack(classes, unfinished)
+        checksum = Path(folder) / "checksum"
+        checksum.write_text(f"{sha256_of(unfinished)}  {jar.name}\n")
+        # Two processes may do this at once: both jars are the same, and the last rename wins.
+        os.replace(checksum, checksum_file(jar))
+        os.replace(unfinished, jar)
+
+
+def checksum_file(jar: Path) -> Path:
+    """The file with the checksum of a jar, in the format of `sha256sum`."""
+    return jar.with_name(f"{jar.name}.sha256")
+
+
+def compile_java(
+    sources: Sequence[Path],
+    class_path: Sequence[Path],
+    classes: Path,
+    settings: Settings,
+    progress: Progress = no_progress,
+) -> None:
+    """Compile `sources` into the folder `classes`.
+
+    Raises:
+        DownloadError: the compiler can't be fetched.
+        NotInstalledError: there is no Java.
+        InternalError: an error or a warning of the compiler.
+    """
+    (compiler,) = ensure_jars(["compiler"], settings, progress)
+    command = [str(find_java(settings).binary), "-jar", str(compiler), *_options()]
+    command += ["-cp", os.pathsep.join(map(str, class_path)), "-d", str(classes)]
+    done = subprocess.run(
+        [*command, *map(str, sources)],
+        capture_output=True,
+        text=True,
+        timeout=_COMPILE_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise InternalError(f"Headwater's Java does not compile:\n{done.stderr.strip()}")
+
+
+def _options() -> tuple[str, ...]:
+    return (f"-{_LANGUAGE}", "-encoding", "UTF-8", *_WARNINGS)
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in folder.rglob(pattern) if path.is_file())
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w") as archive:
+        for path in _files(classes, "*"):
+            entry = zipfile.ZipInfo(path.relative_to(classes).as_posix(), _DATE)
+            entry.create_system, entry.external_attr = _UNIX, 0o644 << 16
+            archive.writestr(entry, path.read_bytes())
