@@ -39,12 +39,15 @@ def resolve(
     """
     gateway = _start_gateway(settings, folder)
     outcome: list[list[Path] | BaseException] = []
+    reasons: list[str] = []
 
     def work() -> None:
         try:
             _trust_python_certificates(gateway.jvm)
             outcome.append(_resolve(gateway, coordinates, folder, settings, transitive, excludes))
         except BaseException as error:  # raised in the caller's thread
+            # Now, because the JVM, which has the message, ends before that.
+            reasons.append(_reason(error))
             outcome.append(error)
 
     thread = threading.Thread(target=work, name="ivy", daemon=True)
@@ -53,7 +56,7 @@ def resolve(
         _wait(thread, folder, len(coordinates), settings, progress)
     finally:
         _end(gateway)
-    return _result(outcome, coordinates, folder, settings)
+    return _result(outcome, reasons, coordinates, folder, settings)
 
 
 def _wait(
@@ -69,6 +72,7 @@ def _wait(
 
 def _result(
     outcome: list[list[Path] | BaseException],
+    reasons: list[str],
     coordinates: Sequence[str],
     folder: Path,
     settings: Settings,
@@ -82,12 +86,15 @@ def _result(
             f"{what}: not finished after {settings.jvm.download_timeout_seconds:g} s",
             hint="check the network, or raise HEADWATER_JVM__DOWNLOAD_TIMEOUT_SECONDS",
         )
-    java_error = getattr(result, "java_exception", None)
-    reason = java_error.getMessage() if java_error is not None else str(result)
     raise DownloadError(
-        f"{what}: {reason}{_first_problem(folder)}",
+        f"{what}: {reasons[0]}{_first_problem(folder)}",
         hint="for a proxy or a mirror, set HEADWATER_JVM__IVY_SETTINGS to an Ivy settings file",
-    ) from result
+    ) from None
+
+
+def _reason(error: BaseException) -> str:
+    java_error = getattr(error, "java_exception", None)
+    return str(error if java_error is None else java_error.getMessage())
 
 
 def _first_problem(folder: Path) -> str:

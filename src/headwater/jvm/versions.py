@@ -49,6 +49,8 @@ _ALL = (
         excludes=("commons-logging:commons-logging", "org.roaringbitmap:shims"),
     ),
     JarGroup("iceberg", (f"org.apache.iceberg:iceberg-spark-runtime-4.1_{_SCALA}:1.12.0",)),
+    # For `from_avro` and `to_avro`. The newest version of 4.1 that was published.
+    JarGroup("avro", (f"org.apache.spark:spark-avro_{_SCALA}:4.1.1",)),
     # For Iceberg catalogs in PostgreSQL.
     JarGroup("postgresql", ("org.postgresql:postgresql:42.7.14",)),
     JarGroup("openlineage", (f"io.openlineage:openlineage-spark_{_SCALA}:1.53.0",)),

@@ -49,6 +49,7 @@ CONNECTORS: Mapping[str, Connector] = {
         ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",),
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     ),
+    "avro": Connector(("org.apache.spark.sql.avro.AvroDataToCatalyst",)),
     # The JDBC driver of an Iceberg catalog in PostgreSQL.
     "postgresql": Connector(("org.postgresql.Driver",)),
     "openlineage": Connector(

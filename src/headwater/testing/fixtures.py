@@ -46,7 +46,7 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
     session = create_session(
         "headwater-tests",
         headwater_settings,
-        connectors=("kafka", "delta", "iceberg", "openlineage", "postgresql"),
+        connectors=("kafka", "delta", "iceberg", "openlineage", "postgresql", "avro"),
         additional_configs={
             # More than there are cores: concurrent queries mostly wait.
             "spark.master": "local[10]",
