@@ -1,4 +1,4 @@
-"""Visits per page and hour; the lineage of each count lists the visits."""
+"""Visits per page and hour, updated with every micro-batch; the lineage lists the visits."""
 
 from __future__ import annotations
 
@@ -23,5 +23,6 @@ def count_by_page(visits: DataFrame) -> DataFrame:
 
 
 if __name__ == "__main__":
-    job = LineageJob("visits_by_page", version="1.0.0")
-    job.write(count_by_page(job.read("visits")), "visits-by-page", trigger={"availableNow": True})
+    with LineageJob("visits_by_page", version="1.0.0") as job:
+        counts = count_by_page(job.read("visits"))
+        job.write(counts, "visits-by-page", output_mode="update", trigger={"availableNow": True})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         finish_lineage,
         spark_session_with_lineage,
     )
+    from headwater.collector.streaming import QueryHandle
     from headwater.delivery.dead_letter.columns import parse_json
     from headwater.delivery.dead_letter.listing import DeadLetterFilter, list_dead_letters
     from headwater.delivery.dead_letter.redrive import redrive
@@ -58,6 +59,7 @@ __all__ = [
     "Logic",
     "OrderCheck",
     "Quality",
+    "QueryHandle",
     "RecordReader",
     "Settings",
     "Transform",
@@ -87,6 +89,7 @@ __all__ = [
 _PUBLIC = {
     # Jobs with row lineage.
     "LineageJob": "headwater.job",
+    "QueryHandle": "headwater.collector.streaming",
     "Transform": "headwater.replay.transform",
     "join_lineage": "headwater.spark.source",
     "merge_lineage": "headwater.spark.source",

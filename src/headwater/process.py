@@ -251,6 +251,11 @@ class Worker:
                 return True
         return self._ended.wait(seconds)
 
+    @property
+    def error(self) -> BaseException | None:
+        """The error with which the function has ended."""
+        return self._error
+
     def raise_error(self) -> None:
         """Raise the error of the function, if it has ended with one."""
         if self._error is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
 from tests.support import environment
 
 from headwater.generator import generate
@@ -39,11 +42,13 @@ def filled(broker: Settings) -> Settings:
         ("page_words", "page-words", {"visits"}, {1}),
         ("visits_by_page", "visits-by-page", {"visits"}, set(range(1, ROWS))),
         ("visits_with_ads", "visits-with-ads", {"visits", "ads"}, {2}),
+        ("visit_scores", "visit-scores", {"visits"}, {1}),
+        ("orders_avro", "orders-clean", {"orders"}, {1}),
     ],
 )
 def test_an_example_runs_and_its_records_name_their_parents(
     filled: Settings,
-    spark: object,
+    spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     example: str,
     output: str,
@@ -52,6 +57,8 @@ def test_an_example_runs_and_its_records_name_their_parents(
 ) -> None:
     for name, value in environment(filled).items():
         monkeypatch.setenv(name, value)
+    if sources == {"orders"}:
+        write_orders(spark, filled)
     runpy.run_path(str(FOLDER / f"{example}.py"), run_name="__main__")
     lineages = [origin_of(record).lineage for record in read_topic(output, filled.kafka)]
     assert lineages
@@ -59,6 +66,45 @@ def test_an_example_runs_and_its_records_name_their_parents(
     assert {
         parent.topic for lineage in lineages if lineage for parent in lineage.parents
     } == sources
+
+
+def write_orders(spark: SparkSession, settings: Settings) -> None:
+    """Ten orders as a producer with a schema registry writes them; every second is free."""
+    create_topic("orders", 2, settings.kafka)
+    schema = runpy.run_path(str(FOLDER / "orders_avro.py"))["SCHEMA"]
+    order = F.struct(
+        F.col("id").cast("string").alias("order_id"),
+        (F.col("id") % 2).cast("double").alias("amount"),
+    )
+    value = F.concat(F.lit(b"\0\0\0\0\7"), to_avro(order, schema))
+    (
+        spark.range(10)
+        .select(F.col("id").cast("string").alias("key"), value.alias("value"))
+        .write.format("kafka")
+        .option("kafka.bootstrap.servers", settings.bootstrap_servers)
+        .option("topic", "orders")
+        .save()
+    )
+
+
+def test_the_example_that_merges_has_one_row_for_each_user_with_its_latest_visit(
+    filled: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment(filled).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(FOLDER / "latest_visits.py"), run_name="__main__")
+    latest: dict[str, tuple[str, Address]] = {}
+    for record in read_topic("visits", filled.kafka):
+        visit = json.loads(record.value or b"{}")
+        user, time = visit["user_id"], visit["event_time"]
+        latest[user] = max(latest.get(user, (time, record.address)), (time, record.address))
+    rows = spark.read.format("delta").load(str(tmp_path / "tables" / "latest-visits"))
+    found = rows.select("user_id", "lineage.topic", "lineage.partition", "lineage.offset").collect()
+    assert {row[0]: Address(*row[1:]) for row in found} == {
+        user: address for user, (_, address) in latest.items()
+    }
+    assert len(found) == len(latest)
 
 
 def test_the_example_with_a_table_stores_the_address_of_every_visit(

@@ -74,7 +74,7 @@ def stop_queries(spark: SparkSession) -> Iterator[None]:
 
 def copy(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
     job = LineageJob(f"copy-{mode}", settings=settings, checkpoint=checkpoint, delivery=mode)
-    rows = job.read(source, max_records_per_batch=BATCH).select("key", "value", "lineage")
+    rows = job.read(source, maxOffsetsPerTrigger=BATCH).select("key", "value", "lineage")
     job.write(rows, target, trigger={"availableNow": True})
 
 

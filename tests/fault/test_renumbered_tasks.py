@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from tests.waiting import wait_until
 
 from headwater.delivery.modes import Delivery, Transactional
-from headwater.delivery.sink import ERROR_COLUMN, SinkTarget, sink_rows
+from headwater.delivery.sink import ERROR_COLUMN, OutputTopics, SinkTarget, sink_rows
 from headwater.errors import QueryFailedError
-from headwater.kafka import read_topic
+from headwater.kafka import ensure_topic, read_topic
+from headwater.model.topic_names import dead_letter_topic
 from headwater.settings import Settings
 from headwater.spark.query_runner import QueryRun, StopSignal
 from headwater.spark.source import HEADERS_TYPE, with_lineage
@@ -90,7 +91,7 @@ class Batch:
             "renumbered",
             "v1",
             self._checkpoint,
-            (self._topic,),
+            OutputTopics((self._topic,)),
             {"availableNow": True},
             one_input_per_task=tasks is None,
         )
@@ -119,7 +120,9 @@ class Batch:
 
 @pytest.fixture
 def batch(spark: SparkSession, broker: Settings, make_topic: TopicMaker, tmp_path: Path) -> Batch:
-    return Batch(spark, broker, make_topic("out", partitions=1), tmp_path)
+    topic = make_topic("out", partitions=1)
+    ensure_topic(dead_letter_topic(topic), 1, broker.kafka)
+    return Batch(spark, broker, topic, tmp_path)
 
 
 def test_a_batch_with_renumbered_tasks_has_no_loss_and_no_duplicates(batch: Batch) -> None:

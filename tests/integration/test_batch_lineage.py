@@ -20,9 +20,9 @@ from tests.lineage_events import emitted, reporting_to, states
 from tests.support import environment
 from tests.waiting import wait_until
 
+from headwater.collector.configuration import LISTENER, lineage_configuration
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
-from headwater.collector.streaming import LISTENER, lineage_configuration
 from headwater.errors import InputError
 from headwater.generator import generate
 from headwater.jobs import batch_write_raw_with_lineage

@@ -13,7 +13,7 @@ import pytest
 from tests import host_program
 from tests.lineage_events import names, spooled, states
 
-from headwater.collector.streaming import LISTENER
+from headwater.collector.configuration import LISTENER
 from headwater.jvm.jars import ensure_jars
 from headwater.settings import Settings, child_environment, load
 from headwater.spark.configuration import LINEAGE_PLUGIN

@@ -28,7 +28,7 @@ from headwater.quality import (
     satisfies,
 )
 from headwater.settings import Settings
-from headwater.spark.query_runner import StopSignal, run_until_stopped
+from headwater.spark.query_runner import QueryRun, StopSignal, run_until_stopped
 
 pytestmark = pytest.mark.spark
 
@@ -256,7 +256,8 @@ def test_a_stream_is_measured_over_batches_and_rows_that_are_read_twice_count_on
             .trigger(availableNow=True)
             .start()
         )
-        run_until_stopped(query, StopSignal(), headwater_settings, on_batch=quality.add_progress)
+        run = QueryRun("-", StopSignal(), quality.add_progress)
+        run_until_stopped(query, run, headwater_settings)
         return quality.report()
 
     first = run("first start")

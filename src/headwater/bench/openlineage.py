@@ -98,7 +98,7 @@ def _copy(settings: Settings, on_batch: OnBatch | None = None) -> Copy:
 
 
 def _rows(job: LineageJob, per_batch: int) -> DataFrame:
-    records = job.read(_SOURCE, max_records_per_batch=per_batch)
+    records = job.read(_SOURCE, maxOffsetsPerTrigger=per_batch)
     return records.select("key", "value", "lineage")
 
 

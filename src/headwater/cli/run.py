@@ -8,20 +8,25 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from threading import Event
 
 import click
 
-from headwater.cli.app import with_settings
+from headwater.cli.app import parse_overrides, with_settings
 from headwater.errors import InputError, KafkaRefusedError, UnknownJobError
 from headwater.jobs import JOBS
-from headwater.settings import Settings
+from headwater.settings import Settings, command_line
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    context_settings={
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+        # All words after the job are its own, also `--`.
+        "allow_interspersed_args": False,
+    },
     add_help_option=False,
 )
 @click.argument("job", required=False)
@@ -34,12 +39,11 @@ def run(
     """Run a shipped job, or a Python file; `--restarts N` restarts it after a failure.
 
     With --available-now it stops when all available data is processed; otherwise SIGTERM or Ctrl-C
-    stops it after the current micro-batch.
+    stops it after the current micro-batch. --set, --delivery and --checkpoint also apply to the
+    `LineageJob` of a Python file, which gets all other arguments, and all after `--`.
     """
     if job in (None, "--help", "-h"):
-        click.echo("headwater run JOB [OPTIONS]\n\nshipped jobs: " + ", ".join(JOBS))
-        click.echo("\nJOB may also be the path of a Python file. Options: run JOB --help")
-        click.echo("--restarts N starts a new process after a failure, at most N times.")
+        click.echo(_HELP)
         return
     name = job.replace("-", "_")
     restarts, rest = take_restarts(arguments)
@@ -48,7 +52,14 @@ def run(
     if name in JOBS:
         _run_shipped(name, arguments, settings)
     elif Path(job).is_file():
-        _run_file(Path(job), arguments)
+        options, rest = take_file_options(rest)
+        pairs = [*ctx.find_root().obj["overrides"], *options.get("--set", ())]
+        chosen = command_line.CommandLine(
+            parse_overrides(pairs),
+            *(options.get(name, [None])[-1] for name in ("--delivery", "--checkpoint")),
+        )
+        with command_line.use(chosen):
+            _run_file(Path(job), rest)
     else:
         close = difflib.get_close_matches(name, JOBS, n=1)
         raise UnknownJobError(
@@ -70,7 +81,7 @@ def _run_shipped(name: str, arguments: tuple[str, ...], settings: Settings) -> N
     )
 
 
-def _run_file(path: Path, arguments: tuple[str, ...]) -> None:
+def _run_file(path: Path, arguments: Sequence[str]) -> None:
     previous = sys.argv, sys.path
     sys.argv, sys.path = [str(path), *arguments], [str(path.parent.absolute()), *sys.path]
     try:
@@ -84,6 +95,17 @@ def _run_file(path: Path, arguments: tuple[str, ...]) -> None:
     finally:
         sys.argv, sys.path = previous
 
+
+# Options of Headwater that a user's own file need not know.
+_FILE_OPTIONS = ("--set", "--delivery", "--checkpoint")
+_HELP = f"""\
+headwater run JOB [OPTIONS]
+
+shipped jobs: {", ".join(JOBS)}
+
+JOB may also be the path of a Python file, whose LineageJob takes --set, --delivery, --checkpoint.
+Options: run JOB --help
+--restarts N starts a new process after a failure, at most N times."""
 
 _MAX_PAUSE_SECONDS = 30.0
 # The next start would end in the same way, or the job has done its work.
@@ -143,14 +165,44 @@ def take_restarts(arguments: Sequence[str]) -> tuple[int, list[str]]:
     Raises:
         InputError: N is not a number.
     """
-    rest = list(arguments)
-    for index, word in enumerate(rest):
+    options, rest = _take(arguments, ("--restarts",))
+    number = options.get("--restarts", ["0"])[-1]
+    if not number.isascii() or not number.isdigit():
+        raise InputError(f"--restarts expects a number, got {number!r}")
+    return int(number), rest
+
+
+def take_file_options(arguments: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Take Headwater's options out of the arguments of a user's file; returns them and the rest,
+    without the `--` that ends them.
+
+    Raises:
+        InputError: an option has no value.
+    """
+    options, rest = _take(arguments, _FILE_OPTIONS)
+    for name, values in options.items():
+        if not values[-1]:
+            raise InputError(f"{name} expects a value")
+    if "--" in rest:
+        rest.remove("--")
+    return options, rest
+
+
+def _take(
+    arguments: Sequence[str], names: Collection[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Take options with a value out of arguments, up to a `--`."""
+    options: dict[str, list[str]] = {}
+    rest: list[str] = []
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
         name, equals, value = word.partition("=")
-        if name != "--restarts":
+        if word == "--":
+            return options, [*rest, word, *words]
+        if name not in names:
+            rest.append(word)
             continue
-        number = value if equals else "".join(rest[index + 1 : index + 2])
-        if not number.isascii() or not number.isdigit():
-            raise InputError(f"--restarts expects a number, got {number!r}")
-        del rest[index : index + (1 if equals else 2)]
-        return int(number), rest
-    return 0, rest
+        options.setdefault(name, []).append(value if equals else "".join(words[:1]))
+        del words[: 0 if equals else 1]
+    return options, rest

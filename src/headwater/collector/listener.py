@@ -25,14 +25,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
 from headwater.collector.columns import Description, describe_plan
+from headwater.collector.configuration import with_spark_submit_options
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, table_of, topic_dataset
-from headwater.collector.streaming import (
-    SELF_REPORTING_QUERIES,
-    emitter_of,
-    with_spark_submit_options,
-)
+from headwater.collector.streaming import SELF_REPORTING_QUERIES, emitter_of
 from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.facets import registered_job_facets

@@ -22,13 +22,13 @@ from pyspark.sql import SparkSession
 
 from headwater import process
 from headwater.collector.application_run import Application
-from headwater.collector.streaming import (
+from headwater.collector.configuration import (
     LISTENER,
     LineageConfiguration,
-    emitter_of,
     lineage_configuration,
     lineage_options,
 )
+from headwater.collector.streaming import emitter_of
 from headwater.model.progress import Progress, no_progress
 from headwater.process import run_apart
 from headwater.settings import Settings, load

@@ -1,86 +1,240 @@
-"""Runs one streaming query with lineage, and the lineage settings of a Spark session."""
+"""Starts and reports a streaming query: the one way in which Headwater runs queries.
+
+A query has a separate thread, which holds the checkpoint, reports lineage and waits for Spark. In
+the main thread a signal handler of the user may raise KeyboardInterrupt or SystemExit at any point,
+so the main thread only waits, and calls the JVM as little as possible.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.collector.columns import Description, describe
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, topic_dataset
-from headwater.errors import SettingError
+from headwater.errors import QueryFailedError, SettingError
 from headwater.openlineage.emitter import Emitter
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import OBSERVED
 from headwater.openlineage.tables import delta_table, iceberg_table
+from headwater.process import Worker
 from headwater.settings import Settings, running_under_spark_submit
-from headwater.spark.configuration import LINEAGE_PLUGIN, joined_list
 from headwater.spark.query_runner import (
     OnBatch,
     QueryRun,
     StopSignal,
+    lease_if_local,
     new_run_id,
-    stoppable,
+    stop_seconds,
     was_cancelled,
 )
-from headwater.spark.session import running_session, user_configuration
+from headwater.spark.session import running_session
 
 _LOG = logging.getLogger(__name__)
 
-# Names of running queries that report themselves: `listener` skips them.
-SELF_REPORTING_QUERIES: set[str] = set()
+_POLL_SECONDS = 1.0
+_NOT_STARTED = {
+    "message": "Starting",
+    "isDataAvailable": False,
+    "isTriggerActive": False,
+}
 
 
-@contextmanager
-def query_run(
+@dataclass(frozen=True)
+class PreparedQuery:
+    """What a query reports, and a function that runs it until it ends or is stopped."""
+
+    lineage: QueryDescription | None
+    execute: Callable[[QueryRun], None]
+
+
+# Prepares a query while its checkpoint is held; what it enters into the stack ends with the query.
+Prepare = Callable[[ExitStack], PreparedQuery]
+
+
+class QueryHandle:
+    """A streaming query that was started, with the methods of Spark's `StreamingQuery`.
+
+    Attributes:
+        name: name of the query, and of the job in headers and events.
+        run_id: id of this start, in the headers of its records and in the catalog.
+    """
+
+    def __init__(self, name: str, run_id: str, settings: Settings) -> None:
+        self.name = name
+        self.run_id = run_id
+        self._settings = settings
+        self._stop = StopSignal()
+        self._query: StreamingQuery | None = None
+        self._started = threading.Event()
+        self._worker: Worker | None = None
+        # Whether the end, and with it an error, was seen by a caller of `await_termination`.
+        self.was_awaited = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query runs."""
+        return not self.has_ended(0)
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait for the end, at most this long; returns whether the query has ended."""
+        return self._worker is not None and self._worker.wait(seconds)
+
+    @property
+    def id(self) -> str | None:
+        """Spark's id of the query, which its checkpoint keeps; None before the query runs."""
+        return None if self._query is None else str(self._query.id)
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """As `StreamingQuery.status`: `message`, `isDataAvailable` and `isTriggerActive`."""
+        return _NOT_STARTED if self._query is None else self._query.status
+
+    @property
+    def last_progress(self) -> Mapping[str, Any] | None:
+        """As `StreamingQuery.lastProgress`: the newest micro-batch, None before the first."""
+        progress = None if self._query is None else self._query.lastProgress
+        return progress
+
+    def exception(self) -> BaseException | None:
+        """The error with which the query ended, or None."""
+        return None if self._worker is None else self._worker.error
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the query ends, at most `timeout` seconds; returns whether it has ended.
+
+        Raises:
+            QueryFailedError: the query failed; the next start continues where it stopped.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._stop.on_signals():
+            while not self.has_ended(_seconds_until(deadline)):
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        self.was_awaited = True
+        if self._worker is not None:
+            self._worker.raise_error()
+        return True
+
+    def request_stop(self) -> None:
+        """Let the query stop after its running micro-batch, without waiting for it."""
+        self._stop.request()
+
+    def stop(self) -> None:
+        """Stop the query after its running micro-batch, and wait for its end.
+
+        Raises:
+            QueryFailedError: it has not ended in time.
+        """
+        self._stop.request()
+        seconds = stop_seconds(self._settings)
+        if not self.has_ended(seconds):
+            raise QueryFailedError(
+                f"query {self.name!r} has not stopped after {seconds:g} s",
+                hint="its micro-batch takes longer than spark.stop_timeout_seconds: raise it, or "
+                "restart the process",
+                query=self.name,
+            )
+
+    def wait(self) -> None:
+        """Wait until the query ends; if this thread is interrupted, stop the query first."""
+        with self._stopped_by_interrupts():
+            self.await_termination()
+
+    def _run(self, work: Callable[[QueryRun], None], on_batch: OnBatch | None) -> None:
+        """Run `work` in a thread; returns when its first Spark query is started.
+
+        Raises:
+            HeadwaterError: it failed before.
+        """
+
+        def run() -> None:
+            try:
+                work(QueryRun(self.run_id, self._stop, on_batch, self._take))
+            finally:
+                self._started.set()
+
+        self._worker = Worker(run, inherit=True)
+        with self._stopped_by_interrupts(), self._stop.on_signals():
+            self._worker.start()
+            while not self._started.wait(_POLL_SECONDS):
+                pass
+        if self._query is None and self._worker.wait(_POLL_SECONDS):
+            self._worker.raise_error()
+
+    def _take(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._started.set()
+
+    @contextmanager
+    def _stopped_by_interrupts(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            assert self._worker is not None  # noqa: S101 - set by `_run`
+            if not self._worker.wait(0):
+                self._stop.request()
+                seconds = stop_seconds(self._settings)
+                if not self._worker.abandon(seconds):
+                    _LOG.warning("query %r has not stopped after %g s", self.name, seconds)
+            raise
+
+
+def start_query(
+    name: str,
     spark: SparkSession,
     checkpoint: Path | str,
-    lineage: QueryDescription | None,
+    prepare: Prepare,
     settings: Settings,
     *,
     run_id: str | None = None,
     on_batch: OnBatch | None = None,
-    stop: StopSignal | None = None,
-) -> Iterator[QueryRun]:
-    """Hold the checkpoint and report lineage while the body runs one streaming query.
+) -> QueryHandle:
+    """Start a query: hold its checkpoint, prepare it, report its lineage and run it.
 
     Args:
-        stop: requests that the query is stopped. Default: a new one, which signals set if
-            Headwater owns the process.
+        prepare: called with the checkpoint held.
+        on_batch: receives Spark's progress of each micro-batch; an error that it raises stops the
+            query.
 
     Raises:
         CheckpointInUseError: another driver holds the checkpoint.
+        HeadwaterError: the query could not be started.
     """
-    with (
-        stoppable(checkpoint, spark, stop) as stop,
-        reported_run(stop, lineage, settings, run_id=run_id, on_batch=on_batch) as run,
-    ):
-        yield run
+    handle = QueryHandle(name, run_id or new_run_id(), settings)
+
+    def work(run: QueryRun) -> None:
+        with lease_if_local(checkpoint, spark), ExitStack() as resources:
+            prepared = prepare(resources)
+            with report_streaming_run(
+                prepared.lineage, run.id, settings, run.stop, run.on_batch
+            ) as reported:
+                prepared.execute(QueryRun(run.id, run.stop, reported, run.on_start))
+
+    handle._run(work, on_batch)  # noqa: SLF001 - the handle's only creator
+    return handle
 
 
-@contextmanager
-def reported_run(
-    stop: StopSignal,
-    lineage: QueryDescription | None,
-    settings: Settings,
-    *,
-    run_id: str | None = None,
-    on_batch: OnBatch | None = None,
-) -> Iterator[QueryRun]:
-    """The second half of `query_run`, for jobs that read the checkpoint before they start."""
-    run_id = run_id or new_run_id()
-    with report_streaming_run(lineage, run_id, settings, stop, on_batch) as reported:
-        yield QueryRun(run_id, stop, reported)
+def _seconds_until(deadline: float | None) -> float:
+    if deadline is None:
+        return _POLL_SECONDS
+    return min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))
+
+
+# Names of running queries that report themselves: `listener` skips them.
+SELF_REPORTING_QUERIES: set[str] = set()
 
 
 @contextmanager
@@ -122,7 +276,10 @@ def _reporter_of(
     """None if lineage is off or can't be started; errors are logged and never propagate."""
     emitter = None
     try:
-        settings = with_spark_submit_options(settings)
+        if running_under_spark_submit():
+            from headwater.collector.configuration import with_spark_submit_options
+
+            settings = with_spark_submit_options(settings)
         emitter = emitter_of(settings)
         if emitter is None:
             return None
@@ -180,114 +337,3 @@ def observe_row_count(rows: DataFrame, settings: Settings, job_name: str) -> Dat
     if not settings.lineage_enabled_for(job_name):
         return rows
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))
-
-
-LISTENER = "io.openlineage.spark.agent.OpenLineageSparkListener"
-LISTENERS, PLUGINS = "spark.extraListeners", "spark.plugins"
-TRANSPORT, URL = "spark.openlineage.transport.type", "spark.openlineage.transport.url"
-NAMESPACE = "spark.openlineage.namespace"
-PARENT_JOB, PARENT_RUN = "spark.openlineage.parentJobName", "spark.openlineage.parentRunId"
-PARENT_NAMESPACE = "spark.openlineage.parentJobNamespace"
-_LINEAGE_PREFIX = "spark.openlineage."
-_PARENT = {
-    PARENT_JOB: "parent_job",
-    PARENT_RUN: "parent_run_id",
-    PARENT_NAMESPACE: "parent_namespace",
-}
-_API_KEY = "spark.openlineage.transport.auth.apiKey"
-
-
-@dataclass(frozen=True)
-class LineageConfiguration:
-    """Spark's configuration, and the settings with the values that it overrides.
-
-    Attributes:
-        added: the part that Headwater has added to the user's.
-        through_spool: whether the listener's events go through Headwater's spool. With a transport
-            other than `http` the listener sends them itself.
-    """
-
-    spark: Mapping[str, str]
-    settings: Settings
-    through_spool: bool
-    added: Mapping[str, str]
-
-
-def lineage_configuration(
-    app_name: str, settings: Settings, additional: Mapping[str, str]
-) -> LineageConfiguration:
-    """Configuration for lineage. The user's `additional` keys win; lists are joined."""
-    lineage = settings.lineage
-    configuration = {
-        TRANSPORT: "http",
-        URL: settings.catalog_url,
-        NAMESPACE: lineage.namespace,
-        PARENT_JOB: lineage.parent_job or app_name,
-        **({PARENT_RUN: str(lineage.parent_run_id)} if lineage.parent_run_id else {}),
-        **({PARENT_NAMESPACE: lineage.parent_namespace} if lineage.parent_namespace else {}),
-        **additional,
-    }
-    through_spool = configuration[TRANSPORT] == "http"
-    configuration[LISTENERS] = joined_list(additional.get(LISTENERS), LISTENER)
-    if through_spool:
-        configuration[PLUGINS] = joined_list(additional.get(PLUGINS), LINEAGE_PLUGIN)
-    else:
-        # Other transports have no use for the default address and may reject it.
-        configuration = {k: v for k, v in configuration.items() if k != URL or k in additional}
-    changed = _changed(settings, configuration, additional)
-    added = {key: value for key, value in configuration.items() if key not in additional}
-    return LineageConfiguration(configuration, changed, through_spool, added)
-
-
-def lineage_options(
-    settings: Settings, running: SparkSession | None, added: Mapping[str, str]
-) -> dict[str, str]:
-    """The lineage options that the user has set, in the running session or for a new one.
-
-    Args:
-        added: what Headwater has added to the running session.
-    """
-    if running is None:
-        found = user_configuration(settings)
-    else:
-        values: Any = running.conf.getAll
-        found = {key: value for key, value in values.items() if added.get(key) != value}
-    return {
-        key: value
-        for key, value in found.items()
-        if key.startswith(_LINEAGE_PREFIX) or key in (LISTENERS, PLUGINS)
-    }
-
-
-def spark_submit_options() -> dict[str, str]:
-    """Lineage options of `spark-submit --conf`; empty without spark-submit."""
-    if not running_under_spark_submit():
-        return {}
-    # The options are properties of the JVM: Python has to connect to it first.
-    SparkContext._ensure_initialized()  # noqa: SLF001
-    found = SparkConf().getAll()
-    return {key: value for key, value in found if key.startswith(_LINEAGE_PREFIX)}
-
-
-def with_spark_submit_options(settings: Settings) -> Settings:
-    """The settings with the options of `spark-submit`, for queries without the listener."""
-    options = spark_submit_options()
-    return lineage_configuration("", settings, options).settings if options else settings
-
-
-def _changed(
-    settings: Settings, configuration: Mapping[str, str], additional: Mapping[str, str]
-) -> Settings:
-    """The settings with the address, key, namespace and parent of Spark's configuration."""
-    url = configuration.get(URL, settings.catalog.url)
-    catalog = settings.catalog.model_copy(update={"url": url})
-    if _API_KEY in configuration:
-        key = SecretStr(configuration[_API_KEY])
-        catalog = catalog.model_copy(update={"api_key": key})
-    named = {"namespace": configuration[NAMESPACE]}
-    # Only the user's: the listener always needs a parent, by default the job itself.
-    for setting, name in _PARENT.items():
-        if setting in additional:
-            named[name] = additional[setting]
-    lineage = settings.lineage.model_copy(update=named)
-    return settings.model_copy(update={"catalog": catalog, "lineage": lineage})

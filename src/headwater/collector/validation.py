@@ -7,13 +7,13 @@ import zipfile
 
 from pyspark.sql import SparkSession
 
+from headwater.collector.configuration import LISTENER
 from headwater.collector.session import (
     create_spark_session_with_lineage,
     current_application,
     finish_lineage,
     has_listener,
 )
-from headwater.collector.streaming import LISTENER
 from headwater.errors import CheckFailedError
 from headwater.jvm.jars import locked_jars, missing_jars
 from headwater.model import CHECKS_NAMESPACE

@@ -15,9 +15,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,12 @@ class Delivery:
     target: SinkTarget
     settings: Settings
     run: QueryRun
+    # Configuration of the Spark session while the query is started, besides the mode's.
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+# Several queries may be started at once, each with its own configuration of the session.
+_starting = threading.Lock()
 
 
 class Mode(ABC):
@@ -118,10 +125,11 @@ class Mode(ABC):
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
     ) -> None:
         run, settings = delivery.run, delivery.settings
-        with configured(delivery.spark, self.query_configuration()):
+        configuration = {**delivery.configuration, **self.query_configuration()}
+        with _starting, configured(delivery.spark, configuration):
             query = start(rows, delivery.target, run.id, self.options(), settings, trigger=trigger)
         try:
-            run_until_stopped(query, run.stop, settings, run.on_batch)
+            run_until_stopped(query, run, settings)
         finally:
             close_producers(delivery.spark, query)
 
@@ -214,7 +222,7 @@ class Transactional(Mode):
 
     def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
         super().refuse_unsafe(spark, target)
-        if target.failures_topic is not None:
+        if target.dead_letter_failures:
             raise InputError(
                 "transactional delivery does not support --on-failure dead-letter: a record that "
                 "Kafka rejects aborts its transaction",

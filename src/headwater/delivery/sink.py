@@ -6,7 +6,7 @@ The sink reads columns by position, in the order of `COLUMNS`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.errors import InputError
 from headwater.kafka import max_record_bytes
-from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE
+from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE, UNKNOWN_TOPIC
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
-from headwater.model.topic_names import parents_topic
+from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX, PARENTS_SUFFIX
 from headwater.settings import Settings
 from headwater.spark.configuration import OWN_SINK
 from headwater.spark.query_runner import checkpoint_uri
@@ -30,11 +30,12 @@ ERROR_COLUMN = "error"
 RAW_VALUE_COLUMN = "raw_value"
 
 # As in rows for Spark's own Kafka sink.
+TOPIC_COLUMN = "topic"
 PARTITION_COLUMN = "partition"
 HEADERS_COLUMN = "headers"
 
 COLUMNS = (
-    "topic",
+    TOPIC_COLUMN,
     "key",
     "value",
     LINEAGE_COLUMN,
@@ -48,6 +49,33 @@ _CLOSE_MILLIS = 10_000
 
 
 @dataclass(frozen=True)
+class OutputTopics:
+    """The topics that a query writes to.
+
+    With several outputs, the column `topic` of a row has the name of its output.
+    """
+
+    outputs: tuple[str, ...]
+    with_late: bool = False
+
+    @property
+    def dead_letters(self) -> tuple[str, ...]:
+        return tuple(output + DEAD_LETTER_SUFFIX for output in self.outputs)
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        return tuple(output + LATE_SUFFIX for output in self.outputs if self.with_late)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """For parents that do not fit into the header of an aggregated row."""
+        return tuple(output + PARENTS_SUFFIX for output in self.outputs)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (*self.outputs, *self.dead_letters, *self.late)
+
+
+@dataclass(frozen=True)
 class SinkTarget:
     """The topics a query writes to, and what it adds to every record."""
 
@@ -55,18 +83,20 @@ class SinkTarget:
     job_version: str
     # A local folder, or a URI that Spark can read.
     checkpoint: Path | str
-    # The output first; each row has the topic it is sent to.
-    topics: tuple[str, ...]
+    topics: OutputTopics
     trigger: Mapping[str, Any]
     # The order of the stamp headers, which differs between the shipped jobs.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
-    # Topic for records that Kafka rejects as invalid; without it they stop the job.
-    failures_topic: str | None = None
+    # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
+    # job.
+    dead_letter_failures: bool = False
     # Whether each task has the rows of one input partition, as without a shuffle.
     one_input_per_task: bool = False
     # Whether each first parent has one output, whose other parents are those that were read
     # first: a rerun of a batch may choose others.
     one_per_first_parent: bool = False
+    # Spark's: append, update or complete.
+    output_mode: str = "append"
 
     @property
     def location(self) -> str:
@@ -111,6 +141,7 @@ def start(
         rows.select(*COLUMNS)
         .writeStream.format(OWN_SINK)
         .options(**sink_options, checkpointLocation=target.location)
+        .outputMode(target.output_mode)
         .trigger(**(trigger or target.trigger))
         .queryName(target.job_name)
         .start()
@@ -147,11 +178,11 @@ def _options(
         "runId": run_id,
         "headerOrder": "\n".join(target.header_order),
         "droppedHeaders": "\n".join(settings.jobs.drop_headers),
-        "outputTopic": target.topics[0],
-        "parentsTopic": parents_topic(target.topics[0]),
+        "outputTopics": "\n".join(target.topics.outputs),
+        "parentsSuffix": PARENTS_SUFFIX,
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "oneInputPerTask": str(target.one_input_per_task).lower(),
-        **({"failuresTopic": target.failures_topic} if target.failures_topic else {}),
+        **({"failuresSuffix": DEAD_LETTER_SUFFIX} if target.dead_letter_failures else {}),
         **options,
         # A batch above the topic's limit would be rejected with all its records.
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), _limit(target, settings))),
@@ -181,33 +212,61 @@ _SHUFFLES = re.compile(
 )
 
 
-def rows_to_send(records: DataFrame, topics: tuple[str, ...], limit: int) -> DataFrame:
+_SOURCES = re.compile(r"\bStreamingRelation\w*")
+
+
+def rows_to_send(records: DataFrame, topics: OutputTopics, limit: int) -> DataFrame:
     """Valid and invalid records in one pass; each row has the topic it is sent to.
 
     Args:
-        topics: the output, its dead letter topic and, if any, the topic of late records.
         limit: values with more bytes go to the dead letter topic.
     """
-    rows = _with_errors(records, limit)
+    rows = _with_errors(records, topics, limit)
     error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
-    failed = error.isNotNull()
-    value = F.when(failed, dead_letter_value(raw, error, limit)).otherwise(F.col("value"))
-    topic = F.when(failed, F.lit(topics[1])).otherwise(F.lit(topics[0]))
-    for late in topics[2:]:
-        topic = F.when(error["kind"] == LATE, F.lit(late)).otherwise(topic)
+    value = F.when(error.isNotNull(), dead_letter_value(raw, error, limit)).otherwise(
+        F.col("value")
+    )
+    topic = _topic_of(topics.outputs)
+    topic = F.when(error.isNotNull(), _topic_of(topics.outputs, topics.dead_letters)).otherwise(
+        topic
+    )
+    if topics.late:
+        late = _topic_of(topics.outputs, topics.late)
+        topic = F.when(error["kind"] == LATE, late).otherwise(topic)
     return sink_rows(rows.withColumn("value", value), topic)
 
 
-def _with_errors(records: DataFrame, limit: int) -> DataFrame:
+def _topic_of(outputs: Sequence[str], topics: Sequence[str] | None = None) -> Column:
+    """The one of `topics` that belongs to the output of a row; the first for an unknown output."""
+    names = topics or outputs
+    topic = F.lit(names[0])
+    for output, name in zip(outputs[1:], names[1:], strict=True):
+        topic = F.when(F.col(TOPIC_COLUMN) == output, F.lit(name)).otherwise(topic)
+    return topic
+
+
+def _with_errors(records: DataFrame, topics: OutputTopics, limit: int) -> DataFrame:
     """Rows with binary values, raw values, and the error of invalid records."""
     columns = records.columns
     rows = records.withColumn("value", F.col("value").cast("binary"))
     if RAW_VALUE_COLUMN not in columns:
         rows = rows.withColumn(RAW_VALUE_COLUMN, F.col("value"))
     error = size_error(F.col("value"), limit)
+    if len(topics.outputs) > 1:
+        error = F.coalesce(_topic_error(topics.outputs), error)
     if ERROR_COLUMN in columns:
         error = F.coalesce(F.col(ERROR_COLUMN), error)
     return rows.withColumn(ERROR_COLUMN, error)
+
+
+def _topic_error(outputs: Sequence[str]) -> Column:
+    """Set where the column `topic` has none of the outputs."""
+    named = F.coalesce(F.concat(F.lit("'"), F.col(TOPIC_COLUMN), F.lit("'")), F.lit("null"))
+    expected = F.lit(f", expected one of {', '.join(outputs)}")
+    known = F.coalesce(F.col(TOPIC_COLUMN).isin(*outputs), F.lit(False))
+    return F.when(
+        ~known, error_of(UNKNOWN_TOPIC, F.concat(F.lit("the row's topic is "), named, expected))
+    )
 
 
 def has_shuffle(records: DataFrame) -> bool:
@@ -220,9 +279,14 @@ def shuffles_of(records: DataFrame) -> int:
     return len(_SHUFFLES.findall(_plan(records)))
 
 
-def topics_for_parents(records: DataFrame, topic: str) -> list[str]:
-    """The topic for parents that do not fit into the header, if rows are aggregated."""
-    return [parents_topic(topic)] if re.search(r"\bAggregate\b", _plan(records)) else []
+def has_one_source(records: DataFrame) -> bool:
+    """Whether all rows are of one stream."""
+    return len(_SOURCES.findall(_plan(records))) == 1
+
+
+def topics_for_parents(records: DataFrame, topics: OutputTopics) -> tuple[str, ...]:
+    """The topics for parents that do not fit into the header, if rows are aggregated."""
+    return topics.parents if re.search(r"\bAggregate\b", _plan(records)) else ()
 
 
 def _plan(records: DataFrame) -> str:
@@ -232,14 +296,27 @@ def _plan(records: DataFrame) -> str:
 _LINEAGE_REQUIRED = (LINEAGE_COLUMN, "added by `read`; keep it in every select")
 
 
-def check_topic_columns(records: DataFrame, topic: str) -> None:
-    """Refuse rows without the columns of a record with lineage."""
+_TYPES = {TOPIC_COLUMN: "string", PARTITION_COLUMN: "int", HEADERS_COLUMN: HEADERS_TYPE}
+
+
+def check_topic_columns(records: DataFrame, *topics: str) -> None:
+    """Refuse rows without the columns of a record with lineage.
+
+    With several topics, the column `topic` is required, too.
+    """
+    if not topics or len(set(topics)) < len(topics):
+        raise InputError(f"output topics must be different, at least one: {', '.join(topics)!r}")
+    what = f"topic {', '.join(map(repr, topics))}"
     value = ("value", "the record's value, text or binary")
-    _require(records, f"topic {topic!r}", (value, _LINEAGE_REQUIRED))
-    for name, kind in ((PARTITION_COLUMN, "int"), (HEADERS_COLUMN, HEADERS_TYPE)):
+    topic = (TOPIC_COLUMN, f"one of the outputs: {', '.join(topics)}")
+    several = len(topics) > 1
+    _require(records, what, (value, _LINEAGE_REQUIRED, *((topic,) if several else ())))
+    for name, kind in _TYPES.items():
+        if name == TOPIC_COLUMN and not several:
+            continue
         if name in records.columns and records.schema[name].dataType.simpleString() != kind:
             raise InputError(
-                f"rows for topic {topic!r} have a column {name!r} of type "
+                f"rows for {what} have a column {name!r} of type "
                 f"{records.schema[name].dataType.simpleString()}",
                 hint=f"cast it to {kind}, as for Spark's Kafka sink, or drop it",
             )

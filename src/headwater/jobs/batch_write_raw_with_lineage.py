@@ -34,7 +34,7 @@ from headwater.jobs.options import JobCommand
 from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points, load
 from headwater.spark.writers.lineage_struct import JobRun
-from headwater.spark.writers.merge_into import merge
+from headwater.spark.writers.merge_into import merge, snapshot_configuration
 from headwater.spark.writers.table import check_columns, table_of
 from headwater.storage.tables.registry import register
 
@@ -121,7 +121,7 @@ def write_articles(
     register(target.known(), settings)
     properties = {"headwater.job": job_name, "headwater.run-id": run_id}
     try:
-        merge(table, rows, MERGE_FROM_FILES, properties)
+        merge(table, rows, MERGE_FROM_FILES, snapshot_configuration(properties))
     except Exception as error:
         if "CSV header does not conform" in str(error):
             raise InputError(
@@ -134,7 +134,7 @@ def write_articles(
         invalid = articles.rejected(job_run)
         rejected = table_of(spark, f"{table}_rejected", "iceberg")
         rejected.ensure(invalid.schema)
-        merge(rejected.name, invalid, MERGE_REJECTED, properties)
+        merge(rejected.name, invalid, MERGE_REJECTED, snapshot_configuration(properties))
     return counts
 
 

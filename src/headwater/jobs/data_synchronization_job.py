@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +14,14 @@ import click
 from pyspark.sql import DataFrame
 
 from headwater.collector.query import Gap
-from headwater.collector.streaming import observe_row_count, reported_run
+from headwater.collector.streaming import observe_row_count
 from headwater.errors import ArchiveError, InternalError, UnavailableError
-from headwater.jobs.options import StreamOptions, stream_options
+from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
 from headwater.kafka import ensure_topic, partition_states, topic_id
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
-from headwater.spark.query_runner import stoppable
 from headwater.spark.session import create_session
-from headwater.spark.source import read_topics_stream, with_brokers
+from headwater.spark.source import read_stream, with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
 from headwater.spark.writers.archive_table import append, make_table, without
 from headwater.spark.writers.table import only_writer
@@ -98,27 +98,26 @@ def main(settings: Settings, options: StreamOptions) -> None:
         connectors=("kafka", "delta"),
     )
     make_table(spark, path, topic, known_as)
-    with (
-        stoppable(options.local_checkpoint, spark) as stop,
-        only_writer(path, spark, _in_use(path)),
-    ):
+
+    def prepare(resources: ExitStack) -> BatchQuery:
+        resources.enter_context(only_writer(path, spark, _in_use(path)))
         archive = _open(path, topic)
         refuse_recreated_topic(archive, known_as)
-        records = read_topics_stream(
+        records = read_stream(
             spark,
+            [topic],
             settings,
-            subscribe=topic,
-            startingOffsets=_starting_offsets(archive, settings, options),
-            failOnDataLoss=str(not options.own["allow_gaps"]).lower(),
-            maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
+            starting_offsets=_starting_offsets(archive, settings, options),
+            options=options.limits(),
         )
         rows = archive_rows(records, field)
         lineage = options.lineage_of(rows, [delta_table(str(path))])
         lineage.gaps.extend(_gaps(archive, settings))
         batches = ArchiveBatches(archive, settings, options.local_checkpoint, lineage.gaps)
-        with reported_run(stop, lineage, settings) as run:
-            observed = observe_row_count(rows, settings, options.job_name)
-            options.run_foreach_batch(observed, batches.add, run, settings)
+        observed = observe_row_count(rows, settings, options.job_name)
+        return BatchQuery(lineage, observed, batches.add)
+
+    options.run(spark, settings, prepare)
 
 
 def _open(path: Path, topic: str) -> Archive:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from headwater.jobs.options import StreamOptions
-from headwater.model.header import STAMP_HEADERS
 from headwater.settings import Settings
 
 
@@ -12,6 +11,6 @@ def copy_in_order(settings: Settings, options: StreamOptions) -> None:
 
     Without a shuffle, one task reads and writes a partition in the order of its offsets.
     """
-    job = options.lineage_job(settings, header_order=STAMP_HEADERS)
+    job = options.lineage_job(settings)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
     options.write(job, visits.select("key", "value", "lineage"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -11,16 +12,14 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from headwater.collector.metadata import describe_shipped_job
-from headwater.collector.streaming import reported_run
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
-from headwater.jobs.options import StreamOptions, stream_options
+from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
 from headwater.kafka import end_offsets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark.local_rows import local_rows
-from headwater.spark.query_runner import stoppable
 from headwater.spark.session import create_session
-from headwater.spark.source import read_topics_stream, with_brokers
+from headwater.spark.source import read_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
@@ -76,20 +75,18 @@ def main(settings: Settings, options: StreamOptions) -> None:
         connectors=("kafka", "delta"),
     )
     make_table(spark, path)
-    with (
-        stoppable(options.local_checkpoint, spark) as stop,
-        only_writer(path, spark, _in_use(path)),
-    ):
+
+    def prepare(resources: ExitStack) -> BatchQuery:
+        resources.enter_context(only_writer(path, spark, _in_use(path)))
         table = IndexTable(spark, path, fanout=options.own["compact_at_commits"])
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
         _refuse_recreated_topics(table, settings)
-        records = read_topics_stream(
+        records = read_stream(
             spark,
+            (),
             settings,
-            **source,
-            startingOffsets=options.starting_offsets,
-            failOnDataLoss=str(not options.own["allow_gaps"]).lower(),
-            maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
+            starting_offsets=options.starting_offsets,
+            options={**source, **options.limits()},
         )
         parsed = parse_lineage(records)
         # The reported lineage is that of the edges, the most important of the three kinds of rows.
@@ -103,8 +100,9 @@ def main(settings: Settings, options: StreamOptions) -> None:
             description="Edges between records, from the lineage headers of all topics",
             location=Path(__file__),
         )
-        with reported_run(stop, lineage, settings) as run:
-            options.run_foreach_batch(parsed, _add_to(table), run, settings)
+        return BatchQuery(lineage, parsed, _add_to(table))
+
+    options.run(spark, settings, prepare)
 
 
 def _in_use(path: Path) -> Callable[[str], LineageIndexError]:

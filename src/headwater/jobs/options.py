@@ -7,16 +7,17 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import click
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headwater import process
 from headwater.collector.query import QueryDescription
+from headwater.collector.streaming import PreparedQuery, start_query
 from headwater.delivery.modes import (
     DEFAULT_MODE,
     FORMER_MODE_NAMES,
@@ -26,11 +27,12 @@ from headwater.delivery.modes import (
     delivery_mode,
 )
 from headwater.errors import HeadwaterError, InputError
-from headwater.job import LineageJob, OnFailure
+from headwater.job import LineageJob, OnFailure, TopicOutput
+from headwater.model.header import STAMP_HEADERS
 from headwater.openlineage.events import Dataset
 from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points
-from headwater.spark.query_runner import QueryRun, run_foreach_batch
+from headwater.spark.query_runner import OnBatch, QueryRun, run_foreach_batch
 from headwater.storage.checkpoint import checkpoint_location
 
 _LOG = logging.getLogger(__name__)
@@ -38,6 +40,17 @@ _LOG = logging.getLogger(__name__)
 CHECKPOINT_HELP = "A local folder, or a URI that Spark knows, such as s3a://bucket/folder. "
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
+
+
+@dataclass(frozen=True)
+class BatchQuery:
+    """A query whose micro-batches a function writes."""
+
+    lineage: QueryDescription
+    rows: DataFrame
+    write: Callable[[DataFrame, int], None]
+    # Adds counts to the progress of a micro-batch, for writers that Spark can't count.
+    counted: Callable[[OnBatch | None], OnBatch | None] = lambda on_batch: on_batch
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ class StreamOptions:
     # Values of the options that only this job has.
     own: Mapping[str, Any] = field(default_factory=dict)
 
-    def lineage_job(self, settings: Settings, *, header_order: Sequence[str]) -> LineageJob:
+    def lineage_job(self, settings: Settings) -> LineageJob:
         """Create the job with these options; starts Spark."""
         _LOG.info("%s -> %s, starting Spark", self.input_topic, self.output_topic)
         return LineageJob(
@@ -70,7 +83,6 @@ class StreamOptions:
             bootstrap_servers=self.bootstrap_servers,
             checkpoint=self.checkpoint,
             delivery=self._mode(),
-            header_order=header_order,
         )
 
     @property
@@ -80,32 +92,56 @@ class StreamOptions:
             return self.checkpoint
         raise InputError(f"--checkpoint: this job needs a local folder, got {self.checkpoint!r}")
 
-    def write(self, job: LineageJob, records: DataFrame) -> None:
+    def write(
+        self, job: LineageJob, records: DataFrame, *, header_order: Sequence[str] = STAMP_HEADERS
+    ) -> None:
         """Run the job's query on its output topic until it ends or is stopped."""
-        job.write(
+        job.start_topic(
             records,
             self.output_topic,
+            TopicOutput(header_order=header_order),
             trigger=self.trigger_arguments(),
             on_failure=self.on_failure,
-        )
+        ).wait()
 
-    def run_foreach_batch(
+    def run(
         self,
-        rows: DataFrame,
-        write: Callable[[DataFrame, int], None],
-        run: QueryRun,
+        spark: SparkSession,
         settings: Settings,
+        prepare: Callable[[ExitStack], BatchQuery],
+        *,
+        run_id: str | None = None,
     ) -> None:
-        """Run the job's query, whose micro-batches `write` writes, until it ends or is stopped."""
-        run_foreach_batch(
-            rows,
-            write,
-            run,
-            settings,
-            name=self.job_name,
-            checkpoint=self.checkpoint,
-            trigger=self.trigger_arguments(),
-        )
+        """Run a query whose micro-batches a function writes, until it ends or is stopped.
+
+        Args:
+            prepare: called with the checkpoint held.
+        """
+
+        def prepared(resources: ExitStack) -> PreparedQuery:
+            query = prepare(resources)
+
+            def execute(run: QueryRun) -> None:
+                run_foreach_batch(
+                    query.rows,
+                    query.write,
+                    replace(run, on_batch=query.counted(run.on_batch)),
+                    settings,
+                    name=self.job_name,
+                    checkpoint=self.checkpoint,
+                    trigger=self.trigger_arguments(),
+                )
+
+            return PreparedQuery(query.lineage, execute)
+
+        start_query(self.job_name, spark, self.checkpoint, prepared, settings, run_id=run_id).wait()
+
+    def limits(self) -> dict[str, str | float | bool]:
+        """Options of Spark's source for `--allow-gaps` and `--max-records-per-batch`."""
+        return {
+            "failOnDataLoss": not self.own.get("allow_gaps", False),
+            "maxOffsetsPerTrigger": self.own["max_records_per_batch"],
+        }
 
     def lineage_of(self, rows: DataFrame | None, outputs: Sequence[Dataset]) -> QueryDescription:
         """The description of a query that is not run by a `LineageJob`."""

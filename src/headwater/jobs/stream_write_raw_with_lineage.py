@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from pyspark.sql import functions as F
 
 from headwater.collector.metadata import describe_shipped_job
 from headwater.collector.query import QueryDescription
-from headwater.collector.streaming import query_run, table_output, topic_outputs
+from headwater.collector.streaming import table_output, topic_outputs
 from headwater.delivery.dead_letter.columns import parse_json
 from headwater.delivery.modes import delivery_mode
 from headwater.delivery.sink import (
     ERROR_COLUMN,
+    OutputTopics,
     SinkTarget,
     close_producers_of,
     rows_to_send,
@@ -43,6 +45,7 @@ from headwater.jobs.articles import (
 )
 from headwater.jobs.options import (
     CHECKPOINT_HELP,
+    BatchQuery,
     StreamOptions,
     stream_options,
 )
@@ -53,7 +56,7 @@ from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id
 from headwater.spark.session import create_session
-from headwater.spark.source import LINEAGE_COLUMN, read_topic_stream, with_brokers, with_lineage
+from headwater.spark.source import LINEAGE_COLUMN, read_stream, with_brokers, with_lineage
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import (
     Table,
@@ -99,12 +102,12 @@ def main(settings: Settings, options: StreamOptions) -> None:
     _LOG.info("%s -> %s, starting Spark", topic, name)
     spark = create_session(options.job_name, settings, connectors=("kafka", "iceberg"))
     job_run = JobRun(options.job_name, options.job_version, new_run_id())
-    records = read_topic_stream(
+    records = read_stream(
         spark,
-        topic,
+        [topic],
         settings,
         starting_offsets=options.starting_offsets,
-        maxOffsetsPerTrigger=str(options.own["max_records_per_batch"]),
+        options=options.limits(),
     )
     parsed = with_id_errors(parse_json(with_lineage(records), FIELDS, required=REQUIRED))
     table = table_of(spark, name, "iceberg")
@@ -118,13 +121,13 @@ def main(settings: Settings, options: StreamOptions) -> None:
         description="News articles from a topic, merged by id",
         location=Path(__file__),
     )
-    lineage, run_id = _lineage(options, rows, known, settings), str(job_run.run_id)
-    with (
-        query_run(spark, options.checkpoint, lineage, settings, run_id=run_id) as run,
-        ArticleBatches(spark, table, job_run, options, settings) as batches,
-    ):
-        counting = replace(run, on_batch=batches.counted(run.on_batch))
-        options.run_foreach_batch(parsed, batches.write, counting, settings)
+    lineage = _lineage(options, rows, known, settings)
+
+    def prepare(resources: ExitStack) -> BatchQuery:
+        batches = resources.enter_context(ArticleBatches(spark, table, job_run, options, settings))
+        return BatchQuery(lineage, parsed, batches.write, batches.counted)
+
+    options.run(spark, settings, prepare, run_id=str(job_run.run_id))
 
 
 def _lineage(
@@ -137,7 +140,7 @@ def _lineage(
     ]
     return replace(
         options.lineage_of(rows, outputs),
-        roles=Roles(dead_letter=letters, with_lineage=True),
+        roles=Roles(dead_letters=(letters,), with_lineage=True),
         unnested=(LINEAGE_COLUMN,),
     )
 
@@ -217,7 +220,7 @@ class ArticleBatches:
             options.job_name,
             options.job_version,
             options.checkpoint,
-            (options.input_topic, dead_letter_topic(options.input_topic)),
+            OutputTopics((options.input_topic,)),
             options.trigger_arguments(),
         )
 

@@ -108,7 +108,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
         return
     settings = with_brokers(settings, options.bootstrap_servers)
     named = replace(options, input_topic=f"{join.rule.visits}, {join.rule.ads}")
-    job = named.lineage_job(settings, header_order=HEADER_ORDER)
+    job = named.lineage_job(settings)
     with _metrics(join.output, own["metrics_port"], own["metrics_file"], options) as metrics:
         run_join(join, job, settings, metrics=metrics)
 

@@ -16,11 +16,12 @@ _PARTITIONS = 1
 )
 def main(settings: Settings, options: StreamOptions) -> None:
     """Write `visits` to `visits_transformed` with longer field names."""
-    job = options.lineage_job(settings, header_order=VISITS_CONVERTER.header_order)
+    job = options.lineage_job(settings)
     visits = job.read(
         options.input_topic, starting_offsets=options.starting_offsets, partitions=_PARTITIONS
     )
-    options.write(job, VISITS_CONVERTER.function(visits))
+    records = VISITS_CONVERTER.function(visits)
+    options.write(job, records, header_order=VISITS_CONVERTER.header_order)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ VISITS_DECORATOR = Transform(
 @stream_options(job_name="visits_decorator", input_topic="visits", output_topic="visits-decorated")
 def main(settings: Settings, options: StreamOptions) -> None:
     """Copy `visits` to `visits-decorated`, with job and batch in the headers."""
-    job = options.lineage_job(settings, header_order=HEADER_ORDER)
+    job = options.lineage_job(settings)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
-    options.write(job, decorate(visits))
+    options.write(job, decorate(visits), header_order=HEADER_ORDER)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ VISITS_REDUCER = Transform(
 )
 def main(settings: Settings, options: StreamOptions) -> None:
     """Write `visit_id, event_time, user_id, page` of `visits-decorated` to `visits-reduced`."""
-    job = options.lineage_job(settings, header_order=HEADER_ORDER)
+    job = options.lineage_job(settings)
     visits = job.read(options.input_topic, starting_offsets=options.starting_offsets)
-    options.write(job, reduce_visits(visits))
+    options.write(job, reduce_visits(visits), header_order=HEADER_ORDER)
 
 
 if __name__ == "__main__":

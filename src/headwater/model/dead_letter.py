@@ -19,6 +19,7 @@ MALFORMED = "headwater.MalformedJson"
 MISSING_FIELD = "headwater.MissingField"
 BAD_TIMESTAMP = "headwater.BadTimestamp"
 TOO_LARGE = "headwater.TooLarge"
+UNKNOWN_TOPIC = "headwater.UnknownTopic"
 # Not a dead letter: such records go to `<output>-late`.
 LATE = "headwater.LateRecord"
 

@@ -30,10 +30,10 @@ class Roles:
 
     # Not reported: heartbeats of the query.
     hidden: frozenset[str] = frozenset()
-    dead_letter: str | None = None
-    late: str | None = None
+    dead_letters: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
     # Records with additional parents.
-    parents: str | None = None
+    parents: tuple[str, ...] = ()
     # Whether all rows carry lineage, except those that the sink counts as without parents.
     with_lineage: bool = False
 
@@ -86,7 +86,7 @@ class StreamProgress:
     def counts(self) -> dict[str, int]:
         """Fields of the facet `headwater_progress`; unknown values are omitted."""
         roles, out = self.roles, self.rows_out
-        special = {roles.dead_letter, roles.late, roles.parents}
+        special = {*roles.dead_letters, *roles.late, *roles.parents}
         counts = {"rowsIn": self._rows_read}
         written = self._rows_written
         if self._rows_observed is not None:
@@ -97,9 +97,9 @@ class StreamProgress:
             counts["rowsOut"] = written
             if roles.with_lineage:
                 counts["rowsWithLineage"] = max(0, written - self.rows_without_parents)
-        if roles.dead_letter is not None:
-            counts["deadLettered"] = out[roles.dead_letter]
-        counts["lateRows"] = self.dropped_late + (out[roles.late] if roles.late else 0)
+        if roles.dead_letters:
+            counts["deadLettered"] = sum(out[topic] for topic in roles.dead_letters)
+        counts["lateRows"] = self.dropped_late + sum(out[topic] for topic in roles.late)
         if self.lag is not None:
             counts["lag"] = self.lag
         return counts
@@ -142,8 +142,8 @@ class StreamProgress:
         observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
         if isinstance(observed, Mapping):
             self._rows_observed = (self._rows_observed or 0) + int(observed.get("rows") or 0)
-            if self.roles.dead_letter is not None:
-                self.rows_out[self.roles.dead_letter] += int(observed.get("dead_letter") or 0)
+            for topic in self.roles.dead_letters[:1]:
+                self.rows_out[topic] += int(observed.get("dead_letter") or 0)
 
 
 def _offsets(reported: Any) -> dict[tuple[str, int], int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.delivery.sink import ORDINAL_COLUMN, rows_to_send
+from headwater.delivery.sink import ORDINAL_COLUMN, OutputTopics, rows_to_send
 from headwater.replay.plan import Plan, table_path
 from headwater.replay.results import find_results
 from headwater.replay.rows import ORDER_CONFIGURATION, ArchivedRows
@@ -79,7 +79,7 @@ def _inputs(rows: Sequence[Row]) -> dict[int, OffsetRanges]:
 
 
 def _new_results(outputs: DataFrame, plan: Plan, settings: Settings) -> Results:
-    rows = rows_to_send(outputs, (plan.target, ""), settings.jobs.max_value_bytes)
+    rows = rows_to_send(outputs, OutputTopics((plan.target,)), settings.jobs.max_value_bytes)
     identity = lineage_identity(F.col(LINEAGE_COLUMN), plan.job_name, F.col(ORDINAL_COLUMN))
     collected = rows.select(identity.alias("identity"), "value").collect()
     return {row["identity"]: _bytes(row["value"]) for row in collected}

@@ -18,6 +18,7 @@ from headwater.delivery.modes import (
 from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import (
     ORDINAL_COLUMN,
+    OutputTopics,
     SinkTarget,
     check_topic_columns,
     close_producers_of,
@@ -28,7 +29,6 @@ from headwater.delivery.sink import (
 )
 from headwater.errors import TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
-from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
 from headwater.replay.plan import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
@@ -46,7 +46,7 @@ class TopicTarget(ReplayTarget):
     def __init__(self, context: ReplayContext) -> None:
         super().__init__(context)
         plan, transform = context.plan, context.transform
-        self._topics = (plan.target, dead_letter_topic(plan.target))
+        self._topics = OutputTopics((plan.target,))
         # Plans on disk may have the former name of a mode.
         self._mode: Mode = _MODES[FORMER_MODE_NAMES.get(plan.delivery, plan.delivery)]()
         self._output = OutputOffsets(context.folder.path, self._topics, context.settings)
@@ -68,7 +68,7 @@ class TopicTarget(ReplayTarget):
         self._mode.refuse_unsafe(context.spark, self._target)
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
-            for name in (*self._topics, *topics_for_parents(outputs, context.plan.target)):
+            for name in (*self._topics, *topics_for_parents(outputs, self._topics)):
                 ensure_topic(name, partitions, context.settings.kafka)
 
     def ends(self) -> Ends:

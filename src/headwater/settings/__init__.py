@@ -28,7 +28,7 @@ from pydantic_settings import (
 )
 
 from headwater.errors import SettingError
-from headwater.settings import fault_points
+from headwater.settings import command_line, fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
 from headwater.settings.lineage import LineageSettings
@@ -224,20 +224,28 @@ def broker_addresses(kafka: KafkaSettings) -> str:
 
 
 def load(**overrides: Any) -> Settings:
-    """Read the file and the environment; `overrides` (command-line options) take precedence.
+    """Read the file and the environment; `overrides` take precedence, before the command line.
 
     Raises:
         SettingError: a value is invalid, or a name is unknown.
     """
     try:
         _reject_unknown_names(os.environ)
-        return Settings(**overrides)
+        return Settings(**_merged(command_line.current.overrides, overrides))
     except ValidationError as error:
         raise _setting_error(error) from None
     except SettingsError as error:
         raise _not_json(error) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{FILE_NAME} is not valid TOML: {error}") from None
+
+
+def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**lower, **higher}
+    for name in lower.keys() & higher.keys():
+        if isinstance(lower[name], Mapping) and isinstance(higher[name], Mapping):
+            merged[name] = {**lower[name], **higher[name]}
+    return merged
 
 
 def _reject_unknown_names(environment: Mapping[str, str]) -> None:
@@ -278,7 +286,8 @@ def _setting_error(error: ValidationError) -> SettingError:
 
 def arm_fault_points(settings: Settings) -> None:
     """Arm the faults of `testing.fault_points`, which only tests set; disarm earlier ones."""
-    fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
+    if settings.testing.fault_points or fault_points.current is not None:
+        fault_points.arm(settings.testing.fault_points, settings.home_dir / "faults.journal")
 
 
 def rules_file(settings: Settings) -> Path | None:

@@ -164,7 +164,7 @@ class _Armed:
 
 
 # None unless a test has armed faults.
-_armed: _Armed | None = None
+current: _Armed | None = None
 
 
 def reach(name: str) -> None:
@@ -174,7 +174,7 @@ def reach(name: str) -> None:
         FaultInjectedError: the armed action is `raise`.
         BarrierTimeoutError: the armed action is `wait`, and the file did not appear.
     """
-    armed = _armed
+    armed = current
     if armed is not None:
         armed.reach(name)
 
@@ -201,23 +201,23 @@ def arm(spec: str, journal: Path | None = None) -> None:
         SettingError: `spec` is invalid, or names an unknown point. The armed faults are kept.
         OSError: the journal can't be written.
     """
-    global _armed
+    global current
     faults = _parse(spec)
     if faults and journal is not None:
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.open("ab").close()
-    _armed = _Armed(faults, journal) if faults else None
+    current = _Armed(faults, journal) if faults else None
 
 
 def disarm() -> None:
     """Disarm all faults, and reset the counts."""
-    global _armed
-    _armed = None
+    global current
+    current = None
 
 
 def fired() -> Mapping[str, int]:
     """The number of actions that ran, for each armed point."""
-    armed = _armed
+    armed = current
     return {} if armed is None else armed.fired()
 
 

@@ -1,9 +1,9 @@
-"""Runs a streaming query until it ends or a stop is requested, with one driver per checkpoint.
+"""Waits for a streaming query until it ends or a stop is requested, with one driver per checkpoint.
 
 After a stop request the running micro-batch is completed. Calling `query.stop()` in a signal
 handler would break py4j, so the handler only records the request. Handlers are installed in
 Headwater's own commands only; in a user's program, the exception that the user's handler raises
-requests the stop (`run_interruptibly`).
+requests the stop (`collector/streaming.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater import process
 from headwater.errors import CheckpointInUseError, QueryFailedError
 from headwater.model.local_files import file_uri
-from headwater.process import Worker, run_apart
+from headwater.process import run_apart
 from headwater.settings import Settings
 from headwater.spark.query_failure import query_failed
 from headwater.storage.checkpoint import held, read_progress
@@ -100,6 +100,8 @@ class QueryRun:
     stop: StopSignal
     # Receives the progress of every micro-batch.
     on_batch: OnBatch | None = None
+    # Receives each Spark query of the run: a batch that was cut off is completed by its own query.
+    on_start: Callable[[StreamingQuery], None] | None = None
 
 
 def new_run_id() -> str:
@@ -134,26 +136,23 @@ def run_foreach_batch(
         .trigger(**trigger)
         .start()
     )
-    run_until_stopped(query, run.stop, settings, run.on_batch)
+    run_until_stopped(query, run, settings)
 
 
-def run_until_stopped(
-    query: StreamingQuery,
-    stop: StopSignal,
-    settings: Settings,
-    on_batch: OnBatch | None = None,
-) -> None:
+def run_until_stopped(query: StreamingQuery, run: QueryRun, settings: Settings) -> None:
     """Wait until the query ends; after a stop request, stop it after the running micro-batch.
 
-    Logs a line for each micro-batch with records, at most one per second. `on_batch` receives
+    Logs a line for each micro-batch with records, at most one per second. `run.on_batch` receives
     every micro-batch, in order; an error that it raises stops the query.
 
     Raises:
         QueryFailedError: the query failed; the next start continues where it stopped.
     """
-    logged, batches = _ProgressLog(), Batches(on_batch)
+    stop, logged, batches = run.stop, _ProgressLog(), Batches(run.on_batch)
     stop_timeout = settings.spark.stop_timeout_seconds
     try:
+        if run.on_start is not None:
+            run.on_start(query)
         with stop.on_signals():
             while query.isActive and not stop.requested:
                 query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # takes a float
@@ -178,33 +177,14 @@ def run_until_stopped(
         raise
 
 
+def stop_seconds(settings: Settings) -> float:
+    """The longest time from a stop request to the end of a run."""
+    return settings.spark.stop_timeout_seconds + _STOP_SECONDS + _END_SECONDS
+
+
 def was_cancelled(error: BaseException) -> bool:
     """Whether a query failed because its Spark job was cancelled, such as by Ctrl-C."""
     return isinstance(error, QueryFailedError) and _CANCELLED in f"{error} {error.__cause__}"
-
-
-def run_interruptibly(work: Callable[[], None], stop: StopSignal, settings: Settings) -> None:
-    """Run `work`, a query until its end; if this thread is interrupted, stop the query first.
-
-    In the main thread, a signal handler of the user may raise KeyboardInterrupt or SystemExit. So
-    `work` runs in another thread, with the Spark properties of this one, which only waits.
-    """
-    if not process.on_main_thread():
-        work()
-        return
-    worker = Worker(work, inherit=True)
-    with stop.on_signals():
-        try:
-            worker.start()
-            while not worker.wait(1):
-                pass
-        except BaseException:
-            stop.request()
-            seconds = settings.spark.stop_timeout_seconds + _STOP_SECONDS + _END_SECONDS
-            if not worker.abandon(seconds):
-                _LOG.warning("the query has not stopped after %g s", seconds)
-            raise
-    worker.raise_error()
 
 
 class Batches:
@@ -355,17 +335,3 @@ def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[Non
             # Spark's producer may still send buffered records of that batch: the lock stays until
             # the JVM exits, and this process does not use the checkpoint again.
             _unfinished.add(checkpoint.absolute())
-
-
-@contextmanager
-def stoppable(
-    checkpoint: Path | str, spark: SparkSession, stop: StopSignal | None = None
-) -> Iterator[StopSignal]:
-    """Hold the checkpoint, and let signals request a stop while the body runs (`on_signals`).
-
-    Raises:
-        CheckpointInUseError: another driver holds the checkpoint.
-    """
-    stop = stop or StopSignal()
-    with lease_if_local(checkpoint, spark), stop.on_signals():
-        yield stop

@@ -52,6 +52,11 @@ from headwater.spark.configuration import (
 _start_lock = threading.Lock()
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
+_JARS_HINT = (
+    'start Spark with the jars that `headwater jars path` prints: spark-submit --jars "$(headwater '
+    'jars path)" …, or SparkSession.builder.config("spark.jars", …)'
+)
+
 # Defaults of sessions that Headwater creates for itself.
 _OWN_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -104,6 +109,20 @@ def create_session(
         else:
             spark = _start(app_name, settings, names, wanted, added, own=own, progress=progress)
     _check_connectors(spark, names)
+    return spark
+
+
+def check_session(
+    spark: SparkSession, connectors: Iterable[str], settings: Settings
+) -> SparkSession:
+    """The user's own session, if it has these connectors and Headwater's jar.
+
+    Raises:
+        UnsupportedVersionError: this pyspark does not fit the pinned connectors.
+        NotInstalledError: a connector is not on the class path.
+    """
+    check_spark_version(pyspark.__version__)
+    _check_connectors(spark, connectors_for(connectors, settings))
     return spark
 
 
@@ -233,7 +252,7 @@ def _check_connectors(spark: SparkSession, names: Iterable[str]) -> None:
         except Exception:
             raise NotInstalledError(
                 f"the connector {name!r} is not on Spark's class path",
-                hint='spark-submit --jars "$(headwater jars path)" …',
+                hint=_JARS_HINT,
                 connector=name,
             ) from None
 
@@ -249,6 +268,6 @@ def own_class(name: str) -> Any:
         # py4j treats an unknown class as a package.
         raise NotInstalledError(
             "Headwater's jar is not on Spark's class path",
-            hint='spark-submit --jars "$(headwater jars path)" …',
+            hint=_JARS_HINT,
         )
     return java_class

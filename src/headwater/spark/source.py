@@ -7,9 +7,12 @@ the headers of the parent. `with_lineage` adds it to a Kafka source, `merge_line
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.errors import InputError
 from headwater.model.header import MAX_LISTED_PARENTS
 from headwater.settings import Settings
 
@@ -117,6 +120,9 @@ def lineage_identity(lineage: Column, job_name: str, ordinal: Column) -> Column:
     )
 
 
+# The options that select the topics of a source.
+_SELECTIONS = {each.lower(): each for each in ("subscribe", "subscribePattern", "assign")}
+
 # Measured on 400-byte records: with Spark's defaults the fetches are so small that the source is
 # the bottleneck. 8 MB per partition avoids that without using much memory.
 FETCH = {
@@ -139,37 +145,51 @@ def client_options(settings: Settings) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()}
 
 
-def read_topic_stream(
+def read_stream(
     spark: SparkSession,
-    topic: str,
+    topics: Sequence[str],
     settings: Settings,
     *,
     starting_offsets: str = "earliest",
-    **options: str,
+    options: Mapping[str, str | float | bool],
 ) -> DataFrame:
-    """Read a topic as rows `key, value, topic, partition, offset, timestamp, headers`.
+    """Read topics as rows `key, value, topic, partition, offset, timestamp, headers`.
 
-    The query fails if offsets are no longer available: a gap is never silent.
+    The query fails if offsets are no longer available, unless `failOnDataLoss` is false: a gap is
+    never silent.
+
+    Args:
+        topics: none if `options`, which are those of Spark's Kafka source, name them.
+
+    Raises:
+        InputError: no topics, topics twice, or an option that would lose the lineage.
     """
-    return read_topics_stream(
-        spark,
-        settings,
-        subscribe=topic,
-        startingOffsets=starting_offsets,
-        failOnDataLoss="true",
-        **options,
-    )
-
-
-def read_topics_stream(spark: SparkSession, settings: Settings, **options: str) -> DataFrame:
-    """Read several topics; `options` are those of Spark's Kafka source."""
+    given = {name: _text(value) for name, value in options.items()}
+    names = {name.lower(): name for name in given}
+    selections = [names[name] for name in _SELECTIONS if name in names]
+    if len(selections) + bool(topics) != 1:
+        both = [*(["topics"] if topics else []), *selections]
+        raise InputError(
+            f"a stream needs either topics or one of {', '.join(_SELECTIONS.values())}; given: "
+            f"{', '.join(both) or 'nothing'}"
+        )
+    if given.get(names.get("includeheaders", ""), "true").lower() != "true":
+        raise InputError("includeHeaders=false would lose the headers of the records")
     source_options = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "includeHeaders": "true",
         # Records of aborted or open transactions do not count.
         "kafka.isolation.level": "read_committed",
+        "startingOffsets": starting_offsets,
+        "failOnDataLoss": "true",
+        **({"subscribe": ",".join(topics)} if topics else {}),
         **FETCH,
-        **options,
         **client_options(settings),
     }
-    return spark.readStream.format("kafka").options(**source_options).load()
+    # Spark's options are case-insensitive; one that is given twice would be ambiguous.
+    kept = {name: value for name, value in source_options.items() if name.lower() not in names}
+    return spark.readStream.format("kafka").options(**kept, **given).load()
+
+
+def _text(value: str | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -154,7 +154,7 @@ def test_observed_rows_are_counted_apart_from_dead_letters(
 ) -> None:
     table = delta_table(str(tmp_path / "table"))
     outputs = [table, *topic_outputs(("letters",), settings)]
-    roles = Roles(dead_letter="letters")
+    roles = Roles(dead_letters=("letters",))
     lineage = QueryDescription("counting", None, None, None, outputs, roles, finite=True)
     observed = {OBSERVED: {"rows": 3, "dead_letter": 2}}
     with report_streaming_run(lineage, str(uuid.uuid4()), settings, StopSignal()) as on_batch:

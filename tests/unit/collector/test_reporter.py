@@ -31,7 +31,7 @@ from headwater.spark.query_runner import StopSignal
 
 
 def query(settings: Settings, tmp_path: Path, *, finite: bool = True) -> QueryDescription:
-    roles = Roles(dead_letter="out-dead-letter", parents="out-parents", with_lineage=True)
+    roles = Roles(dead_letters=("out-dead-letter",), parents=("out-parents",), with_lineage=True)
     outputs = topic_outputs(("out", "out-dead-letter"), settings)
     return QueryDescription("job", "v1", tmp_path / "checkpoint", None, outputs, roles, finite)
 
@@ -199,7 +199,9 @@ def test_a_session_without_the_jar_of_headwater_is_reported_without_columns(
     assert (described.inputs, described.output_facets) == ([topic], {})
     assert described.trouble == (
         "Headwater's jar is not on Spark's class path: "
-        'spark-submit --jars "$(headwater jars path)" …'
+        "start Spark with the jars that `headwater jars path` prints: "
+        'spark-submit --jars "$(headwater jars path)" …, '
+        'or SparkSession.builder.config("spark.jars", …)'
     )
 
 

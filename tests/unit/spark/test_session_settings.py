@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwater.collector import listener, session, streaming
+from headwater.collector import configuration, listener, session
+from headwater.collector.configuration import LISTENER, lineage_configuration
 from headwater.collector.metadata import commit_of, relative_path
-from headwater.collector.streaming import LISTENER, lineage_configuration
 from headwater.errors import InputError, SettingError
 from headwater.openlineage import LineageRun
 from headwater.openlineage.events import Event
@@ -66,7 +66,7 @@ def test_options_of_spark_submit_apply_to_a_tracked_session(
 ) -> None:
     monkeypatch.setenv("HEADWATER_HOME", str(tmp_path))
     given = {"spark.openlineage.namespace": "lake", "spark.openlineage.parentJobName": "nightly"}
-    monkeypatch.setattr(streaming, "spark_submit_options", lambda: given)
+    monkeypatch.setattr(configuration, "spark_submit_options", lambda: given)
     monkeypatch.setattr(listener, "_trackers", [])
     manager = SimpleNamespace(listListeners=list)
     streams = SimpleNamespace(_jsqm=manager, addListener=lambda tracker: None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import InputError
-from headwater.job import LineageJob, OnFailure
+from headwater.job import LineageJob, OnFailure, TopicOutput
 from headwater.jobs.visits_ads.idle import Heartbeats
 from headwater.jobs.visits_ads.join import LATENESS_CONFIGURATION, enrich, register_functions
 from headwater.jobs.visits_ads.metrics import JoinMetrics
@@ -20,7 +20,6 @@ from headwater.jobs.visits_ads.times import HeartbeatTopic, Times
 from headwater.kafka import Topic, describe_topic, ensure_topic
 from headwater.model.local_files import file_uri
 from headwater.settings import Settings
-from headwater.spark.configuration import configured
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
 # RocksDB keeps the state on disk and off the heap, without garbage collection; with a changelog a
@@ -92,14 +91,17 @@ def run_join(
     register_functions(job.spark, join.location)
     additional = describe_topic(heartbeat_topic.name, settings.kafka)
     partitions = {t: describe_topic(t, settings.kafka).partitions for t in (rule.visits, rule.ads)}
+    limit: dict[str, int] = (
+        {"maxOffsetsPerTrigger": join.max_records_per_batch} if join.max_records_per_batch else {}
+    )
     inputs = {
         topic: job.read(
             topic,
+            heartbeat_topic.name,
             starting_offsets=starting_offsets_of(
                 Topic(topic, partitions[topic]), additional, join.starting_offsets
             ),
-            additional_topics=(heartbeat_topic.name,),
-            max_records_per_batch=join.max_records_per_batch,
+            **limit,
         )
         for topic in partitions
     }
@@ -116,16 +118,17 @@ def run_join(
         heartbeats.take(progress)
         state_monitor.take(progress)
 
-    with configured(job.spark, configuration), heartbeats:
-        job.write(
-            rows,
-            join.output,
-            trigger=join.trigger,
-            on_failure=join.on_failure,
-            late_output=True,
-            one_per_first_parent=rule.matches == "first",
-            on_batch=on_batch,
-        )
+    output = TopicOutput(
+        late=True,
+        one_per_first_parent=rule.matches == "first",
+        hidden_topics=frozenset({heartbeat_topic.name}),
+        on_batch=on_batch,
+        configuration=configuration,
+        while_running=(heartbeats,),
+    )
+    job.start_topic(
+        rows, join.output, output, trigger=join.trigger, on_failure=join.on_failure
+    ).wait()
 
 
 def starting_offsets_of(topic: Topic, heartbeats: Topic, text: str) -> str:

@@ -1,8 +1,8 @@
-"""Merges rows into an Iceberg table by a key.
+"""Merges rows into a Delta or Iceberg table by a key.
 
 A merge reads its source twice, first to find the files to rewrite, then for the rows. So the source
-is cached: two reads of a changing source would be inconsistent. Of two concurrent merges Iceberg
-refuses the later one; as a merge by a key is idempotent, it is retried.
+is cached: two reads of a changing source would be inconsistent. Of two concurrent merges both
+formats refuse the later one; as a merge by a key is idempotent, it is retried.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _TASKS, _DEFAULT_TASKS, _MIN_TASKS = "spark.sql.shuffle.partitions", "200", 16
 # Bounded, because another writer may commit without end.
 _ATTEMPTS = 8
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 5.0
-# Iceberg's errors for a concurrent commit; nothing is written then.
+# Errors for a concurrent commit; nothing is written then.
 _CONFLICTS = (
+    "io.delta.exceptions.Concurrent",
+    "org.apache.spark.sql.delta.Concurrent",
     "org.apache.iceberg.exceptions.ValidationException",
     "org.apache.iceberg.exceptions.CommitFailedException",
 )
@@ -83,14 +85,15 @@ def merge(
     table: str,
     rows: DataFrame,
     rule: MergeRule,
-    properties: Mapping[str, str],
+    commit: Mapping[str, str],
     *,
     first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
 ) -> int:
     """Merge in one commit and return the number of rows, one for each key that is not deleted.
 
     Args:
-        properties: of the snapshot.
+        commit: configuration of the session that identifies the commit, as a statement has no
+            options.
         first_pause_seconds: pause before the first retry; it doubles with each further one.
 
     Raises:
@@ -107,14 +110,19 @@ def merge(
                 f"MERGE INTO {table} t USING {_SOURCE} s ON t.{rule.key} = s.{rule.key} "
                 + rule.clauses(newest.columns)
             )
-            # A statement has no options; the session belongs to the micro-batch or to one job.
-            snapshot = {**properties, ROWS: str(merged)}
-            with configured(session, {f"{_SNAPSHOT}{name}": snapshot[name] for name in snapshot}):
+            # The session belongs to the micro-batch or to one job.
+            counted = snapshot_configuration({ROWS: str(merged)})
+            with configured(session, {**commit, **counted}):
                 _run_with_retries(session, table, statement, first_pause_seconds)
         finally:
             session.catalog.dropTempView(_SOURCE)
             newest.unpersist()
     return merged
+
+
+def snapshot_configuration(properties: Mapping[str, str]) -> dict[str, str]:
+    """Configuration by which an Iceberg snapshot gets these properties."""
+    return {f"{_SNAPSHOT}{name}": value for name, value in properties.items()}
 
 
 def _count(newest: DataFrame, rule: MergeRule) -> int:

@@ -26,13 +26,15 @@ from headwater.settings import fault_points
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import lease
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
-from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
+from headwater.spark.writers.merge_into import ROWS, MergeRule, merge, snapshot_configuration
 from headwater.storage.tables.contract import COLUMN, TYPE, TableFormat
 from headwater.storage.tables.registry import KnownTable
 
 ORDINAL_COLUMN = "ordinal"
 _QUERY_ID = "headwater.query-id"
 _BATCH_ID = "headwater.batch-id"
+_DELTA_APPLICATION = "spark.databricks.delta.write.txnAppId"
+_DELTA_VERSION = "spark.databricks.delta.write.txnVersion"
 # For partitioned Iceberg tables: sort rows by partition before the write. Otherwise a task has an
 # open file for each of its partitions, and some hundred of them fill the heap.
 _SORTED_WRITES = "TBLPROPERTIES ('write.spark.fanout.enabled' = 'false')"
@@ -61,16 +63,13 @@ class Table(ABC):
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
         """Write a batch in one commit, unless it is already written."""
 
+    @abstractmethod
     def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
         """Merge a batch in one commit, unless it is already written; returns the number of rows.
 
         Raises:
-            InputError: not supported for this format.
+            LineageTableError: all attempts conflicted with concurrent commits.
         """
-        raise InputError(
-            f"merging is supported for Iceberg tables only, not for {self.name}",
-            hint="omit `merge`, or use table_format='iceberg'",
-        )
 
 
 class DeltaTable(Table):
@@ -96,6 +95,11 @@ class DeltaTable(Table):
         # Delta skips a commit with an application id and version that it already has.
         once = {"txnAppId": query_id, "txnVersion": str(batch)}
         rows.write.format("delta").mode("append").options(**once).save(self._uri)
+
+    def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
+        # As options of a write; a statement takes them from the session.
+        once = {_DELTA_APPLICATION: query_id, _DELTA_VERSION: str(batch)}
+        return merge(f"delta.`{self._uri}`", rows, rule, once)
 
 
 class IcebergTable(Table):
@@ -133,7 +137,8 @@ class IcebergTable(Table):
         written = self._rows_written(query_id, batch)
         if written is not None:
             return written
-        return merge(self.name, rows, rule, {_QUERY_ID: query_id, _BATCH_ID: str(batch)})
+        properties = {_QUERY_ID: query_id, _BATCH_ID: str(batch)}
+        return merge(self.name, rows, rule, snapshot_configuration(properties))
 
     def _rows_written(self, query_id: str, batch: int) -> int | None:
         """The number of rows in the commit of the batch; None if it is not committed."""

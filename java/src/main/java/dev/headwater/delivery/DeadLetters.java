@@ -28,7 +28,7 @@ final class DeadLetters {
   }
 
   boolean isEnabled() {
-    return options.failuresTopic() != null;
+    return options.failuresSuffix() != null;
   }
 
   boolean accepts(Throwable error) {
@@ -54,9 +54,9 @@ final class DeadLetters {
       WrittenOffsets written)
       throws IOException {
     String address = DeliveryFailedException.parentsIn(record.headers());
+    String topic = options.outputOf(record.topic()) + options.failuresSuffix();
     ProducerRecord<byte[], byte[]> reference =
-        new ProducerRecord<>(
-            options.failuresTopic(), null, record.key(), reference(address, record.value()));
+        new ProducerRecord<>(topic, null, record.key(), reference(address, record.value()));
     for (Header header : record.headers()) {
       reference.headers().add(header);
     }

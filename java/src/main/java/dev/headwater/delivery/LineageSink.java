@@ -10,9 +10,11 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -21,7 +23,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * write} for batch DataFrames.
  *
  * <p>Rows have the columns topic, key, value, lineage, ordinal, error, partition and headers. The
- * lineage headers of each record are built here. Uses only Spark's public data source API.
+ * lineage headers of each record are built here. Uses Spark's public data source API, and the
+ * marker by which Spark's own sinks accept the output mode update.
  */
 public final class LineageSink implements TableProvider {
   @Override
@@ -34,6 +37,12 @@ public final class LineageSink implements TableProvider {
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
     return new Topics();
   }
+
+  /**
+   * As Spark's own Kafka sink: in mode update, changed rows are appended; in mode complete, all
+   * rows, since a topic can't be truncated.
+   */
+  private interface AnyOutputMode extends SupportsTruncate, SupportsStreamingUpdateAsAppend {}
 
   private static final class Topics implements SupportsWrite, ReportsSinkMetrics {
     // Of the last committed batch; Spark reads it for the progress event of that batch.
@@ -65,7 +74,12 @@ public final class LineageSink implements TableProvider {
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
       SinkOptions options = SinkOptions.of(info);
-      return new WriteBuilder() {
+      return new AnyOutputMode() {
+        @Override
+        public WriteBuilder truncate() {
+          return this;
+        }
+
         @Override
         public Write build() {
           return new Write() {

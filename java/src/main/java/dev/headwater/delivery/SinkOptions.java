@@ -18,11 +18,11 @@ record SinkOptions(
     String runId,
     List<String> headerOrder,
     List<String> droppedHeaders,
-    String outputTopic,
-    // For records that list parents which do not fit into the header.
-    String parentsTopic,
-    // Null: a record that Kafka rejects stops the job.
-    String failuresTopic,
+    List<String> outputTopics,
+    // Of topics for records that list parents which do not fit into the header.
+    String parentsSuffix,
+    // Of dead letter topics. Null: a record that Kafka rejects stops the job.
+    String failuresSuffix,
     long pauseMillis,
     // The batch id of a batch DataFrame; a stream has its own.
     long batch,
@@ -45,14 +45,26 @@ record SinkOptions(
         options.get("runId"),
         lines(options.get("headerOrder")),
         lines(options.getOrDefault("droppedHeaders", "")),
-        options.get("outputTopic"),
-        options.get("parentsTopic"),
-        options.get("failuresTopic"),
+        lines(options.get("outputTopics")),
+        options.get("parentsSuffix"),
+        options.get("failuresSuffix"),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),
         lines(options.getOrDefault("ownHeaders", "")),
         options.getBoolean("oneInputPerTask", false),
         producer(options));
+  }
+
+  /** The output that a topic belongs to: itself, or the one with a suffix. */
+  String outputOf(String topic) {
+    String found = null;
+    for (String output : outputTopics) {
+      boolean belongs = topic.equals(output) || topic.startsWith(output + "-");
+      if (belongs && (found == null || output.length() > found.length())) {
+        found = output;
+      }
+    }
+    return found == null ? outputTopics.get(0) : found;
   }
 
   private static HashMap<String, Object> producer(CaseInsensitiveStringMap options) {

@@ -28,7 +28,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
   TaskWriter(Delivery delivery, SinkOptions options, long batch) {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
-    this.unlistedParents = new UnlistedParents(delivery, headers, options.parentsTopic());
+    this.unlistedParents = new UnlistedParents(delivery, headers, options);
   }
 
   @Override

@@ -134,7 +134,7 @@ final class TransactionalDelivery implements Delivery {
         producer.flush();
         reports.check(producer);
         OffsetAndMetadata committed = CommittedBatch.offsetOf(task);
-        TopicPartition partition = new TopicPartition(options.outputTopic(), 0);
+        TopicPartition partition = new TopicPartition(options.outputTopics().get(0), 0);
         producer.sendOffsetsToTransaction(
             Map.of(partition, committed), new ConsumerGroupMetadata(id));
         producer.commitTransaction();
@@ -142,7 +142,7 @@ final class TransactionalDelivery implements Delivery {
     } catch (RuntimeException failed) {
       String what = "task " + task.task() + " of batch " + task.batch();
       throw new DeliveryFailedException(
-          what + " of topic " + options.outputTopic() + " was not committed", failed);
+          what + " of topic " + options.outputTopics().get(0) + " was not committed", failed);
     }
     Kept displaced = KEPT.put(id, new Kept(producer, task.batch(), System.nanoTime()));
     if (displaced != null) {

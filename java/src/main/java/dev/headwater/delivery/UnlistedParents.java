@@ -28,13 +28,13 @@ final class UnlistedParents {
 
   private final Delivery delivery;
   private final LineageHeaders headers;
-  private final String topic;
+  private final SinkOptions options;
   private final Deque<Waiting> waiting = new ArrayDeque<>();
 
-  UnlistedParents(Delivery delivery, LineageHeaders headers, String topic) {
+  UnlistedParents(Delivery delivery, LineageHeaders headers, SinkOptions options) {
     this.delivery = delivery;
     this.headers = headers;
-    this.topic = topic;
+    this.options = options;
   }
 
   boolean isEmpty() {
@@ -46,6 +46,7 @@ final class UnlistedParents {
       throws IOException {
     List<Future<RecordMetadata>> listed = new ArrayList<>();
     if (unlisted != null) {
+      String topic = options.outputOf(record.topic()) + options.parentsSuffix();
       byte[] key = recordId.getBytes(StandardCharsets.US_ASCII);
       for (String part : parts(unlisted)) {
         listed.add(

@@ -1,0 +1,390 @@
+"""Streaming jobs with row lineage.
+
+    from headwater import LineageJob
+
+    job = LineageJob("page_upper", version="1.2.0")
+    visits = job.read("visits")
+    job.write(visits.select("key", F.upper("value").alias("value"), "lineage"), "visits-upper")
+
+`read` adds the column `lineage`, which every transformation has to keep: `select` it, and combine
+it with `join_lineage` and `merge_lineage`. `write` turns it into headers and delivers exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.collector.streaming import PreparedQuery, QueryHandle, start_query
+from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
+from headwater.delivery.sink import (
+    OutputTopics,
+    check_topic_columns,
+    topics_for_parents,
+)
+from headwater.errors import InputError
+from headwater.job.queries import (
+    DEFAULT_PARTITIONS,
+    JobInputs,
+    JobQuery,
+    OnFailure,
+    OutputMode,
+    RunningQueries,
+    TableOptions,
+    TopicOptions,
+    TopicOutput,
+    merge_rule,
+)
+from headwater.kafka import ensure_topic
+from headwater.model.progress import Progress, no_progress
+from headwater.openlineage.events import kafka_topic
+from headwater.quality import Expectation, Quality, enforced
+from headwater.settings import Settings, command_line, load
+from headwater.spark.query_runner import OnBatch, new_run_id
+from headwater.spark.session import check_session, create_session, running_session
+from headwater.spark.source import read_stream, with_brokers, with_lineage
+from headwater.storage.checkpoint import checkpoint_location
+from headwater.storage.tables.contract import TableFormat
+
+__all__ = ["LineageJob", "OnFailure", "OutputMode", "TopicOutput"]
+
+
+class LineageJob:
+    """A job that reads topics and writes topics or tables with the parents of every record.
+
+    Usable with `with`: at the end of the block, queries that still run are stopped after their
+    micro-batch, and a session that the job has created is stopped.
+
+    Args:
+        name: name of the job: in the headers of its records, in the catalog, and of its query.
+        spark: your own session, whose configuration is not changed. It needs Headwater's jars:
+            `headwater jars path` prints them. Default: the running session, or a new one.
+        version: version of the job, in the headers. Default: the setting `jobs.version`.
+        delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
+            `headwater run --delivery` takes precedence.
+        checkpoint: a local folder, as path or text, or a URI that Spark knows, such as
+            `s3a://bucket/folder`. Default: `checkpoints/NAME` in the home. `headwater run
+            --checkpoint` takes precedence.
+        settings: Headwater's settings. Default: those of the file and the environment.
+        bootstrap_servers: Kafka brokers. Default: the setting `kafka.bootstrap_servers`.
+        connectors: what a new session needs: `kafka`, `delta`, `iceberg`, `avro`.
+        progress: called with messages while a new session downloads its jars.
+
+    Raises:
+        InputError: there is no such delivery mode.
+        NotInstalledError: the session lacks a connector or Headwater's jar.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        spark: SparkSession | None = None,
+        version: str | None = None,
+        delivery: str | Mode | None = None,
+        checkpoint: Path | str | None = None,
+        settings: Settings | None = None,
+        bootstrap_servers: str | None = None,
+        connectors: Sequence[str] = ("kafka",),
+        progress: Progress = no_progress,
+    ) -> None:
+        self._settings = with_brokers(settings or load(), bootstrap_servers)
+        self._name = name
+        self._version = version or self._settings.jobs.version
+        chosen = command_line.current
+        delivery = chosen.delivery or delivery or DEFAULT_MODE
+        self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
+        self._given_checkpoint = chosen.checkpoint_for(name) if chosen.checkpoint else checkpoint
+        self._inputs = JobInputs()
+        self._quality: list[Quality] = []
+        self._queries = RunningQueries()
+        self._own_session = spark is None and running_session() is None
+        self.spark: SparkSession
+        if spark is not None:
+            self.spark = check_session(spark, connectors, self._settings)
+        else:
+            self.spark = create_session(
+                name,
+                self._settings,
+                connectors=connectors,
+                defaults=self._mode.session_options(self._settings),
+                progress=progress,
+            )
+
+    def read(
+        self,
+        *topics: str,
+        starting_offsets: str = "earliest",
+        partitions: int = DEFAULT_PARTITIONS,
+        **options: str | float | bool,
+    ) -> DataFrame:
+        """Read topics as one stream of rows `key, value, topic, partition, offset, timestamp,
+        headers` and `lineage`.
+
+        Args:
+            topics: names of topics; none with the option `subscribePattern` or `assign`.
+            starting_offsets: where to start without a checkpoint: `earliest`, `latest` or JSON as
+                for Spark's source.
+            partitions: number of partitions of a topic that has to be created.
+            options: of Spark's Kafka source, such as `minPartitions`, `maxOffsetsPerTrigger`,
+                `subscribePattern`, `failOnDataLoss` or `kafka.…`. `failOnDataLoss` is true unless
+                set, so that a gap is never silent.
+
+        Raises:
+            InputError: no topic, or an option that would lose the lineage.
+        """
+        created = self._settings.jobs.create_topics
+        existing = [
+            ensure_topic(topic, partitions, self._settings.kafka)
+            for topic in (topics if created else ())
+        ]
+        self._inputs.add(topics, options, existing)
+        stream = read_stream(
+            self.spark, topics, self._settings, starting_offsets=starting_offsets, options=options
+        )
+        return with_lineage(stream)
+
+    def expect(
+        self,
+        rows: DataFrame,
+        expectations: Sequence[Expectation] = (),
+        *,
+        name: str | None = None,
+        columns: Sequence[str] | None = None,
+        topic: str | None = None,
+    ) -> DataFrame:
+        """Measure rows while they are written: counts, bounds and expectations, which the catalog
+        shows with the output. Returns the rows to write by the next query of the job.
+
+        Args:
+            expectations: what must be true for every row.
+            name: name of the measurement. Default: the job's name, with a number from the second.
+            columns: columns to measure. Default: the first ones.
+            topic: the input topic of the rows, to show the results there instead.
+
+        Raises:
+            InputError: a column is missing, or an expectation can't be evaluated.
+        """
+        number = len(self._quality) + 1
+        quality = Quality(
+            name or (self._name if number == 1 else f"{self._name} {number}"),
+            expectations,
+            columns=columns,
+            dataset=(topic and kafka_topic(self._settings.bootstrap_servers, topic)) or None,
+            settings=self._settings,
+        )
+        self._quality.append(quality)
+        return quality.measure(rows)
+
+    def write(
+        self, records: DataFrame, topic: str | Sequence[str], **options: Unpack[TopicOptions]
+    ) -> None:
+        """Write rows to a topic; returns when the query ends or is stopped.
+
+        The arguments are those of `start`. KeyboardInterrupt and SystemExit, which a signal handler
+        may raise, stop the query after its running micro-batch and are raised then.
+
+        Raises:
+            QueryFailedError: the query failed; the next start continues where it stopped.
+            ExpectationFailedError: a row violated an expectation of severity `fail`.
+        """
+        self.start(records, topic, **options).wait()
+
+    def start(
+        self,
+        records: DataFrame,
+        topic: str | Sequence[str],
+        *,
+        name: str | None = None,
+        checkpoint: Path | str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        output_mode: OutputMode = "append",
+        on_failure: OnFailure = "stop",
+        on_batch: OnBatch | None = None,
+    ) -> QueryHandle:
+        """Start a query that writes rows to a topic, and return while it runs.
+
+        Rows have the columns `value`, `lineage` and optionally `key`, `partition` and `headers`, as
+        for Spark's Kafka sink.
+
+        Args:
+            records: the rows, from one or more streams of `read`.
+            topic: the output topic; or several, between which the column `topic` of a row chooses.
+                A row with another topic goes to the dead letter topic of the first.
+            name: name of the query, its records and its run, for each further query of the job.
+                Default: the job's name.
+            checkpoint: of a further query. Default: `checkpoints/NAME` in the home.
+            trigger: arguments of Spark's `DataStreamWriter.trigger`. Default: the next micro-batch
+                starts when the last one has ended.
+            output_mode: as Spark's: `append`, `update` or `complete`.
+            on_failure: for a record that Kafka rejects, such as for its size: `stop` with its
+                address in the error, or send it to the `dead-letter` topic.
+            on_batch: receives Spark's progress of each micro-batch; an error that it raises stops
+                the query.
+
+        Raises:
+            InputError: a column is missing, or the name is that of a running query.
+            UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
+            CheckpointInUseError: another query uses the checkpoint.
+            QueryFailedError: the query could not be started.
+        """
+        output = TopicOutput(on_batch=on_batch)
+        return self.start_topic(
+            records,
+            topic,
+            output,
+            name=name,
+            checkpoint=checkpoint,
+            trigger=trigger,
+            output_mode=output_mode,
+            on_failure=on_failure,
+        )
+
+    def start_topic(
+        self,
+        records: DataFrame,
+        topic: str | Sequence[str],
+        output: TopicOutput,
+        **options: Unpack[TopicOptions],
+    ) -> QueryHandle:
+        """`start` for Headwater's own queries. Not part of the public API."""
+        topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
+        check_topic_columns(records, *topics.outputs)
+        query = self._query(
+            records, options.get("name"), options.get("checkpoint"), options.get("trigger")
+        )
+        if self._settings.jobs.create_topics:
+            for each in (*topics, *topics_for_parents(records, topics)):
+                ensure_topic(each, self._inputs.partitions, self._settings.kafka)
+        prepared = query.to_topics(
+            topics,
+            output,
+            self._mode,
+            output_mode=options.get("output_mode", "append"),
+            dead_letter_failures=options.get("on_failure") == "dead-letter",
+            one_input_per_task=self._inputs.one_per_task(records),
+        )
+        return self._start(query, prepared, output)
+
+    def write_table(
+        self, rows: DataFrame, table: str | Path, **options: Unpack[TableOptions]
+    ) -> None:
+        """Write rows to a table; returns when the query ends or is stopped.
+
+        The arguments are those of `start_table`; interrupts and errors as with `write`.
+        """
+        self.start_table(rows, table, **options).wait()
+
+    def start_table(
+        self,
+        rows: DataFrame,
+        table: str | Path,
+        *,
+        table_format: TableFormat = "delta",
+        merge_on: str | None = None,
+        newest_by: Sequence[str] = (),
+        name: str | None = None,
+        checkpoint: Path | str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> QueryHandle:
+        """Start a query that appends rows to a table, or merges them by a key, each batch once.
+
+        The column `lineage` becomes a struct with the addresses of the parents, which `impact`
+        reads. A missing table is created.
+
+        Args:
+            rows: the rows, with `lineage` and the columns of the table.
+            table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
+            table_format: `delta` or `iceberg`.
+            merge_on: a column that identifies a row: an existing row with the same value is
+                replaced. Default: rows are appended.
+            newest_by: columns by which the greatest of several rows of one key in a micro-batch is
+                chosen.
+            name: name of the query, for each further query of the job. Default: the job's name.
+            checkpoint: of a further query. Default: `checkpoints/NAME` in the home.
+            trigger: arguments of Spark's `DataStreamWriter.trigger`.
+            on_batch: as for `start`.
+
+        Raises:
+            InputError: a column is missing.
+            LineageTableError: the table has other columns.
+            QueryFailedError: the query could not be started.
+        """
+        rule = merge_rule(rows, merge_on, newest_by)
+        query = self._query(rows, name, checkpoint, trigger)
+        prepared = query.to_table(table, table_format, rule)
+        return self._start(query, prepared, TopicOutput(on_batch=on_batch))
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until all queries of the job have ended, at most `timeout` seconds; returns whether
+        they have. If one fails, the others are stopped.
+
+        Raises:
+            QueryFailedError: a query failed.
+        """
+        return self._queries.await_all(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._queries.end(raise_errors=raised[0] is None)
+        finally:
+            if self._own_session:
+                self.spark.stop()
+
+    def _start(self, query: JobQuery, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
+        self._quality = []
+
+        def prepare(resources: ExitStack) -> PreparedQuery:
+            if query.quality:
+                resources.enter_context(enforced(*query.quality))
+            for each in output.while_running:
+                resources.enter_context(each)
+            return prepared
+
+        handle = start_query(
+            query.name,
+            self.spark,
+            query.checkpoint,
+            prepare,
+            self._settings,
+            run_id=query.run_id,
+            on_batch=output.on_batch,
+        )
+        self._queries.add(handle)
+        return handle
+
+    def _query(
+        self,
+        rows: DataFrame,
+        name: str | None,
+        checkpoint: Path | str | None,
+        trigger: Mapping[str, Any] | None,
+    ) -> JobQuery:
+        """The next query, with the expectations since the last one."""
+        chosen = name or self._name
+        if self._queries.has(chosen):
+            raise InputError(
+                f"a query {chosen!r} of this job is running",
+                hint="give each further query a name and a checkpoint: start(…, name=…)",
+            )
+        if chosen == self._name:
+            checkpoint = checkpoint or self._given_checkpoint
+        return JobQuery(
+            chosen,
+            self._version,
+            new_run_id(),
+            checkpoint_location(chosen, checkpoint, self._settings),
+            self.spark,
+            self._settings,
+            rows,
+            tuple(self._quality),
+            trigger,
+        )
