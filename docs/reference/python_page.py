@@ -52,7 +52,8 @@ def _class(name: str, value: type) -> Iterator[str]:
         yield _signature(name, value)
     yield _text(value)
     for each, member in vars(value).items():
-        if each.startswith("_") or not getattr(member, "__doc__", None):
+        text = getattr(member, "__doc__", None)
+        if each.startswith("_") or not text or text.startswith("Internal"):
             continue
         function = getattr(member, "__func__", member)
         if isinstance(member, property):

@@ -321,3 +321,30 @@ def test_options_of_the_command_line_reach_the_job_of_a_users_file(
     assert (tmp_path / "cp" / "commits" / "0").is_file()
     # The markers of transactions have offsets, too.
     assert len(records_of(target, broker)) == 20 < sum(end_offsets(target, broker.kafka).values())
+
+
+def test_a_checkpoint_of_sparks_own_sink_is_continued_and_can_be_continued_by_it(
+    broker: Settings, spark: SparkSession, source: str, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    target, checkpoint = make_topic("out"), tmp_path / "cp"
+
+    def plain() -> None:
+        stream = spark.readStream.format("kafka").option("subscribe", source)
+        rows = stream.option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        rows = rows.option("startingOffsets", "earliest").load().select("key", "value")
+        sink = rows.writeStream.format("kafka").option("topic", target).trigger(availableNow=True)
+        sink = sink.option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        sink.option("checkpointLocation", checkpoint.as_uri()).start().awaitTermination(60)
+
+    plain()
+    send(broker, source, range(10, 12))
+    job = LineageJob("moved", settings=broker)
+    job.write(job.read(source).select(*COPIED), target, checkpoint=checkpoint, trigger=NOW)
+    send(broker, source, range(12, 13))
+    plain()
+    copies = records_of(target, broker)
+    assert len(copies) == 26
+    moved = [record for record in copies if origin_of(record).lineage is not None]
+    assert set().union(*map(parents, moved)) == {
+        f"{source}/{partition}@{offset}" for partition in (0, 1) for offset in (10, 11)
+    }

@@ -251,7 +251,7 @@ class LineageJob:
         output: TopicOutput,
         **options: Unpack[TopicOptions],
     ) -> QueryHandle:
-        """`start` for Headwater's own queries. Not part of the public API."""
+        """Internal: `start` for Headwater's own queries."""
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
         query = self._query(
