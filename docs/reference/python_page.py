@@ -13,7 +13,7 @@ import headwater
 import headwater.quality
 import headwater.testing
 
-_SECTION = re.compile(r"^(Args|Raises|Returns):$")
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):$")
 _ITEM = re.compile(r"^    (\w+): (.*)$")
 _HIDDEN = {"Logic", "__version__"}
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headwater.delivery.dead_letter.redrive import redrive
     from headwater.errors import HeadwaterError
     from headwater.job import LineageJob
+    from headwater.join.rule import JoinSide
+    from headwater.join.watermark_join import WatermarkJoin
     from headwater.kafka.fetch import RecordReader
     from headwater.model.address import Address
     from headwater.model.header import decode as decode_lineage
@@ -54,6 +56,7 @@ __all__ = [
     "Expectation",
     "HeadwaterError",
     "JobOutput",
+    "JoinSide",
     "LineageIndex",
     "LineageJob",
     "Logic",
@@ -63,6 +66,7 @@ __all__ = [
     "RecordReader",
     "Settings",
     "Transform",
+    "WatermarkJoin",
     "__version__",
     "add_lineage_metadata",
     "create_spark_session_with_lineage",
@@ -89,8 +93,10 @@ __all__ = [
 _PUBLIC = {
     # Jobs with row lineage.
     "LineageJob": "headwater.job",
+    "JoinSide": "headwater.join.rule",
     "QueryHandle": "headwater.collector.streaming",
     "Transform": "headwater.replay.transform",
+    "WatermarkJoin": "headwater.join.watermark_join",
     "join_lineage": "headwater.spark.source",
     "merge_lineage": "headwater.spark.source",
     "parse_json": "headwater.delivery.dead_letter.columns",

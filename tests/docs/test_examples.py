@@ -107,6 +107,33 @@ def test_the_example_that_merges_has_one_row_for_each_user_with_its_latest_visit
     assert len(found) == len(latest)
 
 
+def test_the_example_of_a_join_writes_orders_with_and_without_payments(
+    broker: Settings,
+    spark: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    orders = [("o-1", "09:00", "paid"), ("o-2", "09:00", "unpaid"), ("last", "23:00", "waits")]
+    with RecordProducer(broker.kafka) as producer:
+        for topic, time in (("web-orders", "ordered_at"), ("web-payments", "paid_at")):
+            create_topic(topic, 1, broker.kafka)
+            for order, at, kind in orders:
+                if topic == "web-orders" or kind != "unpaid":
+                    order = f"{topic}-last" if kind == "waits" else order
+                    content = {"order_id": order, time: f"2024-01-01T{at}:00Z"}
+                    producer.send(topic, json.dumps(content).encode())
+    for name, value in environment(broker).items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(FOLDER / "paid_orders.py"), run_name="__main__")
+    assert "web-orders left outer join web-payments -> paid-orders" in capsys.readouterr().out
+    parents = {}
+    for record in read_topic("paid-orders", broker.kafka):
+        lineage = origin_of(record).lineage
+        assert lineage is not None
+        parents[record.key] = [parent.topic for parent in lineage.parents]
+    assert parents == {b"o-1": ["web-orders", "web-payments"], b"o-2": ["web-orders"]}
+
+
 def test_the_example_with_a_table_stores_the_address_of_every_visit(
     filled: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

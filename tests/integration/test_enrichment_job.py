@@ -14,8 +14,8 @@ from tests.lineage_events import columns, names, spooled
 from tests.support import Headwater
 
 from headwater.errors import CheckpointError, StateLimitError
-from headwater.jobs.visits_ads.times import TIMES_FILE
-from headwater.jobs.visits_ads.waiting import JoinExplainer
+from headwater.join.times import TIMES_FILE
+from headwater.join.waiting import JoinExplainer
 from headwater.kafka import create_topic
 from headwater.model import Address
 from headwater.model.dead_letter import BAD_TIMESTAMP, LATE, MALFORMED, MISSING_FIELD, read_letter
@@ -253,7 +253,7 @@ def test_why_missing_explains_what_happened_to_each_record(
     unmatched = explain(join.visit_at(4))
     assert unmatched.present
     assert unmatched.verdict.sentence.endswith(
-        "unmatched: there was no ad within 0 seconds to 2 minutes after its event_time"
+        f"unmatched: {join.ads} had no match within 0 seconds to 2 minutes after its event_time"
     )
     assert "unmatched" not in explain(join.visit_at(5)).verdict.sentence
     assert explain(join.ad_at(1)).fate is Fate.UNMATCHED

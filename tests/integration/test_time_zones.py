@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.jobs.shared_job_logic import convert_visits
-from headwater.jobs.visits_ads.join import _later
 from headwater.jobs.visits_reducer_job import reduce_visits
+from headwater.join.plan import _later
 from headwater.quality import Quality
 from headwater.spark.configuration import configured
 from headwater.spark.measures.quality_report import utc_time

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 from headwater.bench.copying import Timing, cpu_seconds, new_topic
 from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.job import LineageJob
-from headwater.jobs.visits_ads import JoinRule
-from headwater.jobs.visits_ads.run import PARTITIONS_SETTING, STATE_STORES, Join, run_join
+from headwater.jobs.visits_ads_enrichment_job import enriched_visit, sides, visit_id
+from headwater.join.watermark_join import PARTITIONS_SETTING, STATE_STORES, WatermarkJoin
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.model.topic_names import dead_letter_topic, heartbeat_topic, late_topic
 from headwater.service import up
@@ -137,15 +137,18 @@ def _plain(spark: SparkSession, settings: Settings, ads: str, store: str) -> Run
 def _headwater(settings: Settings, ads: str, store: str) -> Run:
     def run(folder: Path) -> None:
         job = LineageJob("bench_join", settings=settings, checkpoint=folder)
-        join = Join(
-            JoinRule(_VISITS, ads),
+        join = WatermarkJoin(
+            job,
+            *sides(_VISITS, ads),
             _TARGET,
-            folder,
-            {"availableNow": True},
+            within=("0 seconds", "2 minutes"),
+            how="left_outer",
+            key=visit_id,
+            value=enriched_visit,
             max_records_per_batch=_PER_BATCH,
             state_store=store,
         )
-        run_join(join, job, settings)
+        join.write(trigger={"availableNow": True})
 
     return run
 

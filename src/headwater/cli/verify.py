@@ -11,7 +11,7 @@ from headwater.cli.follow_order import example, follow_and_exit, order_metrics
 from headwater.cli.options import RenamedOption
 from headwater.cli.output import json_option, messages, print_json, print_table
 from headwater.cli.text import printable
-from headwater.jobs.visits_ads.waiting import JoinExplainer
+from headwater.join.waiting import JoinExplainer
 from headwater.settings import Settings
 from headwater.tracing import VerifyReport, Violation
 from headwater.tracing import verify as verify_topic

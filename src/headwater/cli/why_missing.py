@@ -9,7 +9,7 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import json_option, print_json, reading_progress
 from headwater.cli.text import printable
-from headwater.jobs.visits_ads.waiting import JoinExplainer
+from headwater.join.waiting import JoinExplainer
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.tracing import Verdict, WhyMissing

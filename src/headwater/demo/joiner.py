@@ -12,7 +12,7 @@ from itertools import count
 from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
 from headwater.jobs import visits_ads_enrichment_job
-from headwater.jobs.visits_ads.waiting import JoinExplainer
+from headwater.join.waiting import JoinExplainer
 from headwater.kafka import RecordProducer, ensure_topic, list_topics, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import origin_of

@@ -92,7 +92,7 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self._settings = with_brokers(settings or load(), bootstrap_servers)
+        self.settings = self._settings = with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self._settings.jobs.version
         chosen = command_line.current
@@ -329,6 +329,13 @@ class LineageJob:
         """
         return self._queries.await_all(timeout)
 
+    def checkpoint_of(self, name: str | None, checkpoint: Path | str | None) -> Path | str:
+        """Internal: the checkpoint of a query with these arguments."""
+        chosen = name or self._name
+        if chosen == self._name:
+            checkpoint = checkpoint or self._given_checkpoint
+        return checkpoint_location(chosen, checkpoint, self._settings)
+
     def __enter__(self) -> Self:
         return self
 
@@ -375,13 +382,11 @@ class LineageJob:
                 f"a query {chosen!r} of this job is running",
                 hint="give each further query a name and a checkpoint: start(…, name=…)",
             )
-        if chosen == self._name:
-            checkpoint = checkpoint or self._given_checkpoint
         return JobQuery(
             chosen,
             self._version,
             new_run_id(),
-            checkpoint_location(chosen, checkpoint, self._settings),
+            self.checkpoint_of(name, checkpoint),
             self.spark,
             self._settings,
             rows,

@@ -9,6 +9,7 @@ JOBS: Mapping[str, str] = {
     "fifo_orderer_bulk_send_job": "headwater.jobs.fifo_orderer_bulk_send_job",
     "fifo_orderer_bulk_idempotent_job": "headwater.jobs.fifo_orderer_bulk_idempotent_job",
     "visits_ads_enrichment_job": "headwater.jobs.visits_ads_enrichment_job",
+    "watermark_join_job": "headwater.jobs.watermark_join_job",
     "visits_reducer_job": "headwater.jobs.visits_reducer_job",
     "data_synchronization_job": "headwater.jobs.data_synchronization_job",
     "visits_converter_streaming_job": "headwater.jobs.visits_converter_streaming_job",

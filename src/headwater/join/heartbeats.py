@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from headwater.errors import HeadwaterError
-from headwater.jobs.visits_ads.times import HeartbeatTopic, SideTime, Times
+from headwater.join.times import HeartbeatTopic, SideTime, Times
 from headwater.kafka import RecordProducer, end_offsets
 from headwater.model import from_epoch_ms
 from headwater.settings import Settings
@@ -125,10 +125,10 @@ class Heartbeats:
 
     def times_for_idle(self, ends: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
         """The times that idle sides need of the other side, from the end offsets of both topics."""
-        visits, ads = self._times.sides
+        left, right = self._times.sides
         with self._lock:
             times = {}
-            for side, other in ((visits, ads), (ads, visits)):
+            for side, other in ((left, right), (right, left)):
                 time_ms = self._time_for(side, other, ends[side.topic])
                 if time_ms is not None:
                     times[side.topic] = time_ms

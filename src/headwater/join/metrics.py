@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from collections.abc import Iterable
 
-_SIDES = ("visits", "ads")
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class JoinMetrics:
-    """Counters and gauges of one join, in their own registry."""
+    """Counters and gauges of one join, in their own registry.
 
-    def __init__(self, output: str) -> None:
+    Args:
+        sides: the values of the label `side`.
+    """
+
+    def __init__(self, output: str, sides: Iterable[str]) -> None:
         self.registry = CollectorRegistry()
         rows = Gauge(
             "headwater_join_state_rows",
@@ -43,8 +47,8 @@ class JoinMetrics:
             )
         }
         self._output = output
-        for counter in self._sides.values():
-            for side in _SIDES:
+        for side in sides:
+            for counter in self._sides.values():
                 counter.labels(output, side)
 
     def state(self, rows: int, size: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import StateLimitError
-from headwater.jobs.visits_ads.state import StateLimits, StateMonitor, StateSize
+from headwater.join.state import StateLimits, StateMonitor, StateSize
 
 
 def batch(number: int, rows: int, memory: int = 0, disk: int = 0, dropped: int = 0) -> Any:
@@ -33,8 +33,8 @@ def test_a_growing_state_near_its_limit_is_logged(
     for number, rows in enumerate((79, 80, 80, 95, 90)):
         monitor.take(batch(number, rows))
     assert caplog.messages == [
-        "the state has 80 rows after batch 1, 80% of --max-state-rows",
-        "the state has 95 rows after batch 3, 95% of --max-state-rows",
+        "the state has 80 rows after batch 1, 80% of max_state_rows (--max-state-rows)",
+        "the state has 95 rows after batch 3, 95% of max_state_rows (--max-state-rows)",
     ]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import StateLimitError
-from headwater.jobs.visits_ads.metrics import JoinMetrics
-from headwater.jobs.visits_ads.rule import ADS, VISITS
+from headwater.join.metrics import JoinMetrics
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,15 +45,21 @@ class StateSize:
 
 
 class StateMonitor:
-    """Checks the state after each batch of a join."""
+    """Checks the state after each batch of a join.
+
+    Args:
+        sides: the names of the sides in Spark's observed metrics.
+    """
 
     def __init__(
         self,
         limits: StateLimits,
         metrics: JoinMetrics | None = None,
+        sides: Sequence[str] = (),
     ) -> None:
         self._limits = limits
         self._metrics = metrics
+        self._sides = sides
         self._warned_at = StateSize(0, 0)
 
     def take(self, progress: Mapping[str, Any]) -> None:
@@ -75,15 +80,15 @@ class StateMonitor:
         if self._metrics is not None:
             self._metrics.state(size.rows, size.bytes)
             self._metrics.dropped(dropped)
-            for side in (VISITS, ADS):
+            for side in self._sides:
                 counted = progress.get("observedMetrics", {}).get(side)
                 if counted is not None:
                     self._metrics.read(
                         side, counted["records"], counted["late"], counted["malformed"]
                     )
         for what, now, limit, option in (
-            ("rows", size.rows, self._limits.rows, "--max-state-rows"),
-            ("bytes", size.bytes, self._limits.bytes, "--max-state-mb"),
+            ("rows", size.rows, self._limits.rows, "max_state_rows (--max-state-rows)"),
+            ("bytes", size.bytes, self._limits.bytes, "max_state_bytes (--max-state-mb)"),
         ):
             self._check_limit(progress["batchId"], what, now, limit, option)
         self._warned_at = size
@@ -96,7 +101,7 @@ class StateMonitor:
                 f"the state of the join has {now:,} {what} after batch {batch}, the limit is "
                 f"{limit:,}",
                 hint=f"raise {option}; or reduce the bounds or the watermarks, or set "
-                "--idle-timeout if one of the topics is idle (`--explain` describes them)",
+                "idle_timeout (--idle-timeout) if one of the topics is idle",
                 **{what: now, "limit": limit, "batch": batch},
             )
         if now > getattr(self._warned_at, what):

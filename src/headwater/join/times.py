@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import CheckpointError
-from headwater.jobs.visits_ads.rule import ADS, VISITS, JoinRule
+from headwater.join.rule import JoinRule, JoinSide
 from headwater.kafka import read_topic
 from headwater.model.topic_names import heartbeat_topic
 from headwater.settings import Settings
 from headwater.storage.checkpoint import NO_BATCH, read_offsets, read_progress
 
 TIMES_FILE = Path("headwater") / "join-times.json"
-VISIT_FIELDS = {"visit_id": "string", "event_time": "timestamp", "page": "string"}
-AD_FIELDS = {"page": "string", "display_time": "timestamp", "campaign_name": "string"}
+# Types whose JSON values can be checked without Spark.
+_CHECKED = frozenset({"string", "timestamp", "boolean", "double", "float", "bigint", "long"})
+_MAX_LONG = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,17 @@ class HeartbeatTopic:
 class SideTime:
     """The newest time of a side in milliseconds; None before the first record."""
 
-    topic: str
-    counted: str
-    fields: Mapping[str, str]
+    side: JoinSide
     newest_ms: int | None = None
+
+    @property
+    def topic(self) -> str:
+        return self.side.topic
+
+    @property
+    def name(self) -> str:
+        """The name of the side in observed metrics and in the file."""
+        return self.side.label
 
     def take(self, millis: int | None) -> None:
         if millis is not None:
@@ -63,23 +71,18 @@ class Times:
     """The newest times of both sides of a join."""
 
     def __init__(self, rule: JoinRule, checkpoint: Path | str) -> None:
-        self.visits = SideTime(rule.visits, VISITS, VISIT_FIELDS)
-        self.ads = SideTime(rule.ads, ADS, AD_FIELDS)
+        self.sides = (SideTime(rule.left), SideTime(rule.right))
         # Only for a local checkpoint; with others a restart waits for new records of both sides.
         self._file = checkpoint / TIMES_FILE if isinstance(checkpoint, Path) else None
-
-    @property
-    def sides(self) -> tuple[SideTime, SideTime]:
-        return self.visits, self.ads
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Process the progress of a micro-batch, and store the times."""
         for side in self.sides:
-            counted = progress.get("observedMetrics", {}).get(side.counted) or {}
+            counted = progress.get("observedMetrics", {}).get(side.name) or {}
             side.take(counted.get("newest_ms"))
         if self._file is not None:
             content = {"batch": progress["batchId"]} | {
-                side.counted: side.newest_ms for side in self.sides
+                side.name: side.newest_ms for side in self.sides
             }
             self._file.parent.mkdir(parents=True, exist_ok=True)
             unfinished = self._file.with_suffix(".tmp")
@@ -93,7 +96,7 @@ class Times:
             content = json.loads((checkpoint / TIMES_FILE).read_text())
             stored = int(content["batch"])
             for side in self.sides:
-                side.take(content[side.counted])
+                side.take(content[side.name])
         except (OSError, ValueError, KeyError, TypeError):
             # The first batch may have been committed before the file was written.
             pass
@@ -110,24 +113,65 @@ class Times:
             until = end.get(side.topic, {})
             start = {p: begin.get(side.topic, {}).get(p, 0) for p in until}
             for record in read_topic(side.topic, settings.kafka, start=start, until=until):
-                side.take(event_millis(record.value, side.fields))
+                side.take(joinable_millis(record.value, side.side))
 
 
-def event_millis(value: bytes | None, fields: Mapping[str, str]) -> int | None:
-    """The event time of a record's value, in milliseconds; None if it can't be joined."""
-    moment = event_time(value, fields)
+def joinable_millis(value: bytes | None, side: JoinSide) -> int | None:
+    """The event time of a record in milliseconds; None if it is not certain that it was joined."""
+    content = _parsed(value)
+    if side.parse is not None or content is None:
+        return None
+    for name, kind in side.fields.items():
+        if content.get(name) is None:
+            if name in side.needed:
+                return None
+        elif not _fits(content[name], kind):
+            return None
+    moment = _timestamp(content[side.time])
     return None if moment is None else int(moment.timestamp() * 1000)
 
 
-def event_time(value: bytes | None, fields: Mapping[str, str]) -> datetime | None:
-    """The event time of a record's value; None if it can't be joined."""
+def event_time(value: bytes | None, side: JoinSide) -> datetime | None:
+    """The event time of a record's value; None if it can't be read without Spark."""
+    content = _parsed(value)
+    if side.parse is not None or content is None:
+        return None
+    return _timestamp(content.get(side.time))
+
+
+def key_of(value: bytes | None, side: JoinSide) -> dict[str, Any]:
+    """The fields of a record's key, as in its JSON."""
+    content = _parsed(value) or {}
+    return {name: content.get(name) for name in side.keys}
+
+
+def _parsed(value: bytes | None) -> Mapping[str, Any] | None:
     try:
         content = json.loads(value or b"")
-        if any(content.get(name) is None for name in fields):
-            return None
-        (name,) = (name for name, kind in fields.items() if kind == "timestamp")
-        moment = datetime.fromisoformat(str(content[name]))
-        # As `parse_json` reads it: a time without a time zone is in UTC.
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, RecursionError):
         return None
+    return content if isinstance(content, dict) else None
+
+
+def _timestamp(text: Any) -> datetime | None:
+    """A time as `parse_json` reads it: without a time zone it is in UTC."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether Spark reads this JSON value as the type; False where that is not certain."""
+    if kind not in _CHECKED:
+        return False
+    if kind in ("string", "timestamp"):
+        return True
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if isinstance(value, bool):
+        return False
+    if kind in ("bigint", "long"):
+        return isinstance(value, int) and abs(value) <= _MAX_LONG
+    return isinstance(value, int | float)

@@ -9,15 +9,25 @@ from typing import Any
 import pytest
 
 from headwater.errors import InputError
-from headwater.jobs.visits_ads import JoinRule
-from headwater.jobs.visits_ads.idle import Heartbeats
-from headwater.jobs.visits_ads.run import starting_offsets_of
-from headwater.jobs.visits_ads.times import AD_FIELDS, HeartbeatTopic, Times, event_millis
+from headwater.join import JoinRule, JoinSide
+from headwater.join.heartbeats import Heartbeats
+from headwater.join.times import HeartbeatTopic, Times, joinable_millis
+from headwater.join.watermark_join import starting_offsets_of
 from headwater.kafka import Topic
 from headwater.model import from_epoch_ms
 from headwater.settings import load
 
 NINE = 1_704_099_600_000
+VISITS = JoinSide(
+    "visits", fields={"page": "string", "event_time": "timestamp"}, key="page", time="event_time"
+)
+ADS = JoinSide(
+    "ads",
+    fields={"page": "string", "display_time": "timestamp", "campaign_name": "string"},
+    key="page",
+    time="display_time",
+    required=("campaign_name",),
+)
 
 
 class Clocks:
@@ -36,7 +46,7 @@ def clocks() -> Clocks:
 @pytest.fixture
 def heartbeats(clocks: Clocks) -> Heartbeats:
     return Heartbeats(
-        Times(JoinRule(), "s3a://elsewhere"),
+        Times(JoinRule(VISITS, ADS, timedelta(), timedelta(minutes=2)), "s3a://elsewhere"),
         HeartbeatTopic("beats", "query"),
         timedelta(seconds=10),
         load(),
@@ -159,8 +169,40 @@ def test_an_idle_topic_never_gets_a_time_after_the_wall_clock(
     ],
 )
 def test_only_joinable_records_have_a_time(value: bytes | None, millis: int | None) -> None:
-    time_ms = event_millis(value, AD_FIELDS)
+    time_ms = joinable_millis(value, ADS)
     assert time_ms == (None if millis is None else NINE + millis)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "joined"),
+    [
+        ("double", "1.5", True),
+        ("double", "2", True),
+        ("double", '"2"', False),
+        ("double", "true", False),
+        ("bigint", "7", True),
+        ("bigint", "7.5", False),
+        ("bigint", "9223372036854775808", False),
+        ("boolean", "false", True),
+        ("boolean", "0", False),
+        ("string", "5", True),
+        ("bigint", "null", True),
+        # Not certain without Spark.
+        ("decimal(10,2)", "1.5", False),
+        ("array<string>", "[]", False),
+    ],
+)
+def test_a_record_whose_types_may_not_fit_has_no_certain_time(
+    kind: str, value: str, joined: bool
+) -> None:
+    side = JoinSide(
+        "ads",
+        fields={"page": "string", "at": "timestamp", "value": kind},
+        key="page",
+        time="at",
+    )
+    text = f'{{"page": "a", "at": "2024-01-01T09:00:00Z", "value": {value}}}'
+    assert joinable_millis(text.encode(), side) == (NINE if joined else None)
 
 
 def test_a_time_after_the_range_of_python_becomes_the_last_one() -> None:
