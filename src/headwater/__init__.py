@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from headwater.spark.measures.expectation import Expectation
     from headwater.spark.measures.quality import Quality
     from headwater.spark.measures.run_measures import CostMeter
-    from headwater.spark.source import join_lineage, merge_lineage
+    from headwater.spark.source import (
+        join_lineage,
+        lineage_of,
+        merge_lineage,
+        parent_addresses,
+    )
     from headwater.storage.index.reader import LineageIndex
     from headwater.tracing.ancestors import trace
     from headwater.tracing.follow import OrderCheck
@@ -77,9 +82,11 @@ __all__ = [
     "impact",
     "join_lineage",
     "lineage_facet",
+    "lineage_of",
     "list_dead_letters",
     "load_settings",
     "merge_lineage",
+    "parent_addresses",
     "parse_json",
     "redrive",
     "spark_session_with_lineage",
@@ -98,7 +105,9 @@ _PUBLIC = {
     "Transform": "headwater.replay.transform",
     "WatermarkJoin": "headwater.join.watermark_join",
     "join_lineage": "headwater.spark.source",
+    "lineage_of": "headwater.spark.source",
     "merge_lineage": "headwater.spark.source",
+    "parent_addresses": "headwater.spark.source",
     "parse_json": "headwater.delivery.dead_letter.columns",
     # Dataset lineage of any Spark job.
     "add_lineage_metadata": "headwater.collector.metadata",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import LineageJob, join_lineage, merge_lineage
+from headwater import LineageJob, join_lineage, lineage_of, merge_lineage, parent_addresses
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader, read_topic
 from headwater.model import Address, Record
@@ -94,6 +95,26 @@ def test_several_outputs_of_a_record_have_ordinals_and_different_ids(
     assert [lineage(record).ordinal for record in records] == [0, 1, 2, 0, 1, 2]
     # Equal values of one parent are different records.
     assert len({origin.record_id for origin in origins(records)}) == 6
+
+
+def test_a_function_in_python_that_makes_one_row_of_several_names_all_parents(
+    run_job: RunJob, numbers: str
+) -> None:
+    def joined(frames: Iterable[Any]) -> Iterator[Any]:
+        import pandas as pd
+
+        for frame in frames:
+            parents = [each for row in frame["parents"] for each in row]
+            yield pd.DataFrame({"value": [str(len(frame))], "parents": [parents]})
+
+    def in_batches(job: LineageJob) -> DataFrame:
+        addresses = parent_addresses(F.col("lineage")).alias("parents")
+        rows = job.read(numbers).select("value", addresses)
+        made = rows.mapInPandas(joined, "value string, parents array<string>")
+        return made.select("value", lineage_of(F.col("parents")).alias("lineage"))
+
+    (record,) = run_job(in_batches)
+    assert (record.value, parents(record)) == (b"6", [f"{numbers}/0@{n}" for n in range(6)])
 
 
 def test_a_union_of_topics_has_the_right_parents(

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import LineageTableError
 from headwater.spark.writers import merge_into as merging
-from headwater.spark.writers.merge_into import ROWS, MergeRule, merge
+from headwater.spark.writers.merge_into import ROWS, MergeRule, merge, snapshot_configuration
 from headwater.spark.writers.table import check_columns, table_of
 
 pytestmark = pytest.mark.spark
@@ -46,10 +46,30 @@ def test_other_columns_of_the_table_are_kept_and_null_in_new_rows(
     values = [("a", 1, False), ("a", 2, False), ("b", 2, True), ("d", 2, False), ("e", 2, True)]
     rows = spark.createDataFrame(values, COLUMNS)
     check_columns(table_of(spark, table, "iceberg"), rows.drop("gone"))
-    assert merge(table, rows, RULE, {"mark": "17"}) == 2
+    assert merge(table, rows, RULE, snapshot_configuration({"mark": "17"})) == 2
     assert rows_of(spark, table) == {"a": (2, "kept"), "c": (1, "kept"), "d": (2, None)}
     last = spark.table(f"{table}.snapshots").orderBy("committed_at").tail(1)[0]["summary"]
     assert (last["mark"], last[ROWS]) == ("17", "2")
+
+
+def test_a_batch_is_merged_into_a_delta_table_once(spark: SparkSession, tmp_path: Path) -> None:
+    table = table_of(spark, tmp_path / "merged", "delta")
+    table.ensure(spark.createDataFrame([("a", 1)], "id string, n int").schema)
+
+    def merge_batch(batch: int, *values: tuple[str, int, bool]) -> None:
+        table.merge(spark.createDataFrame(values, COLUMNS), RULE, "query", batch)
+
+    def rows() -> dict[str, int]:
+        found = spark.read.format("delta").load(str(tmp_path / "merged")).collect()
+        return {row["id"]: row["n"] for row in found}
+
+    merge_batch(0, ("a", 1, False), ("b", 1, False), ("b", 3, False))
+    assert rows() == {"a": 1, "b": 3}
+    merge_batch(1, ("a", 1, True), ("c", 5, False))
+    assert rows() == {"b": 3, "c": 5}
+    # The same batch again, as after a kill, changes nothing, whatever it contains.
+    merge_batch(1, ("b", 9, False), ("d", 9, False))
+    assert rows() == {"b": 3, "c": 5}
 
 
 def test_a_required_column_is_refused_before_the_first_batch(

@@ -329,11 +329,12 @@ def test_a_checkpoint_of_sparks_own_sink_is_continued_and_can_be_continued_by_it
     target, checkpoint = make_topic("out"), tmp_path / "cp"
 
     def plain() -> None:
-        stream = spark.readStream.format("kafka").option("subscribe", source)
-        rows = stream.option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        rows = rows.option("startingOffsets", "earliest").load().select("key", "value")
+        brokers = broker.bootstrap_servers
+        stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", brokers)
+        stream = stream.option("subscribe", source).option("startingOffsets", "earliest")
+        rows = stream.load().select("key", "value")
         sink = rows.writeStream.format("kafka").option("topic", target).trigger(availableNow=True)
-        sink = sink.option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        sink = sink.option("kafka.bootstrap.servers", brokers)
         sink.option("checkpointLocation", checkpoint.as_uri()).start().awaitTermination(60)
 
     plain()

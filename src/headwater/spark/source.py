@@ -53,10 +53,22 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
     The others are listed by records in the topic `<output>-parents`. Sorted, so that the same
     group has the same text for any order of its rows.
     """
-    texts = F.collect_set(F.concat_ws(",", parents_text(lineage), lineage["rest"]))
-    parents = F.array_sort(
-        F.array_distinct(F.flatten(F.transform(texts, lambda text: F.split(text, ","))))
-    )
+    texts = F.collect_set(_all_parents_text(lineage))
+    return lineage_of(F.flatten(F.transform(texts, lambda text: F.split(text, ","))), max_listed)
+
+
+def parent_addresses(lineage: Column) -> Column:
+    """The addresses of all parents as an array of texts, for functions in Python that make one row
+    of several; `lineage_of` is the reverse."""
+    return F.split(_all_parents_text(lineage), ",")
+
+
+def lineage_of(addresses: Column, max_listed: int = MAX_LISTED_PARENTS) -> Column:
+    """The lineage of a row with these parents, an array of addresses such as `visits/0@17`.
+
+    They are sorted, so that the same parents have the same text.
+    """
+    parents = F.array_sort(F.array_distinct(addresses))
     count = F.size(parents)
     more = count > max_listed
     return _lineage(
@@ -65,6 +77,10 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
         all_parents_hash=F.when(more, F.sha2(F.array_join(parents, ","), 256)),
         rest=F.when(more, F.array_join(F.slice(parents, max_listed + 1, count), ",")),
     )
+
+
+def _all_parents_text(lineage: Column) -> Column:
+    return F.concat_ws(",", parents_text(lineage), lineage["rest"])
 
 
 def parents_text(lineage: Column) -> Column:
