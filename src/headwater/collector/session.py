@@ -32,6 +32,7 @@ from headwater.collector.streaming import emitter_of
 from headwater.model.progress import Progress, no_progress
 from headwater.process import run_apart
 from headwater.settings import Settings, load
+from headwater.spark.configuration import OWN_LISTENER
 from headwater.spark.session import create_session, running_session
 
 CONNECTORS = ("kafka", "delta", "iceberg")
@@ -232,7 +233,8 @@ def _attach(spark: SparkSession, configuration: LineageConfiguration) -> None:
 
 
 def has_listener(spark: SparkSession) -> bool:
-    """Whether the OpenLineage listener is registered with Spark."""
+    """Whether the OpenLineage listener, or Headwater's extension of it, is registered."""
     bus: Any = spark.sparkContext._jsc.sc().listenerBus()  # noqa: SLF001
     listeners = bus.listeners()
-    return any(listeners.get(at).getClass().getName() == LISTENER for at in range(listeners.size()))
+    registered = (listeners.get(at).getClass().getName() for at in range(listeners.size()))
+    return any(name in (LISTENER, OWN_LISTENER) for name in registered)

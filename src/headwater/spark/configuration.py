@@ -35,8 +35,9 @@ class Connector:
 
 # Part of the Kafka connector.
 OWN_SINK = "dev.headwater.delivery.LineageSink"
-# Part of the OpenLineage connector: sends the listener's events.
+# Part of the OpenLineage connector: extends its listener, whose events go to Headwater.
 LINEAGE_PLUGIN = "dev.headwater.lineage.LineagePlugin"
+OWN_LISTENER = "dev.headwater.lineage.LineageListener"
 
 CONNECTORS: Mapping[str, Connector] = {
     "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),

@@ -1,13 +1,13 @@
 package dev.headwater.lineage;
 
+import io.openlineage.client.OpenLineageClientUtils;
+import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
-
-import io.openlineage.client.OpenLineageClientUtils;
-import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
@@ -20,9 +20,10 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Enqueues the tables that each write reads and writes; the listener does not know all of them. */
-final class Executions extends SparkListener {
+final class Executions {
   /** Spark's description of a micro-batch; until 4.0 in HTML. */
   private static final Pattern MICRO_BATCH =
       Pattern.compile("id = [0-9a-f-]{36}(<br/>|\\s)runId = [0-9a-f-]{36}(<br/>|\\s)batch = ");
@@ -34,17 +35,26 @@ final class Executions extends SparkListener {
               + "|Uncache|Unset|Use).*|Create(Function|Namespace|Table|View).*Command|CreateNamespace"
               + "|CreateTable|CreateView.*");
 
-  private final Set<Long> streaming = ConcurrentHashMap.newKeySet();
+  private final Set<Long> streaming = newSet();
+
   /** Executions whose tables are all known from the plan. */
-  private final Set<Long> known = ConcurrentHashMap.newKeySet();
+  private final Set<Long> known = newSet();
 
   /** Executions that are part of another one. */
-  private final Set<Long> nested = ConcurrentHashMap.newKeySet();
+  private final Set<Long> nested = newSet();
 
   private final WrittenRows written = new WrittenRows();
   private final Map<Integer, Long> executionOfJob = new ConcurrentHashMap<>();
+
+  /** Stages of running jobs without a query, such as `rdd.saveAsTextFile`. */
+  private final Map<Integer, Set<Object>> stagesWithoutQuery = new ConcurrentHashMap<>();
+
   private volatile Long current;
-  private Long ended;
+
+  /** Not `newKeySet`, whose class differs between versions of Java, and with it this class file. */
+  private static Set<Long> newSet() {
+    return Collections.newSetFromMap(new ConcurrentHashMap<>());
+  }
 
   /** The execution of Spark's latest event. */
   Long current() {
@@ -61,13 +71,7 @@ final class Executions extends SparkListener {
     return written.of(current);
   }
 
-  boolean isSkipped(long execution) {
-    return !LineageEventQueue.isOpen()
-        || streaming.contains(execution)
-        || known.contains(execution)
-        || !mayWrite(SQLExecution.getQueryExecution(execution));
-  }
-
+  /** Whether the listener need not analyze an ended execution. */
   boolean isSkipped(SparkListenerSQLExecutionEnd end) {
     return !LineageEventQueue.isOpen()
         || streaming.contains(end.executionId())
@@ -87,54 +91,57 @@ final class Executions extends SparkListener {
     }
   }
 
-  @Override
-  public void onJobStart(SparkListenerJobStart start) {
+  boolean hasNoQuery(int job) {
+    return stagesWithoutQuery.containsKey(job);
+  }
+
+  boolean isStageWithoutQuery(int stage) {
+    return !stagesWithoutQuery.isEmpty()
+        && stagesWithoutQuery.values().stream().anyMatch(stages -> stages.contains(stage));
+  }
+
+  void jobStarted(SparkListenerJobStart start) {
     String execution = start.properties().getProperty("spark.sql.execution.id");
     current = execution == null ? null : Long.valueOf(execution);
     if (current != null) {
       executionOfJob.put(start.jobId(), current);
+    } else if (LineageEventQueue.isOpen()) {
+      stagesWithoutQuery.put(
+          start.jobId(), new HashSet<>(CollectionConverters.asJava(start.stageIds())));
     }
     if (current != null && start.properties().getProperty("sql.streaming.queryId") != null) {
       streaming.add(current);
     }
   }
 
-  @Override
-  public void onJobEnd(SparkListenerJobEnd end) {
+  void jobEnded(SparkListenerJobEnd end) {
     // Null for a job without a query: its end must not be taken for that of a concurrent query.
     current = executionOfJob.remove(end.jobId());
   }
 
-  @Override
-  public void onStageSubmitted(SparkListenerStageSubmitted submitted) {
+  void forgetJob(int job) {
+    stagesWithoutQuery.remove(job);
+  }
+
+  void stageSubmitted(SparkListenerStageSubmitted submitted) {
     if (LineageEventQueue.isOpen()) {
       written.addStage(submitted.stageInfo().stageId(), submitted.properties());
     }
   }
 
-  @Override
-  public void onTaskEnd(SparkListenerTaskEnd end) {
+  void taskEnded(SparkListenerTaskEnd end) {
     if (LineageEventQueue.isOpen()) {
       written.addTask(end);
     }
   }
 
   /** Reports the end of a session that the user's program stops. */
-  @Override
-  public void onApplicationEnd(SparkListenerApplicationEnd end) {
+  void applicationEnded(SparkListenerApplicationEnd end) {
     current = null;
     enqueueState("APPLICATION_END", end.time());
   }
 
-  @Override
-  public void onOtherEvent(SparkListenerEvent event) {
-    if (ended != null) {
-      streaming.remove(ended);
-      known.remove(ended);
-      written.forget(ended);
-      nested.remove(ended);
-      ended = null;
-    }
+  void otherEvent(SparkListenerEvent event) {
     if (event instanceof SparkListenerSQLExecutionStart start) {
       current = start.executionId();
       Object root = start.rootExecutionId().isDefined() ? start.rootExecutionId().get() : current;
@@ -152,9 +159,14 @@ final class Executions extends SparkListener {
       if (!streaming.contains(current)) {
         enqueue("END", end.time(), end.qe(), end.executionFailure());
       }
-      // Removed with the next event: the listener calls isSkipped after this.
-      ended = current;
     }
+  }
+
+  void forget(Long execution) {
+    streaming.remove(execution);
+    known.remove(execution);
+    written.forget(execution);
+    nested.remove(execution);
   }
 
   private void enqueue(String state, long at, QueryExecution query, Option<Throwable> failure) {

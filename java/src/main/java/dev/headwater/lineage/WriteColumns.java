@@ -1,10 +1,9 @@
 package dev.headwater.lineage;
 
+import dev.headwater.columns.ColumnLineage;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-
-import dev.headwater.columns.ColumnLineage;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;

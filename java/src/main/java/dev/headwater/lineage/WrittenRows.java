@@ -4,15 +4,14 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
-
 import org.apache.spark.executor.OutputMetrics;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
 /**
  * Rows and bytes that the tasks of each execution wrote to files.
  *
- * The listener knows them only for some commands, and for none of Delta's. A nested execution also
- * counts for the enclosing one.
+ * <p>The listener knows them only for some commands, and for none of Delta's. A nested execution
+ * also counts for the enclosing one.
  */
 final class WrittenRows {
   private static final String EXECUTION = "spark.sql.execution.id";
