@@ -27,6 +27,7 @@ setup: $(STAMP)/runtime ## Install Headwater with all extras into .venv
 test: $(STAMP)/dev ## Lint, types, imports and all tests with coverage: exactly what CI runs
 	@$(MAKE) --no-print-directory -j $(WORKERS) lint types imports page-test
 	@$(BIN)/headwater jars fetch  # once, not by each worker
+	@$(MAKE) --no-print-directory java-test
 	@$(BIN)/headwater jars cds || true  # the tests start about a hundred Spark sessions; CDS halves their start-up
 	@# Files run in the order of their names: fault and integration, which take longest, come first.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov $(PYTEST_ARGS)
@@ -40,6 +41,7 @@ lint: $(STAMP)/dev ## Check style and spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
+	@$(BIN)/python java/tasks.py check-format
 
 .PHONY: types
 types: $(STAMP)/dev ## Check types
@@ -48,6 +50,14 @@ types: $(STAMP)/dev ## Check types
 .PHONY: imports
 imports: $(STAMP)/dev ## Check the import rules of the packages
 	@$(BIN)/lint-imports
+
+.PHONY: java-test
+java-test: $(STAMP)/dev ## Compile the Java project, with warnings as errors, and run its JUnit tests
+	@$(BIN)/python java/tasks.py test
+
+.PHONY: wheel
+wheel: $(STAMP)/dev ## Build the wheel, with the jar of the Java project, into dist/
+	@$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation -w dist .
 
 .PHONY: web
 web: $(NODE_STAMP) ## Build the page (web/) into the package; needs Node
@@ -62,6 +72,7 @@ page-test: ## Check the page's sources: types, style, unit tests
 format: $(STAMP)/dev ## Format the code and apply automatic fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python java/tasks.py format
 
 .PHONY: reference
 reference: $(STAMP)/dev ## Generate docs/reference from the code

@@ -174,6 +174,9 @@ def test_the_architecture_fits_on_a_page_and_names_files_that_exist() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[A-Za-z_]+\.(?:py|java|lock))`", text)
     folders = {".java": ROOT / "java/src/main/java/dev/headwater"}
     python = ROOT / "src/headwater"
-    paths = [folders.get(Path(name).suffix, python) / name for name in named]
+    paths = [
+        ROOT / name if name.startswith("java/") else folders.get(Path(name).suffix, python) / name
+        for name in named
+    ]
     assert {path.suffix for path in paths} == {".py", ".java", ".lock"}
     assert [str(path) for path in paths if not path.is_file()] == []

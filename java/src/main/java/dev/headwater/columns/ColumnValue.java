@@ -7,7 +7,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
@@ -151,8 +150,7 @@ record ColumnValue(
   }
 
   /** Never changes a set: values share them. */
-  static void add(
-      Map<Field, Set<Transformation>> inputs, Field field, Set<Transformation> added) {
+  static void add(Map<Field, Set<Transformation>> inputs, Field field, Set<Transformation> added) {
     inputs.merge(
         field,
         added,

@@ -10,7 +10,6 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.CaseWhen;
@@ -58,8 +57,7 @@ final class ExpressionValues {
    * @param known the values of columns by expression id
    * @param subqueries returns the value of a scalar subquery
    */
-  ExpressionValues(
-      Map<Long, ColumnValue> known, Function<ScalarSubquery, ColumnValue> subqueries) {
+  ExpressionValues(Map<Long, ColumnValue> known, Function<ScalarSubquery, ColumnValue> subqueries) {
     this.known = known;
     this.subqueries = subqueries;
   }
@@ -135,8 +133,7 @@ final class ExpressionValues {
     ColumnValue value = of(cast.child(), depth + 1);
     DataType from = cast.child().dataType();
     DataType to = cast.dataType();
-    boolean keepsText =
-        ColumnValue.isText(to) && (ColumnValue.isText(from) || value.isStruct());
+    boolean keepsText = ColumnValue.isText(to) && (ColumnValue.isText(from) || value.isStruct());
     return (to.equals(from) || keepsText ? value : function(List.of(value))).withType(to);
   }
 
@@ -154,11 +151,11 @@ final class ExpressionValues {
 
   private ColumnValue structField(GetStructField field, int depth) {
     ColumnValue struct = of(field.child(), depth + 1);
-    StructField known = field.childSchema().fields()[field.ordinal()];
+    StructField declared = field.childSchema().fields()[field.ordinal()];
     // Spark matches the structs of a union by position: the names may differ.
-    return struct.isStruct() && !struct.parts().containsKey(known.name())
+    return struct.isStruct() && !struct.parts().containsKey(declared.name())
         ? function(List.of(struct))
-        : struct.part(known.name(), known.dataType());
+        : struct.part(declared.name(), declared.dataType());
   }
 
   private ColumnValue jsonField(GetJsonObject json, int depth) {

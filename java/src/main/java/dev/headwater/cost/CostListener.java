@@ -8,7 +8,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-
 import org.apache.spark.SparkContext;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.SparkListener;
@@ -171,8 +170,19 @@ public final class CostListener extends SparkListener {
 
     long[] fields() {
       return new long[] {
-        tasks, failedTasks, coreMillis, cpuNanos, gcMillis, bytesRead, recordsRead, bytesWritten,
-        recordsWritten, shuffleBytesRead, shuffleBytesWritten, spilledBytes, peakTaskMemory
+        tasks,
+        failedTasks,
+        coreMillis,
+        cpuNanos,
+        gcMillis,
+        bytesRead,
+        recordsRead,
+        bytesWritten,
+        recordsWritten,
+        shuffleBytesRead,
+        shuffleBytesWritten,
+        spilledBytes,
+        peakTaskMemory
       };
     }
   }

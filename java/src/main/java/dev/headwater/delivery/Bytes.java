@@ -5,7 +5,7 @@ import java.util.Arrays;
 
 /** A growing buffer of text as bytes, without decoding and encoding. */
 final class Bytes {
-  private static final String HEX = "0123456789ABCDEF";
+  private static final String HEX = "0123456789abcdef";
 
   private byte[] bytes = new byte[160];
   private int size;

@@ -106,7 +106,11 @@ record CommittedBatch(long batch, int tasks) {
   boolean covers(BatchTask task) {
     if (batch > task.batch()) {
       throw new KafkaException(
-          "batch " + task.batch() + " is running, but batch " + batch + " is committed: the "
+          "batch "
+              + task.batch()
+              + " is running, but batch "
+              + batch
+              + " is committed: the "
               + "checkpoint is older than the output; choose another --checkpoint and "
               + "--starting-offsets");
     }
@@ -117,8 +121,13 @@ record CommittedBatch(long batch, int tasks) {
   void checkTasks(BatchTask task) {
     if (batch == task.batch() && tasks != task.tasks()) {
       throw new KafkaException(
-          "batch " + batch + " was started with " + tasks + " tasks and is rerun with "
-              + task.tasks() + ": the records that are written can't be determined; restore the "
+          "batch "
+              + batch
+              + " was started with "
+              + tasks
+              + " tasks and is rerun with "
+              + task.tasks()
+              + ": the records that are written can't be determined; restore the "
               + "number of partitions");
     }
   }

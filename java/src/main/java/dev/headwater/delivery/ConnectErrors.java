@@ -17,11 +17,10 @@ final class ConnectErrors {
   static List<Header> headers(
       Parents parents, String jobName, String stage, String kind, String message) {
     UTF8String topic = parents.topic();
-    boolean one = topic != null;
     return List.of(
-        header("topic", one ? topic.toString() : null),
-        header("partition", one ? Integer.toString(parents.partition()) : null),
-        header("offset", one ? Long.toString(parents.offset()) : null),
+        header("topic", topic != null ? topic.toString() : null),
+        header("partition", topic != null ? Integer.toString(parents.partition()) : null),
+        header("offset", topic != null ? Long.toString(parents.offset()) : null),
         header("connector.name", jobName),
         header("stage", stage),
         header("exception.class.name", kind),

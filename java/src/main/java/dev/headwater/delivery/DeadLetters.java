@@ -7,7 +7,7 @@ import java.util.HexFormat;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
-import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
@@ -41,14 +41,14 @@ final class DeadLetters {
     waiting.add(new Rejected(record, error));
   }
 
-  void sendAll(KafkaProducer<byte[], byte[]> producer, WrittenOffsets written) throws IOException {
+  void sendAll(Producer<byte[], byte[]> producer, WrittenOffsets written) throws IOException {
     for (Rejected one = waiting.poll(); one != null; one = waiting.poll()) {
       send(producer, one.record(), one.error(), written);
     }
   }
 
   void send(
-      KafkaProducer<byte[], byte[]> producer,
+      Producer<byte[], byte[]> producer,
       ProducerRecord<byte[], byte[]> record,
       Exception error,
       WrittenOffsets written)

@@ -3,7 +3,7 @@ package dev.headwater.delivery;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.producer.Callback;
-import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Headers;
 
@@ -50,7 +50,7 @@ final class DeliveryReports {
   }
 
   /** Throws for the first failed record; sends rejected ones to the dead letter topic. */
-  void check(KafkaProducer<byte[], byte[]> producer) throws IOException {
+  void check(Producer<byte[], byte[]> producer) throws IOException {
     deadLetters.sendAll(producer, written);
     DeliveryFailedException first = failure.get();
     if (first != null) {

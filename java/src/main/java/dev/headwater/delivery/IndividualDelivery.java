@@ -4,7 +4,8 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.Future;
-import org.apache.kafka.clients.producer.KafkaProducer;
+import java.util.function.Function;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
@@ -24,7 +25,7 @@ final class IndividualDelivery implements Delivery {
 
   private final SinkOptions options;
   private final Producers.Key key;
-  private final KafkaProducer<byte[], byte[]> producer;
+  private final Producer<byte[], byte[]> producer;
   private final DeadLetters deadLetters;
   private final WrittenOffsets written = new WrittenOffsets();
   // Guarded by the lock of this object. Without a failure, records are prepared only while one is
@@ -35,10 +36,17 @@ final class IndividualDelivery implements Delivery {
   private String lastTopic;
 
   IndividualDelivery(SinkOptions options, BatchTask batchTask) {
+    this(options, batchTask, Producers::get);
+  }
+
+  IndividualDelivery(
+      SinkOptions options,
+      BatchTask batchTask,
+      Function<Producers.Key, Producer<byte[], byte[]>> producers) {
     this.options = options;
     // Tasks wait for acknowledgements, so each needs its own connection.
     this.key = new Producers.Key(options.queryId(), batchTask.task(), options.producer());
-    this.producer = Producers.get(key);
+    this.producer = producers.apply(key);
     this.deadLetters = new DeadLetters(options);
   }
 

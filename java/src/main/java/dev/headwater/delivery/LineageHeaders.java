@@ -93,8 +93,7 @@ final class LineageHeaders {
   List<Header> ofFailed(Parents parents, long ordinal, InternalRow error) {
     String kind = error.isNullAt(0) ? null : error.getUTF8String(0).toString();
     String message = error.isNullAt(1) ? null : error.getUTF8String(1).toString();
-    List<Header> errors =
-        ConnectErrors.headers(parents, jobName, "VALUE_CONVERTER", kind, message);
+    List<Header> errors = ConnectErrors.headers(parents, jobName, "VALUE_CONVERTER", kind, message);
     return build(parents, ordinal, errors, null);
   }
 
@@ -115,7 +114,8 @@ final class LineageHeaders {
     all.addAll(ownHeaders);
     all.addAll(errors);
     // A stamp is never forwarded.
-    for (int i = others == rowHeaders || parentLineage == null ? 0 : stamp.length; i < count; i++) {
+    int first = others == rowHeaders || parentLineage == null ? 0 : stamp.length;
+    for (int i = first; others != null && i < count; i++) {
       InternalRow header = others.getStruct(i, 2);
       if (!notForwarded.contains(header.getUTF8String(0))) {
         byte[] value = header.isNullAt(1) ? null : header.getBinary(1);

@@ -19,8 +19,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The Spark data source: {@code writeStream.format("dev.headwater.delivery.LineageSink")}, or {@code
- * write} for batch DataFrames.
+ * The Spark data source: {@code writeStream.format("dev.headwater.delivery.LineageSink")}, or
+ * {@code write} for batch DataFrames.
  *
  * <p>Rows have the columns topic, key, value, lineage, ordinal, error, partition and headers. The
  * lineage headers of each record are built here. Uses Spark's public data source API, and the

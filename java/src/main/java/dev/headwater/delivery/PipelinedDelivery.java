@@ -3,7 +3,8 @@ package dev.headwater.delivery;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.concurrent.Future;
-import org.apache.kafka.clients.producer.KafkaProducer;
+import java.util.function.Function;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
@@ -13,12 +14,17 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  */
 final class PipelinedDelivery implements Delivery {
   private final Producers.Key key;
-  private final KafkaProducer<byte[], byte[]> producer;
+  private final Producer<byte[], byte[]> producer;
   private final DeliveryReports reports;
 
   PipelinedDelivery(SinkOptions options) {
+    this(options, Producers::get);
+  }
+
+  PipelinedDelivery(
+      SinkOptions options, Function<Producers.Key, Producer<byte[], byte[]>> producers) {
     this.key = new Producers.Key(options.queryId(), 0, options.producer());
-    this.producer = Producers.get(key);
+    this.producer = producers.apply(key);
     // Records after a failed one must not be sent.
     this.reports =
         new DeliveryReports(new DeadLetters(options), () -> producer.close(Duration.ZERO));

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 
 /** Keeps producers across micro-batches, because a new one needs connections and handshakes. */
 public final class Producers {
@@ -17,17 +18,17 @@ public final class Producers {
   private Producers() {}
 
   private static final class Kept {
-    final KafkaProducer<byte[], byte[]> producer;
+    final Producer<byte[], byte[]> producer;
     int users;
     long used;
 
-    Kept(KafkaProducer<byte[], byte[]> producer) {
+    Kept(Producer<byte[], byte[]> producer) {
       this.producer = producer;
     }
   }
 
   /** The producer with this key, or a new one. */
-  static synchronized KafkaProducer<byte[], byte[]> get(Key key) {
+  static synchronized Producer<byte[], byte[]> get(Key key) {
     closeIdle();
     Kept kept = KEPT.get(key);
     if (kept == null) {
@@ -48,7 +49,7 @@ public final class Producers {
   }
 
   /** Closes a producer without sending its buffer. A producer that has replaced it is kept. */
-  static void discard(Key key, KafkaProducer<byte[], byte[]> producer) {
+  static void discard(Key key, Producer<byte[], byte[]> producer) {
     synchronized (Producers.class) {
       Kept kept = KEPT.get(key);
       if (kept != null && kept.producer == producer) {

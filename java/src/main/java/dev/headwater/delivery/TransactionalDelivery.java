@@ -3,13 +3,15 @@ package dev.headwater.delivery;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -30,20 +32,35 @@ final class TransactionalDelivery implements Delivery {
   private static final Map<String, Kept> KEPT = new ConcurrentHashMap<>();
 
   /** A producer between two batches; {@code batch} is its last committed one. */
-  private record Kept(KafkaProducer<byte[], byte[]> producer, long batch, long since) {}
+  private record Kept(Producer<byte[], byte[]> producer, long batch, long since) {}
+
+  /** What a lane needs of the cluster. */
+  interface Cluster {
+    Producer<byte[], byte[]> producer(Map<String, Object> properties);
+
+    CommittedBatch committed(String group);
+
+    List<CommittedBatch> committedOfLanes(String prefix);
+  }
 
   private final SinkOptions options;
   private final BatchTask task;
+  private final Cluster cluster;
   private final DeliveryReports reports;
   private String id;
   // Null until the first record, which determines the lane.
-  private KafkaProducer<byte[], byte[]> producer;
+  private Producer<byte[], byte[]> producer;
   private boolean done;
   private boolean begun;
 
   TransactionalDelivery(SinkOptions options, BatchTask task) {
+    this(options, task, new KafkaCluster(options));
+  }
+
+  TransactionalDelivery(SinkOptions options, BatchTask task, Cluster cluster) {
     this.options = options;
     this.task = task;
+    this.cluster = cluster;
     this.reports = new DeliveryReports(new DeadLetters(options), () -> {});
   }
 
@@ -61,13 +78,12 @@ final class TransactionalDelivery implements Delivery {
     }
     HashMap<String, Object> properties = new HashMap<>(options.producer());
     properties.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, id);
-    producer = new KafkaProducer<>(properties);
+    producer = cluster.producer(properties);
     // In this order: after earlier attempts are fenced, the committed batch can't change.
     producer.initTransactions();
-    done = CommittedBatch.of(options, id).covers(task);
+    done = cluster.committed(id).covers(task);
     if (!options.oneInputPerTask()) {
-      CommittedBatch.ofLanes(options, prefix(options.queryId()))
-          .forEach(lane -> lane.checkTasks(task));
+      cluster.committedOfLanes(prefix(options.queryId())).forEach(lane -> lane.checkTasks(task));
     }
   }
 
@@ -187,5 +203,22 @@ final class TransactionalDelivery implements Delivery {
 
   private static String prefix(String queryId) {
     return "headwater-" + queryId + "-";
+  }
+
+  private record KafkaCluster(SinkOptions options) implements Cluster {
+    @Override
+    public Producer<byte[], byte[]> producer(Map<String, Object> properties) {
+      return new KafkaProducer<>(properties);
+    }
+
+    @Override
+    public CommittedBatch committed(String group) {
+      return CommittedBatch.of(options, group);
+    }
+
+    @Override
+    public List<CommittedBatch> committedOfLanes(String prefix) {
+      return CommittedBatch.ofLanes(options, prefix);
+    }
   }
 }

@@ -23,8 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Spark evaluates common subexpressions of several expressions first, and so outside of the
  * attempt. It does not do that for conditional expressions, so this claims to be one.
  */
-public final class Attempt extends Expression
-    implements ConditionalExpression, Serializable {
+public final class Attempt extends Expression implements ConditionalExpression, Serializable {
   private static final long serialVersionUID = 1L;
 
   private final Expression attempt;
@@ -45,7 +44,8 @@ public final class Attempt extends Expression
 
   @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new Attempt(CollectionConverters.asJava((Iterable<Expression>) children).iterator().next());
+    return new Attempt(
+        CollectionConverters.asJava((Iterable<Expression>) children).iterator().next());
   }
 
   @Override

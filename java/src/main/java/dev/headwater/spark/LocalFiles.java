@@ -5,7 +5,6 @@ import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermission;
 import java.util.EnumSet;
 import java.util.Set;
-
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -14,8 +13,8 @@ import org.apache.hadoop.fs.permission.FsPermission;
 /**
  * Hadoop's local file system, which sets permissions with Java.
  *
- * Without Hadoop's native library, which PySpark does not contain, each new file and folder starts
- * a process for `chmod`: three for each file of a table.
+ * <p>Without Hadoop's native library, which PySpark does not contain, each new file and folder
+ * starts a process for `chmod`: three for each file of a table.
  */
 public final class LocalFiles extends LocalFileSystem {
   /** Bits that Java can't set: sticky, setgid and setuid. */

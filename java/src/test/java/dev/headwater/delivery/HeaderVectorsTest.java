@@ -1,0 +1,114 @@
+package dev.headwater.delivery;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/** Headers that Python encodes to the same bytes: `tests/unit/model/test_header_vectors.py`. */
+class HeaderVectorsTest {
+  private static final File VECTORS = new File("tests/header_vectors.json");
+
+  @TestFactory
+  Stream<DynamicTest> theSinkWritesTheLineageHeaderOfTheVectors() throws IOException {
+    return tests(
+        "lineage", vector -> assertEquals(vector.get("header").asText(), lineageHeader(vector)));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> theSinkWritesTheStampOfAParentAsInTheVectors() throws IOException {
+    return tests(
+        "parent_lineage",
+        vector -> {
+          LineageHeaders headers = new LineageHeaders(TestSink.options(), 0);
+          InternalRow lineage = lineage(List.of("in/0@1"), 0, null, stamp(vector.get("stamp")));
+          List<Header> all = headers.of(new Parents(lineage), 0, null);
+          assertEquals(vector.get("header").asText(), valueOf("parent_lineage", all));
+        });
+  }
+
+  private static String lineageHeader(JsonNode vector) {
+    SinkOptions options =
+        TestSink.options(
+            "jobName", vector.get("job").asText(), "runId", vector.get("run").asText());
+    List<String> parents = texts(vector.path("parents"));
+    String hash = vector.path("all_parents").asText(null);
+    long ordinal = vector.path("ordinal").asLong(0);
+    InternalRow lineage = lineage(parents, vector.path("unlisted").asLong(0), hash, null);
+    List<Header> headers = new LineageHeaders(options, 0).of(new Parents(lineage), ordinal, null);
+    List<String> rest = texts(vector.path("rest"));
+    ProducerRecord<byte[], byte[]> record = new ProducerRecord<>("out", 0, null, null, headers);
+    if (!rest.isEmpty()) {
+      LineageHeaders.addUnlisted(record, rest);
+    }
+    return valueOf("lineage", List.of(record.headers().toArray()));
+  }
+
+  /** The column `lineage`: a single parent has its own fields, others are a text. */
+  private static InternalRow lineage(
+      List<String> parents, long unlisted, String hash, ArrayData headers) {
+    Object[] fields = new Object[Parents.FIELDS];
+    if (parents.size() == 1 && unlisted == 0) {
+      String parent = parents.get(0);
+      int slash = parent.lastIndexOf('/');
+      int at = parent.lastIndexOf('@');
+      fields[0] = UTF8String.fromString(parent.substring(0, slash));
+      fields[1] = Integer.parseInt(parent.substring(slash + 1, at));
+      fields[2] = Long.parseLong(parent.substring(at + 1));
+    } else if (!parents.isEmpty()) {
+      fields[3] = UTF8String.fromString(String.join(",", parents));
+    }
+    fields[4] = unlisted;
+    fields[5] = UTF8String.fromString(hash);
+    fields[6] = headers;
+    return new GenericInternalRow(fields);
+  }
+
+  private static ArrayData stamp(JsonNode stamp) {
+    List<Object> headers = new ArrayList<>();
+    for (JsonNode header : stamp) {
+      UTF8String name = UTF8String.fromString(header.get(0).asText());
+      headers.add(
+          new GenericInternalRow(new Object[] {name, TestSink.bytes(header.get(1).asText())}));
+    }
+    return new GenericArrayData(headers.toArray());
+  }
+
+  private static String valueOf(String name, List<Header> headers) {
+    Header found =
+        headers.stream().filter(header -> header.key().equals(name)).findFirst().orElseThrow();
+    return new String(found.value(), StandardCharsets.UTF_8);
+  }
+
+  private static List<String> texts(JsonNode array) {
+    return StreamSupport.stream(array.spliterator(), false).map(JsonNode::asText).toList();
+  }
+
+  private interface Check {
+    void run(JsonNode vector);
+  }
+
+  private static Stream<DynamicTest> tests(String kind, Check check) throws IOException {
+    JsonNode vectors = new ObjectMapper().readTree(VECTORS).get(kind);
+    return StreamSupport.stream(vectors.spliterator(), false)
+        .map(
+            vector ->
+                DynamicTest.dynamicTest(vector.get("name").asText(), () -> check.run(vector)));
+  }
+}
