@@ -1,22 +1,29 @@
-"""`jars fetch|list|path|cds|verify`."""
+"""`jars fetch|list|path|copy|cds|verify`."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import click
 
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
-from headwater.errors import CheckFailedError
-from headwater.jvm.jars import corrupt_jars, ensure_jars, locked_jars, missing_jars
+from headwater.jvm.distribution import check_jars, copy_jars, require_ok
+from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars
 from headwater.jvm.own_jar import session_jars
-from headwater.jvm.versions import CONNECTORS, GROUPS
+from headwater.jvm.versions import CONNECTORS, GROUPS, USER_GROUPS
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
-_groups = click.argument("groups", nargs=-1, type=click.Choice(list(GROUPS)))
+# Shown: those for users. The others are tools of the Java project.
+_groups = click.argument(
+    "groups",
+    nargs=-1,
+    type=click.Choice(list(GROUPS)),
+    metavar=f"[{'|'.join(USER_GROUPS)}]...",
+)
 
 
 @click.group()
@@ -28,9 +35,9 @@ def jars() -> None:
 @_groups
 @with_settings
 def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Fetch groups of jars into the cache; all groups by default."""
+    """Fetch groups of jars into the cache; by default all that jobs and the broker need."""
     with download_progress() as progress:
-        paths = ensure_jars(groups or GROUPS, settings, progress)
+        paths = ensure_jars(groups or USER_GROUPS, settings, progress)
     click.echo(f"{len(paths)} jars in {settings.jars_dir}")
 
 
@@ -42,6 +49,20 @@ def path(settings: Settings, groups: tuple[str, ...]) -> None:
     with download_progress() as progress:
         paths = session_jars(groups or CONNECTORS, settings, progress)
         click.echo(",".join(map(str, paths)))
+
+
+@jars.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@_groups
+@with_settings
+def copy(settings: Settings, folder: Path, groups: tuple[str, ...]) -> None:
+    """Copy connectors and Headwater's own jar into FOLDER, such as of a container image.
+
+    All connectors by default. Every copy is checked against its checksum.
+    """
+    with download_progress() as progress:
+        paths = copy_jars(groups or CONNECTORS, folder, settings, progress)
+    click.echo(f"{len(paths)} jars in {folder}")
 
 
 _again = click.option("--again", is_flag=True, help="Recreate an existing archive.")
@@ -101,13 +122,27 @@ def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
 
 @jars.command()
 @_groups
+@json_option
 @with_settings
-def verify(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Compare the checksum of every cached jar with the pinned one."""
-    wrong = [jar for group in groups or GROUPS for jar in corrupt_jars(group, settings)]
-    if wrong:
-        raise CheckFailedError(
-            f"{len(wrong)} jars are not the pinned ones, {wrong[0].coordinate} first",
-            hint=f"remove them from {settings.jars_dir} and run `headwater jars fetch`",
+def verify(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
+    """Compare every cached jar with its pinned checksum, and Headwater's own with its recorded one.
+
+    Exits with 1 if one differs.
+    """
+    checked = check_jars(groups or GROUPS, settings)
+    if as_json:
+        print_json(
+            [
+                {
+                    "file": str(jar.path),
+                    "name": jar.name,
+                    "sha256": jar.sha256,
+                    "expected": jar.expected,
+                    "ok": jar.ok,
+                }
+                for jar in checked
+            ]
         )
-    click.echo("all cached jars are the pinned ones")
+    require_ok(checked)
+    if not as_json:
+        click.echo(f"{len(checked)} jars have the expected checksums")

@@ -1,7 +1,8 @@
 """Headwater's own jar, and the class path of a session.
 
-The wheel contains the jar. In an editable install it is compiled once from the sources in `java/`
-of the repository and stored in the jar cache; its name contains a digest of the sources.
+The wheel contains the jar and its checksum. In an editable install the jar is compiled once, from
+the sources in `java/` of the repository, and stored in the jar cache; its name contains a digest of
+the sources.
 """
 
 from __future__ import annotations
@@ -27,24 +28,39 @@ def session_jars(
 
 
 def own_jar(settings: Settings, progress: Progress = no_progress) -> Path:
-    """The path of Headwater's jar: that of the wheel, or the one compiled from the sources.
+    """The path of Headwater's jar; compiles it in an editable install.
 
     Raises:
         DownloadError: the compiler can't be fetched.
-        NotInstalledError: the installation has neither the jar nor its sources, or, to compile
-            them, there is no Java.
+        NotInstalledError: the installation has neither the jar nor its sources; or there is no
+            Java to compile them.
     """
-    package = Path(str(resources.files("headwater")))
-    shipped = package / "jvm" / JAR_NAME
-    if shipped.is_file():
-        return shipped
-    project = package.parents[1] / "java"
-    if not (project / "src").is_dir():
-        raise NotInstalledError(
-            f"this installation has no {shipped}",
-            hint="install the wheel again: pip install --force-reinstall --no-deps headwater",
-        )
-    jar = settings.jars_dir / f"headwater-{project_digest(project)}.jar"
+    jar = own_jar_path(settings)
     if not jar.is_file():
+        project = _project()
+        if project is None:
+            raise NotInstalledError(
+                f"this installation has no {jar}",
+                hint="install the wheel again: pip install --force-reinstall --no-deps headwater",
+            )
         build_jar(project, jar, settings, progress)
     return jar
+
+
+def own_jar_path(settings: Settings) -> Path:
+    """Where Headwater's jar is; in an editable install it may not be compiled yet."""
+    shipped = _package() / "jvm" / JAR_NAME
+    project = None if shipped.is_file() else _project()
+    if project is None:
+        return shipped
+    return settings.jars_dir / f"headwater-{project_digest(project)}.jar"
+
+
+def _project() -> Path | None:
+    """The Java project, in an editable install."""
+    project = _package().parents[1] / "java"
+    return project if (project / "src").is_dir() else None
+
+
+def _package() -> Path:
+    return Path(str(resources.files("headwater")))

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headwater.errors import CheckFailedError, HeadwaterError, NotInstalledError
-from headwater.jvm.jars import check_spark_version, corrupt_jars, missing_jars
+from headwater.jvm.distribution import check_jars, require_ok
+from headwater.jvm.jars import check_spark_version, missing_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.versions import GROUPS
+from headwater.jvm.versions import USER_GROUPS
 from headwater.openlineage.validation import SWITCHED_OFF, validate
 from headwater.service.local import status
 from headwater.service.managed import ServiceStatus
@@ -109,18 +110,13 @@ def _spark(settings: Settings) -> str:
 
 
 def _jars(settings: Settings) -> str:
-    missing = [jar for group in GROUPS for jar in missing_jars(group, settings)]
+    missing = [jar for group in USER_GROUPS for jar in missing_jars(group, settings)]
     if missing:
         raise CheckFailedError(
             f"{len(missing)} pinned jars are not in {settings.jars_dir}",
             hint="run `headwater jars fetch`; a job also fetches the jars that it needs",
         )
-    corrupt = [jar for group in GROUPS for jar in corrupt_jars(group, settings)]
-    if corrupt:
-        raise CheckFailedError(
-            f"{corrupt[0].coordinate} in {settings.jars_dir} is not the pinned jar",
-            hint="remove it and run `headwater jars fetch`",
-        )
+    require_ok(check_jars(USER_GROUPS, settings))
     return f"all pinned jars are in {settings.jars_dir}, with the right checksums"
 
 

@@ -1,14 +1,17 @@
-"""`jars cds` and its former name."""
+"""`jars cds` and its former name, `jars verify` and `jars copy`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from headwater.cli.app import headwater
-from headwater.jvm.jars import cds_archive_path
+from headwater.jvm import jars, own_jar
+from headwater.jvm.compiler import checksum_file
+from headwater.jvm.jars import LockedJar, cds_archive_path
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
 
@@ -37,3 +40,62 @@ def test_the_former_name_works_with_a_warning_and_is_not_listed(archive: Path) -
     listed = CliRunner().invoke(headwater, ["jars", "--help"]).stdout
     assert "cds" in listed
     assert "\n  archive" not in listed
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LockedJar:
+    """A cache with one jar, whose content is the pinned one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADWATER_JVM__JARS_DIR", str(tmp_path))
+    (tmp_path / "org.example_one-1.0.jar").write_bytes(b"content")
+    one = LockedJar.of_file("delta", "org.example:one:1.0", tmp_path / "org.example_one-1.0.jar")
+    monkeypatch.setattr(jars, "read_lock", lambda: {"delta": (one,)})
+    return one
+
+
+def test_verify_counts_the_jars_with_the_expected_checksum(cache: LockedJar) -> None:
+    done = CliRunner().invoke(headwater, ["jars", "verify", "delta"], catch_exceptions=False)
+    assert (done.exit_code, done.stdout) == (0, "1 jars have the expected checksums\n")
+
+
+def test_verify_names_the_file_that_differs_and_exits_with_1(
+    cache: LockedJar, tmp_path: Path
+) -> None:
+    path = tmp_path / cache.file_name
+    path.write_bytes(b"changed")
+    done = CliRunner().invoke(headwater, ["jars", "verify", "delta"])
+    assert done.exit_code == 1
+    assert str(path) in str(done.exception)
+    assert cache.sha256 in str(done.exception)
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"content", 0), (b"changed", 1)])
+def test_verify_prints_json_also_for_a_jar_that_differs(
+    cache: LockedJar, tmp_path: Path, content: bytes, code: int
+) -> None:
+    path = tmp_path / cache.file_name
+    path.write_bytes(content)
+    done = CliRunner().invoke(headwater, ["jars", "verify", "delta", "--json"])
+    (row,) = json.loads(done.stdout)
+    assert (done.exit_code, row["ok"]) == (code, not code)
+    assert (row["file"], row["name"]) == (str(path), cache.coordinate)
+    assert (row["expected"] == cache.sha256, row["sha256"] == cache.sha256) == (True, not code)
+
+
+def test_copy_puts_the_jars_into_a_folder(cache: LockedJar, tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "site-packages" / "headwater"
+    folder = tmp_path / "image"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_jar, "_package", lambda: package)
+        shipped = package / "jvm" / own_jar.JAR_NAME
+        shipped.parent.mkdir(parents=True)
+        shipped.write_bytes(b"classes")
+        checksum_file(shipped).write_text(f"{jars.sha256_of(shipped)}  {shipped.name}\n")
+        done = CliRunner().invoke(
+            headwater, ["jars", "copy", str(folder), "delta"], catch_exceptions=False
+        )
+    assert (done.exit_code, done.stdout) == (0, f"2 jars in {folder}\n")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "headwater-spark.jar",
+        "org.example_one-1.0.jar",
+    ]

