@@ -108,6 +108,17 @@ def test_a_table_of_any_catalog_is_an_input(
     assert columns_of(event["outputs"][0]) == {"id": {"id"}}
 
 
+def test_an_rdd_that_is_saved_without_a_query_is_reported(
+    spark: SparkSession, report: Job, tmp_path: Path
+) -> None:
+    source, files = tmp_path / "lines", tmp_path / "rdd"
+    source.mkdir()
+    (source / "part-0").write_text("a\nb\n")
+    lines = spark.sparkContext.textFile(str(source))
+    event = report("Rdd", lambda: lines.saveAsTextFile(str(files)))
+    assert (event["eventType"], *sides(event)) == ("COMPLETE", [str(source)], [str(files)])
+
+
 def test_a_failed_write_that_was_caught_is_not_reported_as_complete(
     spark: SparkSession, report: Job, tmp_path: Path
 ) -> None:
