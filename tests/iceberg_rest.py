@@ -8,26 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headwater.jvm.compiler import compile_java
 from headwater.jvm.jars import ensure_jars, spark_jars
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
 
-_SOURCE = Path(__file__).parent / "IcebergRestService.java"
-_SECONDS = 60
+_CLASS = "dev.headwater.IcebergRestService"
+_SOURCE = Path(__file__).parents[1] / f"java/src/test/java/{_CLASS.replace('.', '/')}.java"
 
 
 @contextmanager
 def iceberg_rest_service(settings: Settings, folder: Path) -> Iterator[str]:
     """Run the service; yields its address. Tables are in `folder`; the token is `for-tests`."""
     java = str(find_java(settings).binary)
-    (compiler,) = ensure_jars(["compiler"], settings)
-    class_path = os.pathsep.join(map(str, [*ensure_jars(["iceberg"], settings), *spark_jars()]))
+    jars = [*ensure_jars(["iceberg"], settings), *spark_jars()]
     classes = folder / "classes"
-    compile_command = [java, "-jar", str(compiler), "-17", "-nowarn", "-cp", class_path]
-    subprocess.run(
-        [*compile_command, "-d", str(classes), str(_SOURCE)], check=True, timeout=_SECONDS
-    )
-    command = [java, "-cp", f"{classes}{os.pathsep}{class_path}", _SOURCE.stem]
+    compile_java([_SOURCE], jars, classes, settings)
+    command = [java, "-cp", os.pathsep.join(map(str, [classes, *jars])), _CLASS]
     with subprocess.Popen(
         [*command, f"file://{folder}/tables"],
         stdin=subprocess.PIPE,

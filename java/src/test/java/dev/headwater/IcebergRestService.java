@@ -1,3 +1,5 @@
+package dev.headwater;
+
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
@@ -107,7 +109,8 @@ public final class IcebergRestService {
       case "HEAD":
         return CatalogHandlers.loadTable(catalog, table, SnapshotMode.ALL);
       case "POST":
-        return CatalogHandlers.updateTable(catalog, table, read(exchange, UpdateTableRequest.class));
+        return CatalogHandlers.updateTable(
+            catalog, table, read(exchange, UpdateTableRequest.class));
       case "DELETE":
         CatalogHandlers.purgeTable(catalog, table);
         return null;
