@@ -30,7 +30,7 @@ class JarBuildHook(BuildHookInterface[Any]):
         sys.path.insert(0, str(root / "src"))
         from headwater.errors import HeadwaterError
         from headwater.jvm.compiler import build_jar, checksum_file
-        from headwater.jvm.own_jar import JAR_NAME
+        from headwater.jvm.jars import JAR_NAME
         from headwater.settings import load
 
         self._folder = tempfile.TemporaryDirectory(prefix="headwater-jar-")

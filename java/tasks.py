@@ -10,9 +10,8 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.jvm.compiler import class_path, compile_java
-from headwater.jvm.jars import ensure_jars
+from headwater.jvm.jars import ensure_jars, own_jar
 from headwater.jvm.java import find_java
-from headwater.jvm.own_jar import own_jar
 from headwater.settings import Settings, load
 
 PROJECT = Path(__file__).parent

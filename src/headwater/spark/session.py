@@ -25,9 +25,8 @@ from pyspark.sql import SparkSession
 from headwater import process
 from headwater.errors import NotInstalledError
 from headwater.jvm import jars as cds
-from headwater.jvm.jars import check_spark_version
+from headwater.jvm.jars import check_spark_version, session_jars
 from headwater.jvm.java import find_java, java_home_for_spark
-from headwater.jvm.own_jar import session_jars
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import (
     Settings,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.app import headwater
-from headwater.jvm import jars, own_jar
+from headwater.jvm import jars
 from headwater.jvm.compiler import checksum_file
 from headwater.jvm.jars import LockedJar, cds_archive_path
 from headwater.jvm.java import find_java
@@ -86,8 +86,8 @@ def test_copy_puts_the_jars_into_a_folder(cache: LockedJar, tmp_path: Path) -> N
     package = tmp_path / "lib" / "site-packages" / "headwater"
     folder = tmp_path / "image"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_jar, "_package", lambda: package)
-        shipped = package / "jvm" / own_jar.JAR_NAME
+        patch.setattr(jars, "_package", lambda: package)
+        shipped = package / "jvm" / jars.JAR_NAME
         shipped.parent.mkdir(parents=True)
         shipped.write_bytes(b"classes")
         checksum_file(shipped).write_text(f"{jars.sha256_of(shipped)}  {shipped.name}\n")

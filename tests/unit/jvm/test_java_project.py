@@ -10,11 +10,10 @@ import pytest
 
 from headwater import __version__
 from headwater.errors import CheckFailedError, NotInstalledError
-from headwater.jvm import distribution, own_jar
+from headwater.jvm import distribution, jars
 from headwater.jvm.compiler import checksum_file, project_digest
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.jars import read_lock, sha256_of
-from headwater.jvm.own_jar import JAR_NAME
+from headwater.jvm.jars import JAR_NAME, read_lock, sha256_of
 from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings, load
 
@@ -32,7 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed package without the repository; empty."""
     folder = tmp_path / "lib" / "site-packages" / "headwater"
     (folder / "jvm").mkdir(parents=True)
-    monkeypatch.setattr(own_jar, "_package", lambda: folder)
+    monkeypatch.setattr(jars, "_package", lambda: folder)
     return folder
 
 
@@ -71,7 +70,7 @@ def test_the_digest_of_the_project_depends_on_sources_and_resources(tmp_path: Pa
 
 def test_an_installation_uses_the_shipped_jar(package: Path, settings: Settings) -> None:
     jar = ship(package)
-    assert own_jar.own_jar(settings) == jar
+    assert jars.own_jar(settings) == jar
     assert not settings.jars_dir.exists(), "nothing is fetched or compiled"
 
 
@@ -79,13 +78,13 @@ def test_an_installation_without_jar_and_sources_is_refused(
     package: Path, settings: Settings
 ) -> None:
     with pytest.raises(NotInstalledError) as caught:
-        own_jar.own_jar(settings)
+        jars.own_jar(settings)
     assert str(package / "jvm" / JAR_NAME) in caught.value.message
     assert "--force-reinstall" in (caught.value.hint or "")
 
 
 def test_an_editable_install_stores_the_jar_in_the_cache(settings: Settings) -> None:
-    path = own_jar.own_jar_path(settings)
+    path = jars.own_jar_path(settings)
     assert path == settings.jars_dir / f"headwater-{project_digest(PROJECT)}.jar"
 
 

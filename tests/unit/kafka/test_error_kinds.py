@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from headwater import errors
 from headwater.errors import HeadwaterError
-from headwater.jvm.own_jar import session_jars
+from headwater.jvm.jars import session_jars
 from headwater.kafka.client import from_kafka_error
 from headwater.kafka.error_kinds import KINDS, kind_of_code, kind_of_java
 from headwater.settings import Settings
