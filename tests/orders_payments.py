@@ -15,13 +15,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.waiting import wait_until
 
-from headwater import JoinSide, LineageJob, WatermarkJoin
-from headwater.join.waiting import JoinExplainer
+from headwater import JoinSide, LineageJob, WatermarkJoin, why_missing
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Address, Record
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
-from headwater.tracing import WhyMissing, why_missing
+from headwater.tracing import WhyMissing
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
 LOWER, UPPER = timedelta(minutes=-5), timedelta(minutes=10)
@@ -173,13 +172,8 @@ class Topics:
         return list(read_topic(self.output + suffix, self.settings.kafka))
 
     def why_missing(self, topic: str, offset: int) -> WhyMissing:
-        return why_missing(
-            Address(topic, 0, offset),
-            self.output,
-            self.settings,
-            checkpoint=self.checkpoint,
-            explainers=[JoinExplainer(self.settings)],
-        )
+        address = Address(topic, 0, offset)
+        return why_missing(address, self.output, self.settings, checkpoint=self.checkpoint)
 
 
 def at(minutes: int) -> datetime:

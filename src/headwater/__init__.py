@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.delivery.dead_letter.redrive import redrive
     from headwater.errors import HeadwaterError
     from headwater.job import LineageJob
+    from headwater.join.fates import verify, why_missing
     from headwater.join.rule import JoinSide
     from headwater.join.watermark_join import WatermarkJoin
     from headwater.kafka.fetch import RecordReader
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from headwater.tracing.ancestors import trace
     from headwater.tracing.follow import OrderCheck
     from headwater.tracing.impact import impact
-    from headwater.tracing.verify import verify
-    from headwater.tracing.why_missing import why_missing
 
 __version__ = "0.1.0"
 
@@ -131,8 +130,8 @@ _PUBLIC = {
     "decode_lineage": "headwater.model.header:decode",
     "impact": "headwater.tracing.impact",
     "trace": "headwater.tracing.ancestors",
-    "verify": "headwater.tracing.verify",
-    "why_missing": "headwater.tracing.why_missing",
+    "verify": "headwater.join.fates",
+    "why_missing": "headwater.join.fates",
     # Dead letters.
     "DeadLetterFilter": "headwater.delivery.dead_letter.listing",
     "list_dead_letters": "headwater.delivery.dead_letter.listing",

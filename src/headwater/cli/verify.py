@@ -11,10 +11,9 @@ from headwater.cli.follow_order import example, follow_and_exit, order_metrics
 from headwater.cli.options import RenamedOption
 from headwater.cli.output import json_option, messages, print_json, print_table
 from headwater.cli.text import printable
-from headwater.join.waiting import JoinExplainer
+from headwater.join.fates import verify as verify_topic
 from headwater.settings import Settings
 from headwater.tracing import VerifyReport, Violation
-from headwater.tracing import verify as verify_topic
 
 _SETTLE_SECONDS = 10.0
 
@@ -135,7 +134,6 @@ def verify(
             settings,
             allow_filtered=allow_filtered,
             checkpoint=checkpoint,
-            explainers=[JoinExplainer(settings)],
         )
     with order_metrics(topic, None, metrics_file) as update:
         update(report.scanned, report.violations)

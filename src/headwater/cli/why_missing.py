@@ -9,11 +9,10 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import json_option, print_json, reading_progress
 from headwater.cli.text import printable
-from headwater.join.waiting import JoinExplainer
+from headwater.join.fates import why_missing as find_why_missing
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.tracing import Verdict, WhyMissing
-from headwater.tracing import why_missing as find_why_missing
 
 
 @click.command("why-missing")
@@ -54,7 +53,6 @@ def why_missing(
             topic,
             settings,
             checkpoint=checkpoint,
-            explainers=[JoinExplainer(settings)],
             progress=progress,
         )
     if as_json:

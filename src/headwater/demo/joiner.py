@@ -12,12 +12,12 @@ from itertools import count
 from headwater.demo.stack import start_broker
 from headwater.demo.story import Story
 from headwater.jobs import visits_ads_enrichment_job
-from headwater.join.waiting import JoinExplainer
+from headwater.join.fates import why_missing
 from headwater.kafka import RecordProducer, ensure_topic, list_topics, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import origin_of
 from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX
-from headwater.tracing import Fate, why_missing
+from headwater.tracing import Fate
 
 _DAY = "2024-01-01T"
 _PARTITIONS = 2
@@ -83,13 +83,7 @@ class _JoinRun:
         return list(read_topic(self.output + suffix, self._story.settings.kafka))
 
     def fate_of(self, record: Address) -> tuple[Fate, str]:
-        answer = why_missing(
-            record,
-            self.output,
-            self._story.settings,
-            checkpoint=self.checkpoint,
-            explainers=[JoinExplainer(self._story.settings)],
-        )
+        answer = why_missing(record, self.output, self._story.settings, checkpoint=self.checkpoint)
         return answer.fate, answer.verdict.sentence
 
 
