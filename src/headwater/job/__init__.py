@@ -74,6 +74,10 @@ class LineageJob:
         connectors: what a new session needs: `kafka`, `delta`, `iceberg`, `avro`.
         progress: called with messages while a new session downloads its jars.
 
+    Attributes:
+        spark: the session.
+        settings: the settings.
+
     Raises:
         InputError: there is no such delivery mode.
         NotInstalledError: the session lacks a connector or Headwater's jar.
@@ -92,9 +96,9 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self.settings = self._settings = with_brokers(settings or load(), bootstrap_servers)
+        self.settings = with_brokers(settings or load(), bootstrap_servers)
         self._name = name
-        self._version = version or self._settings.jobs.version
+        self._version = version or self.settings.jobs.version
         chosen = command_line.current
         delivery = chosen.delivery or delivery or DEFAULT_MODE
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
@@ -105,13 +109,13 @@ class LineageJob:
         self._own_session = spark is None and running_session() is None
         self.spark: SparkSession
         if spark is not None:
-            self.spark = check_session(spark, connectors, self._settings)
+            self.spark = check_session(spark, connectors, self.settings)
         else:
             self.spark = create_session(
                 name,
-                self._settings,
+                self.settings,
                 connectors=connectors,
-                defaults=self._mode.session_options(self._settings),
+                defaults=self._mode.session_options(self.settings),
                 progress=progress,
             )
 
@@ -137,14 +141,14 @@ class LineageJob:
         Raises:
             InputError: no topic, or an option that would lose the lineage.
         """
-        created = self._settings.jobs.create_topics
+        created = self.settings.jobs.create_topics
         existing = [
-            ensure_topic(topic, partitions, self._settings.kafka)
+            ensure_topic(topic, partitions, self.settings.kafka)
             for topic in (topics if created else ())
         ]
         self._inputs.add(topics, options, existing)
         stream = read_stream(
-            self.spark, topics, self._settings, starting_offsets=starting_offsets, options=options
+            self.spark, topics, self.settings, starting_offsets=starting_offsets, options=options
         )
         return with_lineage(stream)
 
@@ -174,8 +178,8 @@ class LineageJob:
             name or (self._name if number == 1 else f"{self._name} {number}"),
             expectations,
             columns=columns,
-            dataset=(topic and kafka_topic(self._settings.bootstrap_servers, topic)) or None,
-            settings=self._settings,
+            dataset=(topic and kafka_topic(self.settings.bootstrap_servers, topic)) or None,
+            settings=self.settings,
         )
         self._quality.append(quality)
         return quality.measure(rows)
@@ -257,9 +261,9 @@ class LineageJob:
         query = self._query(
             records, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
-        if self._settings.jobs.create_topics:
+        if self.settings.jobs.create_topics:
             for each in (*topics, *topics_for_parents(records, topics)):
-                ensure_topic(each, self._inputs.partitions, self._settings.kafka)
+                ensure_topic(each, self._inputs.partitions, self.settings.kafka)
         prepared = query.to_topics(
             topics,
             output,
@@ -334,7 +338,7 @@ class LineageJob:
         chosen = name or self._name
         if chosen == self._name:
             checkpoint = checkpoint or self._given_checkpoint
-        return checkpoint_location(chosen, checkpoint, self._settings)
+        return checkpoint_location(chosen, checkpoint, self.settings)
 
     def __enter__(self) -> Self:
         return self
@@ -361,7 +365,7 @@ class LineageJob:
             self.spark,
             query.checkpoint,
             prepare,
-            self._settings,
+            self.settings,
             run_id=query.run_id,
             on_batch=output.on_batch,
         )
@@ -388,7 +392,7 @@ class LineageJob:
             new_run_id(),
             self.checkpoint_of(name, checkpoint),
             self.spark,
-            self._settings,
+            self.settings,
             rows,
             tuple(self._quality),
             trigger,
