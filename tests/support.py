@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 
 import psutil
 
+from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.settings import Settings, child_environment
 
 # Runs the command line: `headwater("topics", "list").stdout`.
@@ -27,6 +29,14 @@ def environment(settings: Settings, **changes: str) -> dict[str, str]:
             **changes,
         }
     )
+
+
+def java_of_spark(settings: Settings) -> dict[str, str]:
+    """Variables by which Spark finds a Java without Headwater, on a machine without one on the
+    PATH."""
+    if shutil.which("java") or child_environment().get("JAVA_HOME"):
+        return {}
+    return {"JAVA_HOME": str(java_home_for_spark(find_java(settings), settings))}
 
 
 def alive(process: psutil.Process) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests import host_program
 from tests.lineage_events import names, spooled, states
+from tests.support import java_of_spark
 
 from headwater.collector.configuration import LISTENER
 from headwater.jvm.jars import ensure_jars
@@ -85,6 +86,7 @@ class Host:
                 MARQUEZ_URL="http://127.0.0.1:9",
                 # A zone of the machine that is not the session's.
                 TZ="Asia/Kathmandu",
+                **java_of_spark(self.settings),
             ),
         )
         assert done.returncode == 0, done.stderr

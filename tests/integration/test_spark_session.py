@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 import pytest
-from tests.support import Headwater, environment
+from tests.support import Headwater, environment, java_of_spark
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
@@ -171,7 +171,7 @@ def submit(settings: Settings, arguments: list[str]) -> subprocess.CompletedProc
         text=True,
         timeout=120,
         check=False,
-        env=environment(settings, PYSPARK_PYTHON=sys.executable),
+        env=environment(settings, PYSPARK_PYTHON=sys.executable, **java_of_spark(settings)),
     )
 
 
