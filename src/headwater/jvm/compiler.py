@@ -6,7 +6,6 @@ same bytes: entries are sorted, not compressed (the wheel is), and have a consta
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,9 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.errors import InternalError
-from headwater.jvm.jars import ensure_jars, jar_group, sha256_of, spark_jars
+from headwater.jvm.jars import ensure_jars, sha256_of, spark_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
@@ -44,18 +42,6 @@ _UNIX = 3
 def class_path(settings: Settings, progress: Progress = no_progress) -> list[Path]:
     """The jars that the sources are compiled against; fetches those that are missing."""
     return [*spark_jars(), *ensure_jars(_CONNECTORS, settings, progress)]
-
-
-def project_digest(project: Path) -> str:
-    """A digest of all that determines the jar: sources, options, and versions of other jars."""
-    groups = (*_CONNECTORS, "compiler")
-    versions = [name for group in groups for name in jar_group(group).coordinates]
-    texts = (*SPARK_VERSIONS, *versions, *_options())
-    digest = hashlib.sha256("\0".join(texts).encode())
-    for path in (*_files(project / _SOURCES, "*.java"), *_files(project / _RESOURCES, "*")):
-        name = path.relative_to(project).as_posix()
-        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
 
 
 def build_jar(

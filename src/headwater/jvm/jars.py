@@ -146,9 +146,19 @@ def own_jar_path(settings: Settings) -> Path:
     project = None if shipped.is_file() else _project()
     if project is None:
         return shipped
-    from headwater.jvm.compiler import project_digest
-
     return settings.jars_dir / f"headwater-{project_digest(project)}.jar"
+
+
+def project_digest(project: Path) -> str:
+    """A digest of all that determines the jar: sources, the compiler's options, pinned jars."""
+    digest = hashlib.sha256()
+    own = Path(__file__)
+    for path in (own.with_name("compiler.py"), own.with_name("jars.lock")):
+        digest.update(path.read_bytes() + b"\0")
+    for path in sorted(each for each in (project / "src" / "main").rglob("*") if each.is_file()):
+        name = path.relative_to(project).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _project() -> Path | None:

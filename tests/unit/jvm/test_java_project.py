@@ -11,14 +11,13 @@ import pytest
 from headwater import __version__
 from headwater.errors import CheckFailedError, NotInstalledError
 from headwater.jvm import distribution, jars
-from headwater.jvm.compiler import checksum_file, project_digest
+from headwater.jvm.compiler import checksum_file
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.jars import JAR_NAME, read_lock, sha256_of
+from headwater.jvm.jars import JAR_NAME, project_digest, read_lock, sha256_of
 from headwater.jvm.versions import SPARK_VERSIONS
 from headwater.settings import Settings, load
 
 PROJECT = Path(__file__).parents[3] / "java"
-NAMESPACE = {"": "http://maven.apache.org/POM/4.0.0"}
 
 
 @pytest.fixture
@@ -45,14 +44,14 @@ def ship(package: Path, content: bytes = b"classes") -> Path:
 def test_the_versions_for_ides_are_the_pinned_ones() -> None:
     pom = ElementTree.parse(PROJECT / "pom.xml").getroot()  # noqa: S314
     found = {
-        tuple(each.findtext(tag, "", NAMESPACE) for tag in ("groupId", "artifactId", "version"))
-        for each in pom.findall(".//dependency", NAMESPACE)
+        tuple(each.findtext(f"{{*}}{tag}", "") for tag in ("groupId", "artifactId", "version"))
+        for each in pom.findall(".//{*}dependency")
     }
     locked = {tuple(jar.coordinate.split(":")) for jars in read_lock().values() for jar in jars}
     spark = ("org.apache.spark", "spark-sql_2.13", SPARK_VERSIONS[0])
     assert found - locked == {spark}
     assert {"kafka-clients", "openlineage-spark_2.13"} <= {name for _, name, _ in found}
-    assert pom.findtext("version", "", NAMESPACE) == __version__
+    assert pom.findtext("{*}version", "") == __version__
 
 
 def test_the_digest_of_the_project_depends_on_sources_and_resources(tmp_path: Path) -> None:
