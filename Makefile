@@ -36,6 +36,10 @@ test: $(STAMP)/dev ## Lint, types, imports and all tests with coverage: exactly 
 test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
 	@$(BIN)/python -m pytest -n $(WORKERS) -q tests/unit $(PYTEST_ARGS)
 
+.PHONY: test-clients
+test-clients: $(STAMP)/clients-dbt ## Tests with clients of others (dbt), each in its virtual environment; not part of `test`
+	@CLIENT_ENVIRONMENTS=$(abspath .venv/clients) $(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(STAMP)/dev ## Check style and spelling
 	@$(BIN)/ruff check .
@@ -84,11 +88,12 @@ lock: $(STAMP)/dev ## Resolve all pins again: Python packages and jars
 	@$(COMPILE) requirements-build.in -o requirements-build.lock
 	@$(COMPILE) pyproject.toml --extra spark --extra service --extra index --extra local -c requirements-build.lock -o requirements.lock
 	@$(COMPILE) pyproject.toml --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+	@$(COMPILE) --no-strip-extras tests/clients/dbt.in -o tests/clients/dbt.lock
 
 .PHONY: clean
-clean: ## Stop local services and remove .venv and .headwater
+clean: ## Stop local services, remove their state and .venv; ask before archives and tables
 	@if [ -x $(BIN)/headwater ]; then $(BIN)/headwater down --wipe; fi
-	@rm -rf .venv .headwater
+	@rm -rf .venv
 
 .PHONY: help
 help: ## Print this
@@ -125,4 +130,10 @@ $(STAMP)/runtime: requirements.lock pyproject.toml | $(STAMP)/build
 $(STAMP)/dev: requirements-dev.lock $(STAMP)/runtime
 	@echo "installing pinned tools for tests"
 	@$(PIP) --quiet -r requirements-dev.lock
+	@touch $@
+
+$(STAMP)/clients-%: tests/clients/%.lock $(STAMP)/dev
+	@echo "installing pinned packages of $*"
+	@$(PYTHON) -m venv .venv/clients/$*
+	@.venv/clients/$*/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: -r $<
 	@touch $@

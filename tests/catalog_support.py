@@ -16,6 +16,7 @@ from tests.waiting import wait_until
 
 from headwater.catalog.store import migrate
 from headwater.service.app import create_app, with_middleware
+from headwater.service.http_protocol import protocol_class
 from headwater.service.page import Page
 from headwater.service.record_query_pool import RecordQueries
 from headwater.settings import Settings
@@ -133,7 +134,15 @@ def running(
     if page:
         app = with_middleware(Page(api), api, settings)
     port = port or free_port()
-    config = uvicorn.Config(app, port=port, log_config=None, http="httptools", ws="none")
+    limits = settings.catalog
+    config = uvicorn.Config(
+        app,
+        port=port,
+        log_config=None,
+        http=protocol_class(limits.header_seconds, limits.max_connections),
+        ws="none",
+        limit_concurrency=limits.max_connections,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

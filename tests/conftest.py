@@ -15,6 +15,7 @@ from tests.support import Headwater, environment
 
 from headwater.jvm.java import SHORT_LIVED
 from headwater.service.postgres import PostgresServer
+from headwater.service.postgres_roles import ROLE
 from headwater.settings import Settings
 
 pytest_plugins = ["headwater.testing.fixtures"]
@@ -32,6 +33,13 @@ hypothesis_settings.load_profile("repeatable")
 def postgres(headwater_settings: Settings) -> Iterator[str]:
     """A real PostgreSQL; yields its URL."""
     server = PostgresServer(headwater_settings)
+    server.start()
+    server.stop()
+    # The role has no rights beyond its database. Tests create databases, and deadlocks.
+    statements = (
+        f"ALTER ROLE {ROLE} CREATEDB;\nGRANT SET ON PARAMETER deadlock_timeout TO {ROLE};\n"
+    )
+    server._run_statements(server._data, "postgres", statements)
     server.start()
     yield server.url
     server.stop()

@@ -3,6 +3,7 @@ a password."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,4 +103,4 @@ def guarded_broker(home: Path) -> Iterator[tuple[GuardedBroker, Settings]]:
         yield broker, settings
     finally:
         broker.stop()
-        broker.wipe()
+        shutil.rmtree(home / "kafka")

@@ -55,7 +55,7 @@ def test_down_stops_all_processes_of_a_killed_demo(
     else:
         shell.kill()
     shell.wait(10)
-    done = headwater("down", "--wipe", settings=settings)
+    done = headwater("down", "--wipe", "--archives", settings=settings)
     assert done.returncode == 0, done.stderr
     # A JVM exits by itself shortly after its driver.
     wait_until(

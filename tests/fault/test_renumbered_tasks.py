@@ -18,7 +18,13 @@ from pyspark.sql import functions as F
 from tests.waiting import wait_until
 
 from headwater.delivery.modes import Delivery, Transactional
-from headwater.delivery.sink import ERROR_COLUMN, OutputTopics, SinkTarget, sink_rows
+from headwater.delivery.sink import (
+    ERROR_COLUMN,
+    OutputTopics,
+    SinkTarget,
+    has_shuffle,
+    sink_rows,
+)
 from headwater.errors import QueryFailedError
 from headwater.kafka import ensure_topic, read_topic
 from headwater.model.topic_names import dead_letter_topic
@@ -145,3 +151,22 @@ def test_a_batch_after_a_shuffle_is_not_rerun_with_another_number_of_tasks(
     assert batch.values() == committed
     batch.run(tasks=2)
     assert batch.values() == {f"{p}@{n}": 1 for p in (0, 1) for n in range(ROWS)}
+
+
+def test_operators_after_which_a_task_may_have_rows_of_several_partitions_are_known(
+    spark: SparkSession,
+) -> None:
+    rows = spark.readStream.format("rate").load()
+    small = spark.range(3).withColumnRenamed("id", "value")
+    assert not has_shuffle(rows.where("value > 3").selectExpr("value * 2 as value"))
+    assert not has_shuffle(rows.union(rows))
+    for moved in (
+        rows.limit(5),
+        rows.coalesce(1),
+        rows.repartition(2),
+        rows.groupBy("value").count(),
+        rows.dropDuplicates(["value"]),
+        # Moves no rows, but is a join: the transactions belong to tasks.
+        rows.join(F.broadcast(small), "value"),
+    ):
+        assert has_shuffle(moved)

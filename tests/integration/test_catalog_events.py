@@ -242,7 +242,7 @@ BAD_BODIES = [
     b"\xff\xfe",
     b"[" * 5000,
     b'{"a":' * 5000 + b"1" + b"}" * 5000,
-    json.dumps({**run_event(), "eventType": None}).encode(),
+    json.dumps({**run_event(), "eventType": 7}).encode(),
     json.dumps({**run_event(), "job": {"namespace": "", "name": ""}}).encode(),
     json.dumps({**run_event(), "run": {"runId": "not-a-uuid"}}).encode(),
     json.dumps({**run_event(), "inputs": [{"namespace": "\0", "name": "x"}]}).encode(),

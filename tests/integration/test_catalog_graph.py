@@ -13,6 +13,7 @@ from tests.catalog_support import Catalog, dataset, fresh_database, run_event, r
 from headwater.model import CHECKS_NAMESPACE
 from headwater.settings import Settings
 
+OUTPUTS = ("out", "out-dead-letter")
 STREAM = {"jobType": {"processingType": "STREAMING", "integration": "SPARK"}}
 
 
@@ -53,6 +54,65 @@ def test_a_failed_run_does_not_count_as_a_write(own: Catalog) -> None:
     assert node(graph, "dataset:data:out")["lastWrittenAt"] == at(1)
     # No run wrote it.
     assert node(graph, "dataset:data:in")["lastWrittenAt"] is None
+
+
+def stream_event(event_type: str, hour: int, written: list[str] | None, **rows: int) -> Any:
+    """An event of a stream with the outputs `out` and `out-dead-letter`.
+
+    Args:
+        written: outputs that the event lists as written; None for a producer that lists none.
+        rows: row counts of outputs; None for a producer that counts no rows.
+    """
+    names = [{"namespace": "data", "name": name} for name in written or []]
+    progress = {"rowsIn": 1, "outputsWritten": names}
+    outputs = [
+        {**each, "outputFacets": {"outputStatistics": {"rowCount": rows[each["name"]]}}}
+        if each["name"] in rows
+        else each
+        for each in (dataset("out"), dataset("out-dead-letter"))
+    ]
+    facets = {} if written is None else {"headwater_progress": progress}
+    common: dict[str, Any] = {"job": "stream", "job_facets": STREAM, "run_facets": facets}
+    return run_event(event_type, at=at(hour), outputs=outputs, **common)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [
+            stream_event("START", 1, []),
+            stream_event("RUNNING", 2, ["out"], out=3),
+            stream_event("RUNNING", 3, [], out=3),
+        ],
+        # A producer that counts rows and does not list the outputs that it wrote.
+        [
+            stream_event("START", 1, None, **{"out": 0, "out-dead-letter": 0}),
+            stream_event("RUNNING", 2, None, **{"out": 3, "out-dead-letter": 0}),
+        ],
+    ],
+    ids=["listed", "counted"],
+)
+def test_an_output_to_which_a_stream_wrote_nothing_has_no_last_write(
+    own: Catalog, events: list[Any]
+) -> None:
+    own.send(*events)
+    graph = own.get("/graph")
+    written = {name: node(graph, f"dataset:data:{name}")["lastWrittenAt"] for name in OUTPUTS}
+    assert written == {"out": at(2), "out-dead-letter": None}
+    # Metrics and alerts use the same time.
+    assert own.rows("SELECT name FROM datasets WHERE written_at IS NOT NULL") == [("out",)]
+    # Also in the past: the stream had started, and written nothing.
+    before = own.get(f"/graph?at={at(1)}")
+    assert node(before, "dataset:data:out-dead-letter")["lastWrittenAt"] is None
+    own.send(stream_event("RUNNING", 5, ["out-dead-letter"], **{"out-dead-letter": 1}))
+    letters = own.get("/namespaces/data/datasets/out-dead-letter")
+    assert letters["lastWrittenAt"] == at(5)
+
+
+def test_a_batch_run_that_wrote_no_rows_has_replaced_its_output(own: Catalog) -> None:
+    empty = {**dataset("out"), "outputFacets": {"outputStatistics": {"rowCount": 0}}}
+    own.send(run_event(at=at(1), outputs=[empty]))
+    assert own.get("/namespaces/data/datasets/out")["lastWrittenAt"] == at(1)
 
 
 def test_a_write_to_a_symlink_is_a_write_to_the_dataset(own: Catalog) -> None:

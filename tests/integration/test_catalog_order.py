@@ -105,6 +105,25 @@ RANGES = [
     run_event("RUNNING", at=at(1), run_facets=offsets(0, 9, "v2")),
     run_event("COMPLETE", at=at(2), run_facets=offsets(0, 9)),
 ]
+# A stream names an output in each event, and writes to it in some.
+STREAM = {"jobType": {"processingType": "STREAMING", "integration": "SPARK"}}
+WRITES = [
+    run_event(
+        kind,
+        at=at(minute),
+        outputs=["out", "dead"],
+        job_facets=STREAM,
+        run_facets={"headwater_progress": {"rowsIn": 1, "outputsWritten": written}},
+    )
+    for minute, (kind, written) in enumerate(
+        [
+            ("START", []),
+            ("RUNNING", [{"namespace": "data", "name": "out"}]),
+            ("RUNNING", [{"namespace": "data", "name": "dead"}]),
+            ("COMPLETE", []),
+        ]
+    )
+]
 MENTIONED = [
     run_event(job="w", at=at(3), outputs=[dataset("o", columnLineage=columns("only here"))]),
     run_event(job="w", at=at(1), outputs=[dataset("o", columnLineage=columns("only here"))]),
@@ -123,7 +142,46 @@ MENTIONED = [
         "schemaURL": f"{SPEC}JobEvent",
     },
 ]
+# Readers with other columns, before and after the dataset is described and written.
+READERS = [
+    run_event(job="early", at=at(0), inputs=[dataset("r", fields=["seen"], storage={"n": 1})]),
+    run_event(job="writer", at=at(1), outputs=[dataset("r", fields=["written"])]),
+    run_event(job="late", at=at(3), inputs=[dataset("r", fields=["seen"], storage={"n": 2})]),
+    run_event(job="plain", at=at(4), inputs=["r", "only read"]),
+    run_event(job="both", at=at(5), inputs=["r"], outputs=[dataset("r", fields=["written"])]),
+    {
+        "eventTime": at(2),
+        "dataset": dataset("r", fields=["seen"]),
+        "producer": PRODUCER,
+        "schemaURL": f"{SPEC}DatasetEvent",
+    },
+]
+# Ends that contradict each other, with the datasets that the runs wrote.
+SEVERAL_ENDS = [
+    run_event("COMPLETE", job="first", at=at(0), outputs=[dataset("e", fields=["kept"])]),
+    run_event("COMPLETE", run=run_id("e"), at=at(3), outputs=[dataset("e", fields=["never"])]),
+    run_event("FAIL", run=run_id("e"), at=at(2)),
+    run_event("ABORT", run=run_id("e"), at=at(5)),
+    run_event("COMPLETE", run=run_id("f"), at=at(4), outputs=[dataset("e", fields=["aborted"])]),
+    run_event("ABORT", run=run_id("f"), at=at(1)),
+    run_event("RUNNING", run=run_id("f"), at=at(6)),
+]
+# Runs that end with their parent, or the parent of it; one of them goes on.
+CLOSED = [
+    run_event("START", job="app", run=run_id("app"), at=at(0)),
+    run_event("COMPLETE", job="app", run=run_id("app"), at=at(5)),
+    run_event("START", job="rdd", at=at(1), run_facets=parent("app", "app")),
+    run_event("START", job="sql", run=run_id("sql"), at=at(2), run_facets=parent("app", "app")),
+    run_event("START", job="stage", at=at(3), run_facets=parent("sql", "sql")),
+    run_event("RUNNING", job="on", run=run_id("on"), at=at(6), run_facets=parent("app", "app")),
+    run_event("START", job="step", at=at(1), run_facets=parent("on", "on")),
+    run_event("FAIL", job="own", at=at(2), run_facets=parent("sql", "sql")),
+    {**run_event(job="untyped", at=at(2), run_facets=parent("app", "app")), "eventType": None},
+]
 CASES = {
+    "readers": READERS,
+    "several ends": SEVERAL_ENDS,
+    "closed": CLOSED,
     "a run": A_RUN,
     "ends at once": ENDS_AT_ONCE,
     "symlinks": SYMLINKS,
@@ -131,6 +189,7 @@ CASES = {
     "ties": TIES,
     "ranges": RANGES,
     "mentioned": MENTIONED,
+    "writes of a stream": WRITES,
 }
 
 

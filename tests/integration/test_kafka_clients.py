@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
+from tests.stamped import end_transaction, open_transaction, write_transaction
 from tests.waiting import wait_until
 
 from headwater.errors import (
@@ -79,6 +81,37 @@ def test_each_partition_is_read_in_order_to_its_end(
     for partition in range(3):
         values = [int(r.value or b"") for r in records if r.address.partition == partition]
         assert values == sorted(values)
+
+
+def test_reading_waits_for_the_end_it_was_given(broker: Settings, make_topic: TopicMaker) -> None:
+    """As after a change of the leader, which knows the last records a moment later."""
+    topic = make_topic(partitions=1)
+
+    def send(numbers: range) -> None:
+        with RecordProducer(broker.kafka) as producer:
+            for number in numbers:
+                producer.send(topic, str(number).encode())
+
+    send(range(10))
+    later = threading.Timer(0.5, send, [range(10, 15)])
+    later.start()
+    found = list(read_topic(topic, broker.kafka, until={0: 15}, read_uncommitted=True))
+    later.join()
+    assert [int(record.value or b"") for record in found] == list(range(15))
+
+
+def test_an_open_transaction_ends_a_partition_without_a_wait(
+    broker: Settings, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(partitions=1)
+    write_transaction(topic, [b"1", b"2"], broker)
+    producer = open_transaction(topic, [b"3"], broker)
+    started = time.monotonic()
+    assert [record.value for record in read_topic(topic, broker.kafka)] == [b"1", b"2"]
+    assert time.monotonic() - started < broker.kafka.timeout_seconds / 2
+    found = read_topic(topic, broker.kafka, read_uncommitted=True)
+    assert [record.value for record in found] == [b"1", b"2", b"3"]
+    end_transaction(producer, topic, broker)
 
 
 def test_following_returns_new_records(broker: Settings, make_topic: TopicMaker) -> None:

@@ -230,8 +230,13 @@ def test_an_index_and_a_checkpoint_that_do_not_belong_together_are_refused(
     run_job(settings, [topic], tmp_path)
     delete_topics([topic], settings.kafka)
     create_topic(topic, 2, settings.kafka)
-    with pytest.raises(LineageIndexError, match="was recreated"):
-        run_job(settings, [topic], tmp_path)
+    # Shorter and longer than before.
+    for _ in range(2):
+        with pytest.raises(LineageIndexError, match=r"with the id .*: it was recreated"):
+            run_job(settings, [topic], tmp_path)
+        write(topic, [[]] * 4, settings)
+    with pytest.raises(InputError, match="--accept recreated-input: an index has"):
+        run_job(settings, [topic], tmp_path, "--accept", "recreated-input")
     other = tmp_path / "other"
     spark.range(3).write.format("delta").save(str(other))
     elsewhere = settings.model_copy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from headwater.delivery.modes import MODE_NAMES
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Record
+from headwater.model.dead_letter import read_letter
 from headwater.settings import Settings
 from headwater.testing import assert_lineage
 from headwater.testing.fixtures import TopicMaker
@@ -67,7 +69,8 @@ def test_without_own_headers_a_row_has_those_of_its_parent(
     rows = job.read(source).where("partition = 0").select("key", "value", "lineage")
     some = rows.withColumn("headers", F.when(F.col("key").isNull(), F.expr(OWN)))
     (record,) = write(some, job, make_topic("out"), broker)
-    assert foreign(record) == [("schema", b"1"), ("traceparent", b"00")]
+    # `schema` describes the content of the parent.
+    assert foreign(record) == [("traceparent", b"00")]
 
 
 def test_a_row_is_written_to_its_partition(
@@ -94,6 +97,35 @@ def test_a_dead_letter_keeps_the_headers_of_its_parent(
     assert write(rows.withColumn("headers", F.expr(OWN)), job, target, broker) == []
     (letter,) = read_topic(f"{target}-dead-letter", broker.kafka)
     assert letter.header("traceparent") == b"00"
+
+
+def test_a_function_that_returns_its_error_does_not_stop_the_job(
+    broker: Settings, source: str, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """As in the guide on own jobs; the function raises for the record of partition 1."""
+
+    def score(value: Any, partition: Any) -> Any:
+        try:
+            return f"{bytes(value).decode()} {1 // (1 - partition)}", None
+        except Exception as error:
+            return None, (type(error).__name__, str(error))
+
+    target = make_topic("out")
+    job = LineageJob("own", settings=broker, checkpoint=tmp_path / "checkpoint")
+    # Spark does not accept these type hints.
+    scored = F.udf(
+        lambda value, partition: score(value, partition),
+        "result string, error struct<kind:string,message:string>",
+    )
+    rows = job.read(source).withColumn("scored", scored("value", "partition"))
+    out = rows.select(
+        "key", "scored.result", F.col("value").alias("raw_value"), "scored.error", "lineage"
+    )
+    (record,) = write(out.withColumnRenamed("result", "value"), job, target, broker)
+    assert record.value == b"value 1"
+    (letter,) = map(read_letter, read_topic(f"{target}-dead-letter", broker.kafka))
+    assert (str(letter.origin), letter.record.value) == (f"{source}/1@0", b"value")
+    assert letter.reason == "ZeroDivisionError"
 
 
 @pytest.mark.parametrize("column", ["partition", "headers"])

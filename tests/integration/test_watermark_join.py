@@ -31,11 +31,13 @@ from tests.waiting import wait_until
 
 from headwater import LineageJob, WatermarkJoin
 from headwater.errors import CheckpointError, InputError, StateLimitError
-from headwater.kafka import create_topic, read_topic
-from headwater.model import Address
+from headwater.join.times import TIMES_FILE, HeartbeatTopic
+from headwater.kafka import RecordProducer, create_topic, read_topic
+from headwater.model import Address, from_epoch_ms
 from headwater.model.dead_letter import read_letter
 from headwater.model.header import origin_of
 from headwater.settings import Settings
+from headwater.spark.query_runner import checkpoint_uri
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import Fate
 
@@ -221,6 +223,49 @@ def test_an_idle_topic_does_not_hold_back_unmatched_records_of_the_right_side(
     )
     with pytest.raises(InputError, match="idle_timeout can't be used with the trigger"):
         join.write(trigger=NOW)
+
+
+def test_records_and_heartbeats_of_another_century_do_not_end_the_join(
+    topics: Topics, spark: SparkSession
+) -> None:
+    def far(year: int) -> str:
+        fields = {"tenant": "z", "order": 1, "number": 1, "amount": 1.5, "method": "card"}
+        return json.dumps(fields | {"at": f"{year}-01-01T00:00:00Z"})
+
+    settings, join = topics.settings, topics.join()
+    with running(join, spark) as query:
+        topics.send_orders(("a", 1, 0), ("b", 1, 20))
+        topics.send_payments(("a", 1, 1), ("b", 1, 21))
+        query.processAllAvailable()
+        send(topics.orders, [far(2262), far(1970)], settings)
+        send(topics.payments, [far(2262), far(1970)], settings)
+        beats = HeartbeatTopic.of(topics.output, checkpoint_uri(topics.checkpoint))
+        with RecordProducer(settings.kafka) as producer:
+            for topic in (topics.orders, topics.payments):
+                producer.send(beats.name, b"2262-01-01T00:00:00.000Z", beats.key(topic))
+        query.processAllAvailable()
+        topics.send_orders(("c", 1, 22))
+        topics.send_payments(("c", 1, 23))
+        query.processAllAvailable()
+        assert watermark(query) == "09:12:00"
+    # A restart reads the stored times, and records after them.
+    (topics.checkpoint / TIMES_FILE).unlink()
+    topics.send_orders(("d", 1, 24))
+    topics.send_payments(("d", 1, 25))
+    topics.join().write(trigger=NOW)
+    stored = json.loads((topics.checkpoint / TIMES_FILE).read_text())
+    times = [from_epoch_ms(stored[topic]).isoformat() for topic in (topics.orders, topics.payments)]
+    assert times == ["2024-01-01T09:24:00+00:00", "2024-01-01T09:25:00+00:00"]
+    keys = [json.loads(record.key or b"")["tenant"] for record in topics.records()]
+    assert keys == ["a", "b", "c", "d"]
+    future = [read_letter(each) for each in topics.records("-dead-letter")]
+    assert {each.origin for each in future} == {
+        *(Address(topics.orders, 0, 2), Address(topics.payments, 0, 2))
+    }
+    assert {each.reason for each in future} == {"headwater.FutureRecord"}
+    assert "at 2262-01-01T00:00:00.000Z is more than 1 day after" in (future[0].message or "")
+    assert len(topics.records("-late")) == 2
+    assert topics.why_missing(topics.orders, 2).fate is Fate.DEAD_LETTERED
 
 
 def test_a_full_state_stops_the_join_and_its_checkpoint_keeps_the_rule(topics: Topics) -> None:

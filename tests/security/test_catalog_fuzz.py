@@ -1,7 +1,11 @@
-"""Requests generated from the service's OpenAPI document: none may cause a 5xx."""
+"""Requests generated from the service's OpenAPI document: none may cause a 5xx.
+
+`FUZZ_EXAMPLES=50 pytest tests/security/test_catalog_fuzz.py` sends more of them for each route.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,11 +27,14 @@ from headwater.catalog.store import migrate
 from headwater.catalog.store.keys import create_key
 from headwater.settings import Settings
 
+# Headers by kind of key, set by the fixture.
+KEYS: dict[str, dict[str, str]] = {}
+
 
 def few(examples: int) -> settings:
-    """A short, deterministic run."""
+    """A short, deterministic run, unless FUZZ_EXAMPLES is set."""
     return settings(
-        max_examples=examples,
+        max_examples=int(os.environ.get("FUZZ_EXAMPLES", examples)),
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
@@ -40,6 +47,9 @@ def service(headwater_settings: Settings, postgres: str) -> Iterator[Catalog]:
     migrate(database)
     with running(guarded(headwater_settings), database) as found:
         found.headers = bearer(create_key(database, "fuzz", "admin", None)[1])
+        KEYS["read"] = bearer(create_key(database, "fuzz-read", "read", None)[1])
+        KEYS["limited"] = bearer(create_key(database, "fuzz-limited", "admin", "tests")[1])
+        KEYS["admin"] = found.headers
         found.send(run_event(outputs=[dataset("x", fields=["a"])]))
         yield found
 
@@ -53,14 +63,17 @@ def operations(service: Catalog) -> Iterator[Any]:
         yield found.ok()
 
 
-def test_no_request_with_a_key_ends_in_a_server_error(service: Catalog) -> None:
+@pytest.mark.parametrize(("kind", "examples"), [("admin", 6), ("read", 1), ("limited", 2)])
+def test_no_request_with_a_key_ends_in_a_server_error(
+    service: Catalog, kind: str, examples: int
+) -> None:
     count = 0
     for operation in operations(service):
 
-        @few(6)
+        @few(examples)
         @given(case=operation.as_strategy())
         def send(case: Any) -> None:
-            answer = case.call(headers=service.headers, timeout=30)
+            answer = case.call(headers=KEYS[kind], timeout=30)
             assert answer.status_code < 500, f"{case.method} {case.path}: {answer.text}"
 
         send()

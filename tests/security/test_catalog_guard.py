@@ -157,12 +157,35 @@ def test_on_loopback_pages_of_other_origins_can_neither_write_nor_read(catalog: 
     assert refused.status_code == 403
     rebound = catalog.call("GET", "/namespaces", headers={"Host": "evil.example"})
     assert rebound.status_code == 403
-    own = catalog.call("POST", "/lineage", json=event, headers={"Origin": "http://localhost:3000"})
+    for origin in ("http://localhost:8888", "http://127.0.0.1", "http://localhost", "null"):
+        other = catalog.call("POST", "/lineage", json=event, headers={"Origin": origin})
+        assert other.status_code == 403, f"{origin}: another port is another origin"
+        untyped = catalog.call("POST", "/jobs/runs/x/start", headers={"Origin": origin})
+        assert untyped.status_code == 403, origin
+    own = catalog.call("POST", "/lineage", json=event, headers={"Origin": catalog.url})
     assert own.status_code == 201
     # By default no CORS header allows another origin to read.
     answer = catalog.call("GET", "/namespaces", headers={"Origin": "https://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Via", "X-Real-IP"],
+)
+def test_clients_of_a_proxy_are_not_trusted_without_keys(catalog: Catalog, header: str) -> None:
+    for method, path in (("GET", "/namespaces"), ("POST", "/lineage"), ("GET", "/events/lineage")):
+        answer = catalog.call(method, path, headers={header: "for=192.0.2.1"}, json=run_event())
+        assert answer.status_code == 403
+        assert "HEADWATER_CATALOG__REQUIRE_KEYS" in answer.json()["message"]
+    health = catalog.call("GET", "/health", headers={header: "for=192.0.2.1"})
+    assert health.status_code == 200
+
+
+def test_clients_of_a_proxy_can_use_keys(service: Catalog, keys: dict[str, str]) -> None:
+    headers = {**bearer(keys["read"]), "X-Forwarded-For": "192.0.2.1"}
+    assert service.call("GET", "/namespaces", headers=headers).status_code == 200
 
 
 def test_an_invalid_certificate_is_reported_as_a_setting_error(tmp_path: Path) -> None:

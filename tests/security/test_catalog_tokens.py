@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jwt
@@ -41,9 +41,18 @@ class Issuer:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.public = self.key.public_key()
         self.unavailable = False
+        # Each response takes this many seconds.
+        self.drips_for = 0.0
         other = ec.generate_private_key(ec.SECP256R1()).public_key()
         jwks = [
             {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.public)), "kid": "k1"},
+            # The same key, for one algorithm only; and a key that no library knows.
+            {
+                **json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.public)),
+                "kid": "k1-rs256",
+                "alg": "RS256",
+            },
+            {"kty": "unknown", "kid": "k3"},
             {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(other)), "kid": "elliptic curve"},
         ]
         document = {"keys": jwks}
@@ -58,16 +67,20 @@ class Issuer:
                 body = json.dumps(document if self.path == "/keys" else configuration).encode()
                 self.send_response(200)
                 self.end_headers()
+                ends = time.monotonic() + issuer.drips_for
+                while time.monotonic() < ends:
+                    self.wfile.write(b" ")
+                    time.sleep(0.05)
                 self.wfile.write(body)
 
             def log_message(self, *arguments: Any) -> None:
                 pass
 
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def token(self, **changes: Any) -> str:
+    def token(self, algorithm: str = "RS256", kid: str = "k1", **changes: Any) -> str:
         claims = {
             "iss": self.url,
             "aud": "headwater",
@@ -76,7 +89,7 @@ class Issuer:
             **changes,
         }
         claims = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": "k1"})
+        return jwt.encode(claims, self.key, algorithm=algorithm, headers={"kid": kid})
 
     def close(self) -> None:
         self._server.shutdown()
@@ -190,3 +203,70 @@ def test_keys_of_an_unavailable_issuer_stay_valid_for_a_day() -> None:
     now[0] += 24 * 3600
     assert not asyncio.run(accepted()), "the key may have been withdrawn"
     issuer.close()
+
+
+def test_a_key_that_names_its_algorithm_is_used_with_no_other(issuer: Issuer) -> None:
+    catalog = {"oidc_issuer": issuer.url, "oidc_audience": "headwater"}
+    checker = TokenChecker(load(catalog=catalog).catalog)
+    tokens = [
+        issuer.token("PS256"),
+        issuer.token("RS256", "k1-rs256"),
+        issuer.token("PS256", "k1-rs256"),
+    ]
+
+    async def accepted() -> list[bool]:
+        return [await checker.claims(token) is not None for token in tokens]
+
+    assert asyncio.run(accepted()) == [True, True, False]
+
+
+def test_an_issuer_that_sends_slowly_delays_unknown_keys_only_and_not_for_long() -> None:
+    now = [1000.0]
+    issuer = Issuer()
+    catalog = {"oidc_issuer": issuer.url, "oidc_audience": "headwater"}
+    checker = TokenChecker(load(catalog=catalog).catalog, clock=lambda: now[0], timeout_seconds=0.5)
+
+    async def checked(token: str) -> tuple[bool, float]:
+        began = time.monotonic()
+        return await checker.claims(token) is not None, time.monotonic() - began
+
+    async def story() -> None:
+        assert (await checked(issuer.token()))[0]
+        issuer.drips_for = 30.0
+        now[0] += 3600
+        known, unknown = await asyncio.gather(
+            checked(issuer.token()), checked(issuer.token(kid="k2"))
+        )
+        assert known[0]
+        assert known[1] < 0.3, "a known key does not wait for the issuer"
+        assert not unknown[0]
+        assert unknown[1] < 5, "each read of the response was fast, all of them took too long"
+
+    asyncio.run(story())
+    issuer.close()
+
+
+def test_a_token_can_be_limited_to_namespaces(
+    headwater_settings: Settings, database: str, issuer: Issuer
+) -> None:
+    settings = guarded(
+        headwater_settings,
+        oidc_issuer=issuer.url,
+        oidc_audience="headwater",
+        oidc_namespaces_claim="teams",
+    )
+    with running(settings, database) as found:
+        for teams, status in (
+            (["mine", "more"], 201),
+            ("more mine", 201),
+            (["*"], 201),
+            (["other"], 403),
+            ([], 403),
+            (None, 403),
+        ):
+            headers = bearer(issuer.token(teams=teams))
+            event = run_event(job="of a team", namespace="mine")
+            answer = found.call("POST", "/lineage", json=event, headers=headers)
+            assert answer.status_code == status, f"{teams}: {answer.text}"
+            every = found.call("GET", "/namespaces", headers=headers)
+            assert every.status_code == (200 if teams == ["*"] else 403)

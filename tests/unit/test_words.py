@@ -88,9 +88,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "web/src/ui/Chart.tsx": ("<figure", "</figure>"),
     "web/src/styles/base.css": ("figure,",),
     # The Unix user.
-    "src/headwater/service/postgres.py": ('"nobody"',),
-    "SECURITY.md": ("`nobody`",),
-    "docs/decisions/0004-*.md": ("`nobody`",),
+    "src/headwater/service/*.py": ('"nobody"',),
+    "docs/decisions/00*.md": ("`nobody`",),
+    "tests/other_user.py": ('"nobody"',),
+    "tests/security/test_local_processes.py": ("of nobody",),
     # Former names of settings, which keep working.
     "src/headwater/settings/*.py": (
         "most_backoff_seconds",

@@ -3,7 +3,8 @@ import type { LineageGraph } from "../src/api/types.ts";
 import { contains, fit, startView, visibleRect, zoomAt } from "../src/canvas/view.ts";
 import { neighbour } from "../src/canvas/walk.ts";
 import { fromColumnLineage, pathThrough } from "../src/model/columns.ts";
-import { around, fromLineage, momentsOf, only, type Graph } from "../src/model/graph.ts";
+import { fold, sideText } from "../src/model/folding.ts";
+import { around, fromLineage, momentsOf, only, type Graph, type JobNode } from "../src/model/graph.ts";
 import { layout } from "../src/model/layout.ts";
 import { recordGraph, valueText } from "../src/model/records.ts";
 
@@ -64,9 +65,34 @@ describe("the graph of jobs and datasets", () => {
   });
 
   it("marks only the datasets of a running stream as live", () => {
-    const graph = graphOf([job("stream", ["in"], ["s"], { type: "STREAM", ...run("RUNNING", null) }), job("batch", [], ["b"], run("RUNNING", null))]);
+    const now = "2026-02-02T00:00:00Z";
+    const graph = graphOf([job("stream", ["in"], ["s"], { type: "STREAM", ...run("RUNNING", null) }), job("batch", [], ["b"], run("RUNNING", null))], { s: now, b: now });
     const live = graph.nodes.filter((node) => node.kind === "dataset" && node.live).map((node) => node.id);
     expect(live).toEqual(["dataset:d:s"]);
+  });
+
+  it("does not mark an output as live to which the last event of the stream wrote nothing", () => {
+    const graph = graphOf([job("stream", [], ["idle", "never"], { type: "STREAM", ...run("RUNNING", null) })], { idle: "2026-01-09T00:00:00Z" });
+    expect(graph.nodes.filter((node) => node.kind === "dataset" && node.live)).toEqual([]);
+  });
+
+  const children = (...names: string[]): object => ({ children: names.map((name) => ({ namespace: "n", name })) });
+
+  it("connects a job with the jobs that it starts", () => {
+    const graph = graphOf([job("dag", [], [], children("load", "report")), job("load", ["raw"], ["clean"]), job("report", ["clean"], []), job("other", ["x"], [])]);
+    expect(graph.edges.filter((edge) => edge.starts)).toEqual([
+      { from: "job:n:dag", to: "job:n:load", starts: true },
+      { from: "job:n:dag", to: "job:n:report", starts: true },
+    ]);
+    expect(ids(around(graph, "job:n:dag", "both"))).toEqual(["dataset:d:clean", "dataset:d:raw", "job:n:dag", "job:n:load", "job:n:report"]);
+    expect(ids(around(graph, "job:n:dag", "upstream", 1))).toContain("dataset:d:raw");
+    // Depth and direction of a child follow datasets only.
+    expect(ids(around(graph, "job:n:report", "upstream"))).toEqual(["dataset:d:clean", "dataset:d:raw", "job:n:load", "job:n:report"]);
+  });
+
+  it("ends at jobs that start each other", () => {
+    const graph = graphOf([job("a", [], [], children("b")), job("b", [], [], children("a"))]);
+    expect(ids(around(graph, "job:n:a", "both"))).toEqual(["job:n:a", "job:n:b"]);
   });
 
   it("has a slider stop for the start and end of a run", () => {
@@ -88,6 +114,40 @@ describe("the graph of jobs and datasets", () => {
     expect(graph.edges).toEqual([{ from: "d", to: "j" }]);
     expect(graph.truncated).toBe(true);
     expect(momentsOf(graph)).toEqual([Date.parse("2026-01-01T00:00:00Z"), Date.parse("2026-01-02T00:00:00Z")]);
+  });
+});
+
+describe("dead letter, late and parents topics", () => {
+  const none = new Set<string>();
+  const rows = (name: string, rowCount: number): object => ({ datasetVersionId: { namespace: "d", name, version: "v" }, facets: { outputStatistics: { rowCount } } });
+  const run = { latestRun: { id: "r", state: "RUNNING", facets: {}, outputDatasetVersions: [rows("out-dead-letter", 2), rows("out-late", 0)] } };
+  const graph = graphOf([job("stream", ["in"], ["out", "out-dead-letter", "out-late", "out-parents"], run)]);
+  const streamOf = (found: Graph): JobNode => found.nodes.find((node) => node.id === "job:n:stream") as JobNode;
+
+  it("are folded into the card of their job, with the rows of its last run", () => {
+    const folded = fold(graph, none, none);
+    expect(ids(folded)).toEqual(["dataset:d:in", "dataset:d:out", "job:n:stream"]);
+    expect(folded.edges).toHaveLength(2);
+    expect(sideText(streamOf(folded))).toBe("3 topics, 2 dead letters");
+  });
+
+  it("stay nodes if their job is opened, or if they are the selected node", () => {
+    const open = fold(graph, new Set(["job:n:stream"]), none);
+    expect(open.nodes).toHaveLength(graph.nodes.length);
+    expect(streamOf(open).side).toHaveLength(3);
+    expect(ids(fold(graph, none, new Set(["dataset:d:out-late"])))).toContain("dataset:d:out-late");
+  });
+
+  it("stay nodes if a job reads them, or if their writer does not write the output of that name", () => {
+    const read = graphOf([job("stream", [], ["out", "out-dead-letter"]), job("redrive", ["out-dead-letter"], [])]);
+    expect(ids(fold(read, none, none))).toContain("dataset:d:out-dead-letter");
+    const named = graphOf([job("flights", [], ["flights-late"]), job("other", [], ["flights"])]);
+    expect(ids(fold(named, none, none))).toContain("dataset:d:flights-late");
+  });
+
+  it("are counted in one line", () => {
+    const single = graphOf([job("stream", [], ["out", "out-late"], { latestRun: { ...run.latestRun, outputDatasetVersions: [rows("out-late", 1200)] } })]);
+    expect(sideText(streamOf(fold(single, none, none)))).toBe("1 topic, 1,200 late");
   });
 });
 

@@ -6,7 +6,9 @@ import { countOf, openCount, shownOf, stateWords } from "../src/model/alerts.ts"
 import { stalestOf } from "../src/model/freshness.ts";
 import { nameOfNode, pretty, shortened, visible } from "../src/model/names.ts";
 import { readPath, to } from "../src/model/route.ts";
-import { compareVersions, errorOf, lanesOf, qualityOf, schemaChange, spansOf } from "../src/model/runs.ts";
+import { elementsOf, indented } from "../src/model/jsonText.ts";
+import { assertionsOf, qualityOf, summaryOf, testsOf } from "../src/model/quality.ts";
+import { compareVersions, errorOf, lanesOf, schemaChange, spansOf } from "../src/model/runs.ts";
 import { compact, niceTicks } from "../src/model/scale.ts";
 import { ago, before, count, duration, freshness, percent, shortDuration } from "../src/model/time.ts";
 
@@ -155,11 +157,69 @@ describe("runs", () => {
       version("2026-01-02T00:00:00Z", { dataQualityMetrics: { rowCount: 5, columnMetrics: { a: { nullCount: 2 }, b: null } } }),
       version("2026-01-01T00:00:00Z", { dataQualityAssertions: { assertions: [{ assertion: "not_null", success: false, column: "a" }, { assertion: "x", success: true }] } }),
       version("2026-01-03T00:00:00Z", {}),
+    ], null);
+    expect(points.map((point) => [point.rowCount, point.nulls, summaryOf(point.results)])).toEqual([
+      [null, {}, "1 passed, 1 failed"],
+      [5, { a: 2 }, "0 passed, 0 failed"],
     ]);
-    expect(points.map((point) => [point.rowCount, point.nulls, point.passed, point.failed])).toEqual([
-      [null, {}, 1, [{ assertion: "not_null", column: "a" }]],
-      [5, { a: 2 }, 0, []],
+  });
+});
+
+describe("test results", () => {
+  const failed = { assertion: "accepted_values", column: "status", success: false, severity: "error", expected: "placed, shipped", actual: "lost", params: { values: ["placed", "shipped"] } };
+  const facets = { dataQualityAssertions: { assertions: [{ assertion: "unique", column: "id", success: true }, failed, null, "no object"] } };
+  const run = (more: object): Run => ({ inputDatasetVersions: [], outputDatasetVersions: [], facets: {}, ...more }) as unknown as Run;
+
+  it("have the reason that was sent", () => {
+    const [, result] = assertionsOf(facets);
+    expect(result).toMatchObject({ name: "accepted_values", column: "status", success: false, why: "expected placed, shipped; found lost; values: placed, shipped" });
+  });
+
+  it("have the number of rows that fail, and the description", () => {
+    const [result] = assertionsOf({ dataQualityAssertions: { assertions: [{ assertion: "not_null", name: "id_is_set", success: false, failures: 1200, description: "Ids are set." }] } });
+    expect(result?.why).toBe("1,200 rows fail; Ids are set.; id_is_set");
+  });
+
+  it("of a run are those of its inputs, its outputs and the run itself, failed ones first", () => {
+    const version = { datasetVersionId: { namespace: "n", name: "orders", version: "v" }, facets };
+    const own = { test: { tests: [{ name: "fresh", status: "fail", severity: "warn", actual: "2 d" }, { name: "later", status: "skip" }] } };
+    const results = testsOf(run({ inputDatasetVersions: [version], facets: own }));
+    expect(results.map((each) => [each.name, each.success, each.dataset?.name ?? null])).toEqual([
+      ["accepted_values", false, "orders"], ["fresh", false, null], ["later", null, null], ["unique", true, "orders"],
     ]);
+    expect(summaryOf(results)).toBe("1 passed, 2 failed, 1 skipped");
+  });
+
+  it("of runs that only read the dataset are part of its quality over time, once", () => {
+    const version = { createdAt: "2026-01-01T00:00:00Z", version: "v1", facets, createdByRun: { id: "w", jobVersion: { name: "load" } } } as unknown as DatasetVersion;
+    const seen = { ...version, version: "v2", createdByRun: null } as DatasetVersion;
+    const report = (at: string, written: boolean): never => ({ at, version: "v1", written, run: { id: "r", namespace: "n", name: "test_orders", state: "FAILED" }, facets }) as never;
+    const points = qualityOf([version, seen], [report("2026-01-02T00:00:00Z", false), report("2026-01-01T00:00:00Z", true)]);
+    expect(points.map((point) => [new Date(point.at).getUTCDate(), point.run?.name ?? null])).toEqual([[1, "load"], [2, "test_orders"]]);
+  });
+
+  it("are empty for facets of any other shape", () => {
+    expect(assertionsOf({ dataQualityAssertions: { assertions: "x" } })).toEqual([]);
+    expect(testsOf(run({ facets: { test: 1 } }))).toEqual([]);
+  });
+});
+
+describe("JSON as it was sent", () => {
+  const event = '{"eventType":"START","n":12345678901234567890, "same":1,"same":1.0,"text":"a \\"quote\\", [x] {y}","list":[1,[2,{}],[]]}';
+
+  it("is split without changing a value", () => {
+    const text = `{"totalCount":2,"other":[1],"events":[${event} , {"events":[3]}],"truncated":true}`;
+    expect(elementsOf(text, "events")).toEqual([event, '{"events":[3]}']);
+    expect(elementsOf('{"events":[]}', "events")).toEqual([]);
+    expect(elementsOf('{"nested":{"events":[1]}}', "events")).toEqual([]);
+  });
+
+  it("is indented without changing a value", () => {
+    const shown = indented(event);
+    expect(shown).toContain('\n  "n": 12345678901234567890,\n  "same": 1,\n  "same": 1.0,');
+    expect(shown).toContain('"text": "a \\"quote\\", [x] {y}"');
+    expect(shown).toContain('"list": [\n    1,\n    [\n      2,\n      {}\n    ],\n    []\n  ]');
+    expect(JSON.parse(shown)).toEqual(JSON.parse(event));
   });
 });
 

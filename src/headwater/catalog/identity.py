@@ -29,9 +29,19 @@ def job_id(namespace: str, name: str) -> UUID:
     return _digest("job", namespace, name)
 
 
+def run_id_of(namespace: str, job: str, run: str) -> UUID:
+    """The id of a run whose name is not a UUID."""
+    return _digest("run", namespace, job, run)
+
+
 def dataset_version_id(dataset: UUID, fields: UUID, lifecycle: str, run: UUID | None) -> UUID:
     """A version of a dataset: written by a run, or observed without a run."""
     return _digest("version", str(dataset), str(fields), lifecycle, str(run or ""))
+
+
+def unversioned_id(dataset: UUID) -> UUID:
+    """The only version of a dataset that no event has given a version, such as a plain input."""
+    return dataset_version_id(dataset, UUID(int=0), "", None)
 
 
 def incident_id(alert: str, subject: str, number: int) -> UUID:

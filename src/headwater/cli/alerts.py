@@ -14,6 +14,7 @@ from headwater.cli.output import json_option, messages, print_json, print_table,
 from headwater.cli.text import json_text, one_line_each
 from headwater.errors import InputError, UnavailableError
 from headwater.settings import Settings, rules_file
+from headwater.settings.path_option import PathOption
 
 
 @click.group()
@@ -22,7 +23,7 @@ def alerts() -> None:
 
 
 @alerts.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=PathOption())
 @json_option
 @with_settings
 def check(settings: Settings, file: Path | None, as_json: bool) -> None:

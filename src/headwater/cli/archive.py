@@ -18,6 +18,7 @@ from headwater.cli.text import json_text
 from headwater.errors import BrokerUnavailableError, InputError, TopicNotFoundError
 from headwater.kafka import TopicPartitionState, partition_states
 from headwater.settings import Settings, arm_fault_points
+from headwater.settings.path_option import PathOption
 from headwater.storage.archive.contract import archive_folder
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _GAPS_SHOWN = 3
 
 _table = click.option(
     "--table",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=PathOption(file_okay=False, table=True),
     help="Folder of the archive, if it is not in the archive folder.",
 )
 

@@ -13,6 +13,7 @@ from headwater.jvm.distribution import check_jars, copy_jars, require_ok
 from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars, session_jars
 from headwater.jvm.versions import CONNECTORS, GROUPS, USER_GROUPS
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def path(settings: Settings, groups: tuple[str, ...]) -> None:
 
 
 @jars.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=PathOption(file_okay=False))
 @_groups
 @with_settings
 def copy(settings: Settings, folder: Path, groups: tuple[str, ...]) -> None:

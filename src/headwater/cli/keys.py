@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from headwater.cli.app import with_settings
@@ -24,18 +26,25 @@ def keys() -> None:
     show_default=True,
     help="write can also send events and tag; admin can also delete.",
 )
-@click.option("--namespace", help="The only namespace that the key can access.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="A namespace of jobs or datasets that the key can access, such as `kafka://host:9092`; "
+    "can be repeated. Default: all.",
+)
 @json_option
 @with_settings
-def create(settings: Settings, name: str, role: str, namespace: str | None, as_json: bool) -> None:
+def create(
+    settings: Settings, name: str, role: str, namespaces: tuple[str, ...], as_json: bool
+) -> None:
     """Create a key and print it. It can't be shown again."""
     from headwater.catalog.store.keys import create_key
 
-    key, secret = create_key(_migrated(settings), name, role, namespace)
+    key, secret = create_key(_migrated(settings), name, role, namespaces)
     if as_json:
-        print_json(
-            {"id": key.id, "name": name, "role": role, "namespace": namespace, "key": secret}
-        )
+        shown = {"id": key.id, "name": name, "role": role, **_namespaces(key.namespaces)}
+        print_json({**shown, "key": secret})
         return
     messages.print(
         f"key {key.id} for {name}, role {role}: store it, it can't be shown again", markup=False
@@ -55,7 +64,7 @@ def list_(settings: Settings, as_json: bool) -> None:
             "id": key.id,
             "name": key.name,
             "role": key.role,
-            "namespace": key.namespace,
+            **_namespaces(key.namespaces),
             "created": key.created_at.isoformat(timespec="seconds"),
             "revoked": key.revoked_at.isoformat(timespec="seconds") if key.revoked_at else None,
         }
@@ -65,6 +74,8 @@ def list_(settings: Settings, as_json: bool) -> None:
         print_json(rows)
         return
     headings = ("id", "name", "role", "namespace", "created", "revoked")
+    for row in rows:
+        row["namespace"] = ", ".join(row["namespaces"] or ())
     print_table(headings, [[row[name] or "" for name in headings] for row in rows])
 
 
@@ -78,6 +89,14 @@ def revoke(settings: Settings, key_id: str) -> None:
     if not revoke_key(_migrated(settings), key_id):
         raise InputError(f"no active key {key_id!r}", hint="`headwater keys list` lists all keys")
     click.echo(f"revoked: {key_id}")
+
+
+def _namespaces(granted: tuple[str, ...] | None) -> dict[str, Any]:
+    """All of them, and the first one: scripts read `namespace` of keys for one namespace."""
+    return {
+        "namespace": granted[0] if granted else None,
+        "namespaces": None if granted is None else list(granted),
+    }
 
 
 def _migrated(settings: Settings) -> str:

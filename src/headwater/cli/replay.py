@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from headwater.cli.output import (
 )
 from headwater.cli.replay_text import manifest_lines, plan_lines, print_differences
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 
 if TYPE_CHECKING:
     from headwater.replay.operation import LazySparkSession
@@ -76,7 +76,7 @@ def replay() -> None:
 @click.option(
     "--to-table",
     "table",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=PathOption(file_okay=False, table=True),
     help="A Delta table instead of a topic; this can be undone.",
 )
 @click.option("--job-name", help="Job name of the output. Default: the transform's.")

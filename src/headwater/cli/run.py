@@ -39,8 +39,8 @@ def run(
     """Run a shipped job, or a Python file; `--restarts N` restarts it after a failure.
 
     With --available-now it stops when all available data is processed; otherwise SIGTERM or Ctrl-C
-    stops it after the current micro-batch. --set, --delivery and --checkpoint also apply to the
-    `LineageJob` of a Python file, which gets all other arguments, and all after `--`.
+    stops it after the current micro-batch. --set, --delivery, --checkpoint and --accept also apply
+    to the `LineageJob` of a Python file, which gets all other arguments, and all after `--`.
     """
     if job in (None, "--help", "-h"):
         click.echo(_HELP)
@@ -56,7 +56,9 @@ def run(
         pairs = [*ctx.find_root().obj["overrides"], *options.get("--set", ())]
         chosen = command_line.CommandLine(
             parse_overrides(pairs),
-            *(options.get(name, [None])[-1] for name in ("--delivery", "--checkpoint")),
+            options.get("--delivery", [None])[-1],
+            options.get("--checkpoint", [None])[-1],
+            options.get("--accept", ()),
         )
         with command_line.use(chosen):
             _run_file(Path(job), rest)
@@ -97,13 +99,14 @@ def _run_file(path: Path, arguments: Sequence[str]) -> None:
 
 
 # Options of Headwater that a user's own file need not know.
-_FILE_OPTIONS = ("--set", "--delivery", "--checkpoint")
+_FILE_OPTIONS = ("--set", "--delivery", "--checkpoint", "--accept")
 _HELP = f"""\
 headwater run JOB [OPTIONS]
 
 shipped jobs: {", ".join(JOBS)}
 
-JOB may also be the path of a Python file, whose LineageJob takes --set, --delivery, --checkpoint.
+JOB may also be the path of a Python file, whose LineageJob takes --set, --delivery, --checkpoint
+and --accept.
 Options: run JOB --help
 --restarts N starts a new process after a failure, at most N times."""
 

@@ -20,12 +20,18 @@ def serve(settings: Settings, ctx: click.Context, mark: str | None) -> None:
     `headwater up catalog` starts. Neither Java nor Spark is needed.
     """
     from headwater.service.catalog import check_installed, database_url
+    from headwater.service.log_file import LogFileLimit
     from headwater.settings import arm_fault_points
 
     check_installed()
     url = database_url(settings)
     root = ctx.find_root().obj or {}
-    configure_logging(root.get("log_level", "info"), root.get("log_format", "text"), service=True)
+    handler = configure_logging(
+        root.get("log_level", "info"), root.get("log_format", "text"), service=True
+    )
+    if mark is not None:
+        # Started by `headwater up`, with its output in this file.
+        handler.addFilter(LogFileLimit(settings.home_dir / "logs" / "catalog.log"))
     arm_fault_points(settings)
 
     from headwater.jobs import TRANSFORMS

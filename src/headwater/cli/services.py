@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 
 import click
 
 from headwater import service as services
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, messages, print_json, print_table
+from headwater.errors import InputError
 from headwater.service import ServiceState
+from headwater.service.wiping import archives_of, remaining
 from headwater.settings import Settings
 
 
@@ -43,18 +47,50 @@ def status(settings: Settings, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--wipe", is_flag=True, help="Also delete all state: topics, database, checkpoints.")
+@click.option(
+    "--wipe",
+    is_flag=True,
+    help="Also delete the state that Headwater has written to the home: topics, database, "
+    "checkpoints, logs. Asks before it deletes archives, tables and manifests.",
+)
+@click.option(
+    "--archives/--keep-archives",
+    default=None,
+    help="With --wipe: delete or keep archives, tables, the lineage index and the manifests of "
+    "replays, without asking. Default: ask on a terminal, otherwise keep.",
+)
 @json_option
 @with_settings
-def down(settings: Settings, wipe: bool, as_json: bool) -> None:
+def down(settings: Settings, wipe: bool, archives: bool | None, as_json: bool) -> None:
     """Stop the services that were started from this home."""
-    stopped = services.down(settings, wipe=wipe)
+    if archives is not None and not wipe:
+        raise InputError("--archives and --keep-archives require --wipe")
+    if wipe and archives is None:
+        archives = _ask(archives_of(settings.home_dir))
+    stopped = services.down(settings, wipe=wipe, archives=bool(archives))
+    kept = remaining(settings.home_dir) if wipe else []
     if as_json:
-        print_json({"stopped": stopped, "wiped": wipe})
+        print_json({"stopped": stopped, "wiped": wipe, "kept": [str(path) for path in kept]})
         return
     click.echo(f"stopped: {', '.join(stopped) or 'nothing was running'}")
     if wipe:
-        click.echo(f"removed: {settings.home_dir}")
+        click.echo(f"removed: Headwater's state in {settings.home_dir}")
+    for path in kept:
+        click.echo(f"kept: {path} ({_reason(path, settings)})")
+
+
+def _ask(archives: list[Path]) -> bool:
+    """Whether archives may be deleted; without a terminal they are kept."""
+    if not archives or not sys.stdin.isatty():
+        return False
+    names = ", ".join(map(str, archives))
+    return click.confirm(f"Also delete {names}?", default=False, err=True)
+
+
+def _reason(path: Path, settings: Settings) -> str:
+    if path in archives_of(settings.home_dir):
+        return "--archives deletes it"
+    return "not made by Headwater, or by an earlier version: delete it yourself if it is not needed"
 
 
 def _show(states: list[ServiceState], as_json: bool) -> None:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from headwater.cli.app import with_settings
 from headwater.cli.output import json_option, print_json, print_table
 from headwater.settings import PREFIX, WELL_KNOWN, Settings
+from headwater.settings.openlineage import VARIABLES
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def settings(settings: Settings, as_json: bool) -> None:
 
 
 def _row(path: tuple[str, ...], field: FieldInfo, value: object) -> SettingRow:
-    known = [name for name, target in WELL_KNOWN.items() if target == path]
+    known = [name for name, target in {**VARIABLES, **WELL_KNOWN}.items() if target == path]
     variable = " or ".join([*known, PREFIX + "__".join(path).upper()])
     default = field.get_default(call_default_factory=True)
     shown = _without_secrets(value)

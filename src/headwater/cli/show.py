@@ -18,6 +18,7 @@ from headwater.cli.text import json_text, printable
 from headwater.kafka import read_topic as read_records
 from headwater.model import Record
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 from headwater.storage.archive.contract import SHOWN_COLUMNS
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _lines = click.option("--json", "as_json", is_flag=True, help="Print one JSON ob
 @click.argument("topic", default="visits")
 @click.option(
     "--table",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=PathOption(file_okay=False, table=True),
     help="Folder of the archive, if it is not in the archive folder.",
 )
 @_limit

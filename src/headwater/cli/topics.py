@@ -32,14 +32,18 @@ def list_(settings: Settings, internal: bool, as_json: bool) -> None:
 @topics.command()
 @click.argument("name")
 @click.option("--partitions", default=2, show_default=True, type=click.IntRange(min=1))
-@click.option("--replication-factor", default=1, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    help="Default: the setting kafka.replication_factor, which is the broker's default.",
+)
 @click.option("--config", "pairs", multiple=True, metavar="KEY=VALUE", help="A topic setting.")
 @with_settings
 def create(
     settings: Settings,
     name: str,
     partitions: int,
-    replication_factor: int,
+    replication_factor: int | None,
     pairs: tuple[str, ...],
 ) -> None:
     """Create a topic."""

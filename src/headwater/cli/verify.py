@@ -13,6 +13,7 @@ from headwater.cli.output import json_option, messages, print_json, print_table
 from headwater.cli.text import printable
 from headwater.join.fates import verify as verify_topic
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 from headwater.tracing import VerifyReport, Violation
 
 _SETTLE_SECONDS = 10.0
@@ -58,7 +59,7 @@ _SETTLE_SECONDS = 10.0
 )
 @click.option(
     "--metrics-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PathOption(dir_okay=False),
     help="Write counters for Prometheus to this file.",
 )
 @click.option(
@@ -69,7 +70,7 @@ _SETTLE_SECONDS = 10.0
 )
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=PathOption(exists=True, file_okay=False),
     help="Checkpoint of the job, if not in HEADWATER_HOME/checkpoints.",
 )
 @json_option

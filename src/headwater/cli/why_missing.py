@@ -12,6 +12,7 @@ from headwater.cli.text import printable
 from headwater.join.fates import why_missing as find_why_missing
 from headwater.model import Address
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 from headwater.tracing import Verdict, WhyMissing
 
 
@@ -26,7 +27,7 @@ from headwater.tracing import Verdict, WhyMissing
 )
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=PathOption(exists=True, file_okay=False),
     help="Checkpoint of a job in between, if not in HEADWATER_HOME/checkpoints.",
 )
 @json_option

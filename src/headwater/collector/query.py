@@ -33,6 +33,8 @@ class QueryDescription:
     finite: bool = False
     # Records that were deleted before they could be read; the job appends to it while it runs.
     gaps: list[Gap] = field(default_factory=list)
+    # Differences between the checkpoint and the query that this start accepts.
+    accepted: list[Mapping[str, str]] = field(default_factory=list)
     # The columns that are written. Default: all.
     columns: Sequence[str] | None = None
     # Struct columns that are reported as one field.

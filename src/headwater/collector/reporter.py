@@ -12,7 +12,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
@@ -26,6 +26,7 @@ from headwater.openlineage.emitter import Emitter
 from headwater.openlineage.events import (
     VERSION,
     Dataset,
+    DatasetName,
     name_of,
     to_rfc3339,
 )
@@ -59,6 +60,11 @@ def _never_raise(
             )
 
     return call
+
+
+def _progress_facet(counts: Mapping[str, int], written: Iterable[DatasetName]) -> facets.Facet:
+    listed = [{"namespace": each.namespace, "name": each.name} for each in sorted(set(written))]
+    return facets.own("ProgressRunFacet", "1-1-0", **counts, outputsWritten=listed)
 
 
 class StreamingRunReporter:
@@ -100,6 +106,8 @@ class StreamingRunReporter:
         self._ended = threading.Event()
         self._failed = False
         self._new_topics = False
+        # Rows of the last event, to find the outputs that were written since.
+        self._rows_before = 0
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run_thread, name="lineage-run", daemon=True)
         self._note = (
@@ -117,6 +125,10 @@ class StreamingRunReporter:
         run.add_run_facet("processing_engine", engine)
         run.add_run_facet("headwater_job", self._job_facet())
         self._add_gaps()
+        run.add_run_facet("headwater_progress", _progress_facet({"rowsIn": 0}, ()))
+        if self._query.accepted:
+            accepted = facets.own("AcceptedRunFacet", "1-0-0", changes=self._query.accepted)
+            run.add_run_facet("headwater_accepted", accepted)
         run.start(self._description.inputs, self._outputs())
         if self._note is not None:
             at = to_rfc3339(datetime.now(UTC))
@@ -208,6 +220,7 @@ class StreamingRunReporter:
         with self._access:
             progress = self._progress
             read, written = progress.take_ranges()
+            topics = progress.take_topics()
             counts, batch = progress.counts(), progress.batch
             rows_in, rows_out = dict(progress.rows_in), dict(progress.rows_out)
             has_batches = progress.batches > 0
@@ -220,7 +233,11 @@ class StreamingRunReporter:
         if self._query.files_only and rows is not None:
             counts.setdefault("rowsOut", rows)
         run, inputs, outputs = self._run, self._inputs, self._outputs_by_topic
-        run.add_run_facet("headwater_progress", facets.own("ProgressRunFacet", "1-0-0", **counts))
+        names = [
+            *self._written_since(counts, counted=bool(rows_out)),
+            *(outputs[t] for t in topics),
+        ]
+        run.add_run_facet("headwater_progress", _progress_facet(counts, names))
         if read or written:
             ranges = facets.offset_ranges(
                 batch, inputs.listed(read), outputs.listed(written), self._query.job_version
@@ -236,6 +253,24 @@ class StreamingRunReporter:
             if not first.namespace.startswith("kafka:") or not rows_out:
                 statistics = facets.output_statistics(counts["rowsOut"], size)
                 run.add_output_facet(first, "outputStatistics", statistics)
+
+    def _written_since(self, counts: Mapping[str, int], *, counted: bool) -> list[DatasetName]:
+        """Outputs written since the last event, except topics whose rows the sink counts."""
+        roles = self._query.roles
+        rows = counts.get("rowsOut")
+        if rows is None:
+            # The sink does not count: a batch that read rows may have written some.
+            rows = 0 if roles.with_lineage else counts["rowsIn"]
+        before, self._rows_before = self._rows_before, rows
+        if rows <= before:
+            return []
+        special = {*roles.dead_letters, *roles.late, *roles.parents}
+        names = [name_of(each) for each in self._query.outputs]
+        return [
+            each
+            for each in names
+            if not each.namespace.startswith("kafka:") or (not counted and each.name not in special)
+        ]
 
     def _add_gaps(self) -> None:
         if self._query.gaps:

@@ -63,6 +63,39 @@ def kafka_servers(plan: Any) -> str | None:
     return next(iter(clusters.values())) if len(clusters) == 1 else None
 
 
+class KafkaInputs:
+    """The topics that a plan reads from one cluster: by name, and by pattern."""
+
+    def __init__(self, plan: Any, bootstrap_servers: str) -> None:
+        self.names: set[str] = set()
+        # Java's patterns, as Spark's source compares them.
+        self._patterns: list[Any] = []
+        for leaf in _each(plan.collectLeaves()):
+            if str(leaf.getClass().getSimpleName()) != "StreamingRelationV2":
+                continue
+            options = _java_options(leaf.extraOptions())
+            if options.get("kafka.bootstrap.servers") == bootstrap_servers:
+                self.names.update(_topics(options))
+                if "subscribePattern" in options:
+                    self._patterns.append(_java_pattern(options["subscribePattern"]))
+
+    @property
+    def has_patterns(self) -> bool:
+        return bool(self._patterns)
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic of this name is read."""
+        # Spark searches for a pattern; it need not match the complete name.
+        return topic in self.names or any(each.matcher(topic).find() for each in self._patterns)
+
+
+def _java_pattern(text: str) -> Any:
+    spark = running_session()
+    assert spark is not None  # noqa: S101 - a plan is of a running session
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return jvm.java.util.regex.Pattern.compile(text)
+
+
 def _datasets(leaf: Any, hidden: frozenset[str]) -> list[Dataset]:
     kind = str(leaf.getClass().getSimpleName())
     try:
@@ -131,7 +164,7 @@ def _file(kind: str, path: str) -> Dataset:
 
 def _java_options(options: Any) -> dict[str, str]:
     # Only the options that are needed: others contain passwords.
-    names = ("subscribe", "assign", "path", "kafka.bootstrap.servers")
+    names = ("subscribe", "subscribePattern", "assign", "path", "kafka.bootstrap.servers")
     values = {name: options.get(name) for name in names}
     return {name: str(value) for name, value in values.items() if value is not None}
 

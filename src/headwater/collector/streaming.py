@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headwater.collector.checkpoint_guard import guard_checkpoint
 from headwater.collector.columns import Description, describe
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
@@ -40,6 +41,7 @@ from headwater.spark.query_runner import (
     stop_seconds,
     was_cancelled,
 )
+from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.session import running_session
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +60,8 @@ class PreparedQuery:
 
     lineage: QueryDescription | None
     execute: Callable[[QueryRun], None]
+    # The delivery mode of a query that writes to topics.
+    delivery: str | None = None
 
 
 # Prepares a query while its checkpoint is held; what it enters into the stack ends with the query.
@@ -201,16 +205,18 @@ def start_query(
     *,
     run_id: str | None = None,
     on_batch: OnBatch | None = None,
+    accept: Collection[str] = (),
 ) -> QueryHandle:
     """Start a query: hold its checkpoint, prepare it, report its lineage and run it.
 
     Args:
         prepare: called with the checkpoint held.
+        accept: differences between the checkpoint and the query that are not refused.
         on_batch: receives Spark's progress of each micro-batch; an error that it raises stops the
             query.
 
     Raises:
-        CheckpointInUseError: another driver holds the checkpoint.
+        CheckpointError: another driver holds the checkpoint, or it belongs to another query.
         HeadwaterError: the query could not be started.
     """
     handle = QueryHandle(name, run_id or new_run_id(), settings)
@@ -218,6 +224,10 @@ def start_query(
     def work(run: QueryRun) -> None:
         with lease_if_local(checkpoint, spark), ExitStack() as resources:
             prepared = prepare(resources)
+            if prepared.lineage is not None:
+                with local_checkpoint(checkpoint, spark) as folder:
+                    query, delivery = prepared.lineage, prepared.delivery
+                    guard_checkpoint(checkpoint, folder, query, delivery, settings, accept)
             with report_streaming_run(
                 prepared.lineage, run.id, settings, run.stop, run.on_batch
             ) as reported:

@@ -32,7 +32,11 @@ from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import QueryRun, run_until_stopped
-from headwater.spark.source import LINEAGE_COLUMN, lineage_identity
+from headwater.spark.source import (
+    LINEAGE_COLUMN,
+    lineage_identity,
+    refuse_unsafe_properties,
+)
 from headwater.storage.checkpoint import read_progress
 
 _LOG = logging.getLogger(__name__)
@@ -93,6 +97,10 @@ class Mode(ABC):
     def options(self) -> Mapping[str, str]:
         """Options of the sink: its mode and the producer's properties."""
 
+    def source_options(self, given: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+        """Options of the sources of a job with this mode, besides the given ones."""
+        return {}
+
     def session_options(self, settings: Settings) -> Mapping[str, str]:
         """Spark configuration for a session that is started for this mode."""
         return {}
@@ -101,12 +109,13 @@ class Mode(ABC):
         """Configuration of the Spark session while a query is started; restored afterwards."""
         return {}
 
-    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget, settings: Settings) -> None:
         """Refuse settings under which the mode can't keep its guarantee.
 
         Raises:
             UnsafeDeliveryError: names the setting and its value.
         """
+        refuse_unsafe_properties(self.name, self.options(), settings)
         for kind in set(target.trigger) - _TRIGGERS:
             raise unsafe_delivery_error(
                 self.name, "trigger", kind, "it has no micro-batches that can be completed"
@@ -220,8 +229,8 @@ class Transactional(Mode):
                     raise
                 _LOG.warning("the broker aborted a transaction (%s); retrying its batch", lost)
 
-    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
-        super().refuse_unsafe(spark, target)
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget, settings: Settings) -> None:
+        super().refuse_unsafe(spark, target, settings)
         if target.dead_letter_failures:
             raise InputError(
                 "transactional delivery does not support --on-failure dead-letter: a record that "
@@ -244,7 +253,7 @@ def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> Unsa
 
 _IDENTITY = "_identity"
 # A local master has its number of attempts in its name: local[4,2] tries twice.
-_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]]+))?\])?")
+_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]\s][^\]]*))?\])?")
 _WRITES_TWICE = "a task that runs twice writes twice"
 
 
@@ -263,8 +272,13 @@ class ExactlyOnce(Idempotent):
     def options(self) -> Mapping[str, str]:
         return {**super().options(), **ONE_IN_FLIGHT}
 
-    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget) -> None:
-        super().refuse_unsafe(spark, target)
+    def source_options(self, given: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+        # The identities of an interrupted batch have to fit into memory.
+        limited = "maxoffsetspertrigger" in {name.lower() for name in given}
+        return {} if limited else {"maxOffsetsPerTrigger": settings.jobs.max_records_per_batch}
+
+    def refuse_unsafe(self, spark: SparkSession, target: SinkTarget, settings: Settings) -> None:
+        super().refuse_unsafe(spark, target, settings)
         conf = spark.sparkContext.getConf()
         master = conf.get("spark.master", "") or ""
         local = _LOCAL_MASTER.fullmatch(master)
@@ -283,8 +297,11 @@ class ExactlyOnce(Idempotent):
 
     def deliver(self, delivery: Delivery) -> None:
         checkpoint = Path(delivery.target.checkpoint)
-        output = OutputOffsets(checkpoint, delivery.target.topics, delivery.settings)
+        target = delivery.target
+        topics = target.topics.existing(delivery.settings)
+        output = OutputOffsets(checkpoint, topics, delivery.settings, target.accept)
         unfinished = read_progress(checkpoint).cut_off
+        output.refuse_unknown_runs(target.job_name)
         output.begin_run(delivery.run.id)
         if unfinished is not None:
             self._finish(unfinished, delivery, output)

@@ -8,19 +8,31 @@ before that batch: records of the batch that are found there are not written aga
 from __future__ import annotations
 
 import json
-import os
+import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from headwater.errors import CheckpointError, HeadwaterError
-from headwater.kafka import end_offsets, read_topic
+from headwater.kafka import end_offsets, is_compacted, partition_states, read_topic, topic_ids
+from headwater.model import Record
 from headwater.model.header import encode, identity_of, origin_of
+from headwater.model.local_files import write_durably
+from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX
 from headwater.settings import Settings
-from headwater.storage.checkpoint import OUTPUT_OFFSETS_FILE, read_progress
+from headwater.storage.checkpoint import OUTPUT_OFFSETS_FILE, read_checkpoint, read_progress
+from headwater.storage.query_identity import (
+    DUPLICATES,
+    RECREATED_OUTPUT,
+    IdentityDifference,
+    recent_records,
+    refuse,
+)
+
+_LOG = logging.getLogger(__name__)
 
 # End offsets by topic and partition, which is text as a JSON key.
 Ends = dict[str, dict[str, int]]
@@ -39,22 +51,35 @@ class OffsetSnapshot:
 
 @dataclass
 class OutputState:
-    """Stored next to the checkpoint: snapshots, and the runs that wrote since the last commit.
+    """Stored next to the checkpoint: snapshots, the runs that wrote since the last commit, and
+    Kafka's ids of the topics.
 
     The field names are those of the file.
     """
 
     runs: list[str] = field(default_factory=list)
     notes: list[OffsetSnapshot] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
 
 
 class OutputOffsets:
-    """The output offsets of one checkpoint."""
+    """The output offsets of one checkpoint.
 
-    def __init__(self, checkpoint: Path, topics: Iterable[str], settings: Settings) -> None:
+    Args:
+        accept: what is not refused, see `query_identity.ACCEPTABLE`.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        topics: Iterable[str],
+        settings: Settings,
+        accept: Collection[str] = (),
+    ) -> None:
         self._checkpoint = checkpoint
         self._topics = sorted(topics)
         self._settings = settings
+        self._accept = accept
         self._file = checkpoint / OUTPUT_OFFSETS_FILE
         self._state = _load(self._file)
 
@@ -63,9 +88,11 @@ class OutputOffsets:
         be after records of that batch.
 
         Raises:
-            CheckpointError: a batch has to be rerun, and the runs that started it are unknown.
+            CheckpointError: a batch has to be rerun, and the runs that started it are unknown; or
+                an output topic was recreated.
         """
         progress = read_progress(self._checkpoint)
+        self._take_ids()
         if progress.cut_off is None:
             self._state.runs = [run_id]
             self._add(OffsetSnapshot(progress.committed + 1, self._ends()))
@@ -81,28 +108,117 @@ class OutputOffsets:
         self._state.runs = [*self._state.runs, run_id]
         self._save()
 
+    def _take_ids(self) -> None:
+        """Refuse a recreated output. The offsets of a recreated topic for dead letters or late
+        records are dropped: such topics may be emptied."""
+        ids = topic_ids(self._topics, self._settings.kafka)
+        before = self._state.ids
+        recreated = {name for name, new in ids.items() if before.get(name, new) != new}
+        for name in sorted(recreated):
+            side_topic = name.endswith((DEAD_LETTER_SUFFIX, LATE_SUFFIX))
+            if not side_topic and RECREATED_OUTPUT not in self._accept:
+                found = IdentityDifference(RECREATED_OUTPUT, name, before[name], ids[name])
+                raise refuse(found, self._checkpoint)
+        self._state.ids = ids
+        self._state.notes = [
+            OffsetSnapshot(
+                note.before_batch,
+                {name: ends for name, ends in note.ends.items() if name not in recreated},
+            )
+            for note in self._state.notes
+        ]
+
+    def refuse_unknown_runs(self, job_name: str) -> None:
+        """Refuse a checkpoint that is older than the output: a run of this job that it does not
+        know has written after its last snapshot.
+
+        Searches the last records of each partition; records of replays and of other inputs do not
+        count.
+
+        Raises:
+            CheckpointError: names the record.
+        """
+        checkpoint = read_checkpoint(self._checkpoint)
+        if DUPLICATES in self._accept or checkpoint is None or not self._state.notes:
+            return
+        runs, recorded = {*self._state.runs}, self._state.notes[-1].ends
+        for topic in self._topics:
+            for record, run_id in recent_records(
+                topic,
+                job_name,
+                checkpoint.planned.__contains__,
+                self._settings.kafka,
+                after=recorded.get(topic),
+                read_uncommitted=True,
+            ):
+                if run_id not in runs:
+                    raise _older_checkpoint(self._checkpoint, record, run_id)
+
     def written_by(self, batch: int, stopped: Callable[[], bool] = lambda: False) -> set[str]:
-        """Identities of the records of this batch that are in the output."""
+        """Identities of the records of this batch that are in the output.
+
+        Raises:
+            CheckpointError: records that may be of this batch were deleted or compacted.
+        """
         written: set[str] = set()
-        runs = set(self._state.runs)
         start = self._start_of(batch)
         for topic in self._topics:
-            recorded = start.get(topic, {})
-            # An offset after the end of the topic shows that the topic was recreated since.
-            begin = {
-                partition: offset if (offset := recorded.get(str(partition), 0)) <= end else 0
-                for partition, end in end_offsets(topic, self._settings.kafka).items()
-            }
-            for record in read_topic(
-                topic, self._settings.kafka, start=begin, read_uncommitted=True, stopped=stopped
-            ):
+            for record in self._since(topic, start.get(topic), batch, stopped):
                 origin = origin_of(record)
                 if origin.batch_version != batch or origin.lineage is None:
                     continue
                 # Other jobs, or this job with another checkpoint, may write to the topic as well.
-                if origin.lineage.run_id in runs:
+                if origin.lineage.run_id in self._state.runs:
                     written.add(identity_of(encode(origin.lineage)))
         return written
+
+    def _since(
+        self,
+        topic: str,
+        recorded: Mapping[str, int] | None,
+        batch: int,
+        stopped: Callable[[], bool],
+    ) -> Iterator[Record]:
+        """The records since the recorded offsets; all of a topic without recorded offsets."""
+        kafka = self._settings.kafka
+        begin, until = {}, {}
+        for state in partition_states(topic, kafka):
+            offset = (recorded or {}).get(str(state.partition), 0)
+            if recorded is not None and offset < state.first:
+                deleted = f"{topic}/{state.partition}@{offset} to @{state.first - 1}"
+                self._missing(f"{deleted} were deleted from the output", batch)
+            # An offset after the end shows that the broker lost records: all others are read.
+            begin[state.partition] = max(offset if offset <= state.end else 0, state.first)
+            until[state.partition] = state.end
+        found = dict.fromkeys(begin, 0)
+        records = read_topic(
+            topic, kafka, start=begin, until=until, read_uncommitted=True, stopped=stopped
+        )
+        for record in records:
+            found[record.address.partition] += 1
+            yield record
+        for partition, count in found.items():
+            expected = until[partition] - begin[partition]
+            if count < expected and not stopped() and is_compacted(topic, kafka):
+                which = f"{topic}/{partition}@{begin[partition]} to @{until[partition] - 1}"
+                self._missing(
+                    f"compaction removed {expected - count} of the records {which}", batch
+                )
+
+    def _missing(self, what: str, batch: int) -> None:
+        """Records that may be of the interrupted batch are not in the output any more."""
+        if DUPLICATES in self._accept:
+            _LOG.warning("accepted %s: batch %d was interrupted; %s", DUPLICATES, batch, what)
+            return
+        raise CheckpointError(
+            f"{self._checkpoint}: batch {batch} was interrupted, and {what}: which of its records "
+            "were written is not known",
+            hint="choose another --checkpoint with --starting-offsets after the batch. To write "
+            f"them again, on a compacted topic after newer values: --accept {DUPLICATES}, or "
+            "LineageJob(accept=[…])",
+            checkpoint=str(self._checkpoint),
+            batch=batch,
+        )
 
     def record_while_running(self) -> _OffsetRecorder:
         """Record the end offsets every second, so that a recovery has little to read."""
@@ -132,13 +248,18 @@ class OutputOffsets:
         self._save()
 
     def _save(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self._file.with_suffix(".tmp")
-        with unfinished.open("w") as file:
-            json.dump(asdict(self._state), file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self._file)
+        write_durably(self._file, json.dumps(asdict(self._state)))
+
+
+def _older_checkpoint(checkpoint: Path, record: Record, run_id: str | None) -> CheckpointError:
+    return CheckpointError(
+        f"{checkpoint} is older than the output: the run {run_id} of this job, which it does not "
+        f"know, wrote {record.address}",
+        hint="a copy of an earlier checkpoint, or two checkpoints for one output: use the newest. "
+        f"To write these records again: --accept {DUPLICATES}, or LineageJob(accept=[…])",
+        checkpoint=str(checkpoint),
+        address=str(record.address),
+    )
 
 
 class _OffsetRecorder:
@@ -175,7 +296,7 @@ def _load(file: Path) -> OutputState:
         snapshots = [
             OffsetSnapshot(each["before_batch"], each["ends"]) for each in content["notes"]
         ]
-        return OutputState(list(content["runs"]), snapshots)
+        return OutputState(list(content["runs"]), snapshots, dict(content.get("ids", {})))
     except FileNotFoundError:
         return OutputState()
     except (ValueError, KeyError, TypeError) as error:

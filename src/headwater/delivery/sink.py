@@ -16,14 +16,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.errors import InputError
-from headwater.kafka import max_record_bytes
+from headwater.kafka import existing_topics, max_record_bytes
 from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE, UNKNOWN_TOPIC
+from headwater.model.foreign_headers import CONTENT_HEADERS, INHERITED_HEADERS
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX, PARENTS_SUFFIX
 from headwater.settings import Settings
 from headwater.spark.configuration import OWN_SINK
 from headwater.spark.query_runner import checkpoint_uri
-from headwater.spark.source import HEADERS_TYPE, LINEAGE_COLUMN, client_options, parents_text
+from headwater.spark.source import (
+    HEADERS_TYPE,
+    LINEAGE_COLUMN,
+    bounded_lineage,
+    client_options,
+    parents_text,
+)
 
 ORDINAL_COLUMN = "ordinal"
 ERROR_COLUMN = "error"
@@ -66,6 +73,13 @@ class OutputTopics:
     def late(self) -> tuple[str, ...]:
         return tuple(output + LATE_SUFFIX for output in self.outputs if self.with_late)
 
+    def existing(self, settings: Settings) -> tuple[str, ...]:
+        """Without topics for dead letters and late records that are missing and not created."""
+        optional = (*self.dead_letters, *self.late)
+        if settings.jobs.create_topics:
+            return (*self.outputs, *optional)
+        return (*self.outputs, *existing_topics(optional, settings.kafka))
+
     @property
     def parents(self) -> tuple[str, ...]:
         """For parents that do not fit into the header of an aggregated row."""
@@ -97,6 +111,8 @@ class SinkTarget:
     one_per_first_parent: bool = False
     # Spark's: append, update or complete.
     output_mode: str = "append"
+    # Differences between the checkpoint and the query that are not refused.
+    accept: frozenset[str] = frozenset()
 
     @property
     def location(self) -> str:
@@ -172,26 +188,34 @@ def send_batch(
 def _options(
     target: SinkTarget, run_id: str, options: Mapping[str, str], settings: Settings
 ) -> dict[str, str]:
+    limit = _limit(target, settings)
     return {
         "jobName": target.job_name,
         "jobVersion": target.job_version,
         "runId": run_id,
         "headerOrder": "\n".join(target.header_order),
         "droppedHeaders": "\n".join(settings.jobs.drop_headers),
+        "inheritedHeaders": "\n".join(INHERITED_HEADERS),
+        "contentHeaders": "\n".join(CONTENT_HEADERS),
+        "moreHeaders": "\n".join(settings.jobs.inherit_headers),
+        # In a topic with a small limit, headers must leave space for the value.
+        "maxHeaderBytes": str(min(settings.jobs.max_header_bytes, limit // 4)),
+        "maxHeaders": str(settings.jobs.max_headers),
         "outputTopics": "\n".join(target.topics.outputs),
         "parentsSuffix": PARENTS_SUFFIX,
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "oneInputPerTask": str(target.one_input_per_task).lower(),
-        **({"failuresSuffix": DEAD_LETTER_SUFFIX} if target.dead_letter_failures else {}),
+        "deadLetterSuffix": DEAD_LETTER_SUFFIX,
+        "deadLetterFailures": str(target.dead_letter_failures).lower(),
         **options,
         # A batch above the topic's limit would be rejected with all its records.
-        "kafka.batch.size": str(min(int(options["kafka.batch.size"]), _limit(target, settings))),
+        "kafka.batch.size": str(min(int(options["kafka.batch.size"]), limit)),
         **client_options(settings),
     }
 
 
 def _limit(target: SinkTarget, settings: Settings) -> int:
-    return min(max_record_bytes(topic, settings.kafka) for topic in target.topics)
+    return min(max_record_bytes(each, settings.kafka) for each in target.topics.existing(settings))
 
 
 def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
@@ -208,9 +232,12 @@ def close_producers_of(spark: SparkSession, query_id: str) -> None:
 # Operators of a plan after which a task may have rows of several input partitions.
 _SHUFFLES = re.compile(
     r"\b(Aggregate|Join|Repartition\w*|Sort|Distinct|Deduplicate\w*|Window|Coalesce|Rebalance\w*"
-    r"|\w*MapGroups\w*|TransformWithState\w*)\b"
+    r"|GlobalLimit|LocalLimit|Offset|Tail|\w*MapGroups\w*|TransformWithState\w*)\b"
 )
 
+
+# Operators that may give a row many parents; only a join of such rows can have too many.
+_MANY_PARENTS = r"\b(Aggregate|\w*MapGroups\w*|TransformWithState\w*)\b"
 
 _SOURCES = re.compile(r"\bStreamingRelation\w*")
 
@@ -221,6 +248,8 @@ def rows_to_send(records: DataFrame, topics: OutputTopics, limit: int) -> DataFr
     Args:
         limit: values with more bytes go to the dead letter topic.
     """
+    if re.search(r"Join\b", _plan(records)) and re.search(_MANY_PARENTS, _plan(records)):
+        records = records.withColumn(LINEAGE_COLUMN, bounded_lineage(F.col(LINEAGE_COLUMN)))
     rows = _with_errors(records, topics, limit)
     error, raw = F.col(ERROR_COLUMN), F.col(RAW_VALUE_COLUMN)
     value = F.when(error.isNotNull(), dead_letter_value(raw, error, limit)).otherwise(

@@ -21,6 +21,7 @@ from headwater.generator import KINDS, generate
 from headwater.jobs import batch_write_raw_with_lineage, stream_write_raw_with_lineage
 from headwater.jobs.articles import FIELDS, TABLE, article_settings
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic
+from headwater.model.local_files import state_folder
 from headwater.openlineage.transport import CatalogClient
 from headwater.service import up
 from headwater.service.catalog_client import get_json
@@ -86,7 +87,8 @@ def _make_namespace(story: Story, catalog: _Catalog) -> None:
 
 
 def _run_batch_job(story: Story, catalog: _Catalog) -> None:
-    file = _write_csv(story.settings.home_dir / "demo" / "scraped" / "articles.csv")
+    folder = state_folder(story.settings.home_dir, "demo")
+    file = _write_csv(folder / "scraped" / "articles.csv")
     before = _latest_run(story, catalog, batch_write_raw_with_lineage.NAME)
     with story.step("Run `batch_write_raw_with_lineage`") as step:
         batch_write_raw_with_lineage.main.main(

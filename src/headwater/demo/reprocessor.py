@@ -21,11 +21,11 @@ from headwater.jobs import (
 )
 from headwater.kafka import RecordProducer, end_offsets, ensure_topic, read_topic
 from headwater.model import Record
+from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import origin_of
 from headwater.replay.checking import check_replay
 from headwater.replay.folder import all_replays, find_replay
 from headwater.replay.operation import LazySparkSession
-from headwater.replay.plan import REPLAY_ID
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 

@@ -21,14 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.collector.streaming import PreparedQuery, QueryHandle, start_query
 from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
-from headwater.delivery.sink import (
-    OutputTopics,
-    check_topic_columns,
-    topics_for_parents,
-)
+from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
 from headwater.errors import InputError
 from headwater.job.queries import (
-    DEFAULT_PARTITIONS,
     JobInputs,
     JobQuery,
     OnFailure,
@@ -39,15 +34,16 @@ from headwater.job.queries import (
     TopicOutput,
     merge_rule,
 )
-from headwater.kafka import ensure_topic
+from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
 from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
 from headwater.spark.session import check_session, create_session, running_session
-from headwater.spark.source import read_stream, with_brokers, with_lineage
+from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
+from headwater.storage.query_identity import check_accepted
 from headwater.storage.tables.contract import TableFormat
 
 __all__ = ["LineageJob", "OnFailure", "OutputMode", "TopicOutput"]
@@ -56,8 +52,8 @@ __all__ = ["LineageJob", "OnFailure", "OutputMode", "TopicOutput"]
 class LineageJob:
     """A job that reads topics and writes topics or tables with the parents of every record.
 
-    Usable with `with`: at the end of the block, queries that still run are stopped after their
-    micro-batch, and a session that the job has created is stopped.
+    Usable with `with`: its end stops running queries after their micro-batch, and a session of the
+    job.
 
     Args:
         name: name of the job: in the headers of its records, in the catalog, and of its query.
@@ -71,15 +67,16 @@ class LineageJob:
             --checkpoint` takes precedence.
         settings: Headwater's settings. Default: those of the file and the environment.
         bootstrap_servers: Kafka brokers. Default: the setting `kafka.bootstrap_servers`.
+        accept: what a start otherwise refuses, see docs/concepts/delivery.md.
         connectors: what a new session needs: `kafka`, `delta`, `iceberg`, `avro`.
-        progress: called with messages while a new session downloads its jars.
+        progress: called while a new session downloads its jars.
 
     Attributes:
         spark: the session.
         settings: the settings.
 
     Raises:
-        InputError: there is no such delivery mode.
+        InputError: there is no such delivery mode, or `accept` has an unknown name.
         NotInstalledError: the session lacks a connector or Headwater's jar.
     """
 
@@ -93,6 +90,7 @@ class LineageJob:
         checkpoint: Path | str | None = None,
         settings: Settings | None = None,
         bootstrap_servers: str | None = None,
+        accept: Sequence[str] = (),
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
@@ -103,6 +101,7 @@ class LineageJob:
         delivery = chosen.delivery or delivery or DEFAULT_MODE
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
         self._given_checkpoint = chosen.checkpoint_for(name) if chosen.checkpoint else checkpoint
+        self._accept = check_accepted((*accept, *chosen.accept))
         self._inputs = JobInputs()
         self._quality: list[Quality] = []
         self._queries = RunningQueries()
@@ -123,30 +122,29 @@ class LineageJob:
         self,
         *topics: str,
         starting_offsets: str = "earliest",
-        partitions: int = DEFAULT_PARTITIONS,
+        partitions: int | None = None,
         **options: str | float | bool,
     ) -> DataFrame:
         """Read topics as one stream of rows `key, value, topic, partition, offset, timestamp,
         headers` and `lineage`.
 
         Args:
-            topics: names of topics; none with the option `subscribePattern` or `assign`.
+            topics: names of topics; none with `subscribePattern` or `assign`.
             starting_offsets: where to start without a checkpoint: `earliest`, `latest` or JSON as
                 for Spark's source.
-            partitions: number of partitions of a topic that has to be created.
+            partitions: number of partitions of output topics that the job creates. Default: the
+                largest number of the input topics, which are never created.
             options: of Spark's Kafka source, such as `minPartitions`, `maxOffsetsPerTrigger`,
-                `subscribePattern`, `failOnDataLoss` or `kafka.…`. `failOnDataLoss` is true unless
-                set, so that a gap is never silent.
+                `subscribePattern`, `failOnDataLoss` (true unless set) or `kafka.…`.
 
         Raises:
             InputError: no topic, or an option that would lose the lineage.
+            TopicNotFoundError: a topic does not exist.
         """
-        created = self.settings.jobs.create_topics
-        existing = [
-            ensure_topic(topic, partitions, self.settings.kafka)
-            for topic in (topics if created else ())
-        ]
-        self._inputs.add(topics, options, existing)
+        check_source(topics, self.settings, options)
+        existing = [input_topic(topic, self.settings.kafka) for topic in topics]
+        options = {**self._mode.source_options(options, self.settings), **options}
+        self._inputs.add(topics, options, existing, partitions)
         stream = read_stream(
             self.spark, topics, self.settings, starting_offsets=starting_offsets, options=options
         )
@@ -233,7 +231,7 @@ class LineageJob:
         Raises:
             InputError: a column is missing, or the name is that of a running query.
             UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
-            CheckpointInUseError: another query uses the checkpoint.
+            CheckpointError: another query uses the checkpoint, or it belongs to another one.
             QueryFailedError: the query could not be started.
         """
         output = TopicOutput(on_batch=on_batch)
@@ -368,6 +366,7 @@ class LineageJob:
             self.settings,
             run_id=query.run_id,
             on_batch=output.on_batch,
+            accept=query.accept,
         )
         self._queries.add(handle)
         return handle
@@ -396,4 +395,5 @@ class LineageJob:
             rows,
             tuple(self._quality),
             trigger,
+            self._accept,
         )

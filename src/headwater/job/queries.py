@@ -37,10 +37,17 @@ from headwater.openlineage.progress import Roles
 from headwater.quality import Quality
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, run_foreach_batch
+from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import LINEAGE_COLUMN
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import MergeRule
-from headwater.spark.writers.table import check_columns, table_of, with_stored_lineage, writer_of
+from headwater.spark.writers.table import (
+    check_columns,
+    refuse_other_progress,
+    table_of,
+    with_stored_lineage,
+    writer_of,
+)
 from headwater.storage.tables.contract import TableFormat
 from headwater.storage.tables.registry import register
 
@@ -65,12 +72,16 @@ class JobInputs:
         self._partitions: list[int] = []
 
     def add(
-        self, topics: Sequence[str], options: Mapping[str, Any], existing: Sequence[Topic]
+        self,
+        topics: Sequence[str],
+        options: Mapping[str, Any],
+        existing: Sequence[Topic],
+        partitions: int | None = None,
     ) -> None:
-        """Add a stream."""
+        """Add a stream; `partitions` is the number for created topics, instead of the inputs'."""
         self._read += topics or [str(options)]
         self._split |= bool(_SPLITTING_OPTIONS & {name.lower() for name in options})
-        self._partitions += (topic.partitions for topic in existing)
+        self._partitions += [partitions] if partitions else [each.partitions for each in existing]
 
     @property
     def partitions(self) -> int:
@@ -143,6 +154,7 @@ class JobQuery:
     rows: DataFrame
     quality: tuple[Quality, ...]
     trigger: Mapping[str, Any] | None
+    accept: frozenset[str] = frozenset()
 
     def to_topics(
         self,
@@ -170,8 +182,9 @@ class JobQuery:
             one_input_per_task=one_input_per_task,
             one_per_first_parent=output.one_per_first_parent,
             output_mode=output_mode,
+            accept=self.accept,
         )
-        mode.refuse_unsafe(self.spark, target)
+        mode.refuse_unsafe(self.spark, target, self.settings)
         rows = rows_to_send(self.rows, topics, self.settings.jobs.max_value_bytes)
         roles = Roles(
             output.hidden_topics,
@@ -187,7 +200,7 @@ class JobQuery:
                 Delivery(self.spark, rows, target, self.settings, run, output.configuration)
             )
 
-        return PreparedQuery(replace(lineage, columns=("key", "value")), deliver)
+        return PreparedQuery(replace(lineage, columns=("key", "value")), deliver, mode.name)
 
     def to_table(
         self, table: str | Path, table_format: TableFormat, rule: MergeRule | None
@@ -210,6 +223,8 @@ class JobQuery:
         lineage = self._description([output], Roles(with_lineage=True))
 
         def write(run: QueryRun) -> None:
+            with local_checkpoint(self.checkpoint, self.spark) as folder:
+                refuse_other_progress(target, self.checkpoint, folder, self.accept)
             run_foreach_batch(
                 observe_row_count(self.rows, self.settings, self.name),
                 writer_of(target, job_run, rule),

@@ -17,9 +17,11 @@ from headwater.collector.query import Gap
 from headwater.collector.streaming import observe_row_count
 from headwater.errors import ArchiveError, InternalError, UnavailableError
 from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
-from headwater.kafka import ensure_topic, partition_states, topic_id
+from headwater.kafka import input_topic, partition_states, topic_id
+from headwater.model.local_files import state_folder
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 from headwater.spark.session import create_session
 from headwater.spark.source import read_stream, with_brokers
 from headwater.spark.writers.archive_rows import archive_rows, check_field
@@ -42,7 +44,6 @@ from headwater.storage.offset_ranges import OffsetRanges
 _LOG = logging.getLogger(__name__)
 
 _NAME, _TOPIC = "data_synchronization", "visits"
-_PARTITIONS = 1
 # The first start may have years of records to read; this many are some hundred megabytes.
 _RECORDS_PER_BATCH = 1_000_000
 # VACUUM lists the complete table.
@@ -51,7 +52,7 @@ _VACUUM_SECONDS = 3_600.0
 _OWN = (
     click.Option(
         ["--table"],
-        type=click.Path(file_okay=False, path_type=Path),
+        type=PathOption(file_okay=False, table=True),
         help="Folder of the Delta table.  [default: HEADWATER_HOME/archive/TOPIC]",
     ),
     click.Option(
@@ -88,8 +89,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
         checkpoint = checkpoint_location(f"{_NAME}-{topic}", None, settings)
         options = replace(options, checkpoint=checkpoint)
     path = (options.own["table"] or archive_path(topic, settings)).absolute()
-    if settings.jobs.create_topics:
-        ensure_topic(topic, _PARTITIONS, settings.kafka)
+    input_topic(topic, settings.kafka)
     known_as = topic_id(topic, settings.kafka)
     _LOG.info("%s -> %s, starting Spark", topic, path)
     spark = create_session(
@@ -97,6 +97,8 @@ def main(settings: Settings, options: StreamOptions) -> None:
         settings,
         connectors=("kafka", "delta"),
     )
+    if path.parent == settings.home_dir / "archive":
+        state_folder(settings.home_dir, "archive")
     make_table(spark, path, topic, known_as)
 
     def prepare(resources: ExitStack) -> BatchQuery:

@@ -20,6 +20,7 @@ from headwater.join.metrics import JoinMetrics
 from headwater.join.output import ColumnOf
 from headwater.join.watermark_join import STATE_STORES, WatermarkJoin, parse_idle_timeout
 from headwater.settings import Settings
+from headwater.settings.path_option import PathOption
 from headwater.spark.source import with_brokers
 from headwater.storage.metrics_export import serve, write_file
 
@@ -72,7 +73,7 @@ JOIN_OPTIONS = (
     ),
     click.Option(
         ["--metrics-file"],
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=PathOption(dir_okay=False),
         help="Write the metrics to this file at the end.",
     ),
     click.Option(

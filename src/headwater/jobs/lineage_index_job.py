@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from headwater.collector.metadata import describe_shipped_job
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
-from headwater.kafka import end_offsets
+from headwater.kafka import end_offsets, topic_ids
+from headwater.model.local_files import private_home
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark.local_rows import local_rows
@@ -26,6 +27,7 @@ from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, mak
 from headwater.spark.writers.table import only_writer
 from headwater.storage.checkpoint import read_progress
 from headwater.storage.index.contract import EDGE, MADE, SCAN, index_path
+from headwater.storage.query_identity import RECREATED_INPUT, read_identity
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,6 +68,11 @@ _OWN = (
 def main(settings: Settings, options: StreamOptions) -> None:
     """Index the lineage headers of all topics in a Delta table."""
     settings = with_brokers(settings, options.bootstrap_servers)
+    if RECREATED_INPUT in options.accept:
+        raise InputError(
+            f"--accept {RECREATED_INPUT}: an index has the addresses of the former records",
+            hint=f"remove {index_path(settings)} and the job's checkpoint, and start again",
+        )
     source = _source(options)
     path = index_path(settings)
     _LOG.info("%s -> %s, starting Spark", " ".join(source.values()), path)
@@ -74,13 +81,15 @@ def main(settings: Settings, options: StreamOptions) -> None:
         settings,
         connectors=("kafka", "delta"),
     )
+    if path.parent == settings.home_dir:
+        private_home(settings.home_dir)
     make_table(spark, path)
 
     def prepare(resources: ExitStack) -> BatchQuery:
         resources.enter_context(only_writer(path, spark, _in_use(path)))
         table = IndexTable(spark, path, fanout=options.own["compact_at_commits"])
         _refuse_other_checkpoint(table, options.local_checkpoint, path)
-        _refuse_recreated_topics(table, settings)
+        _refuse_recreated_topics(table, options.local_checkpoint, settings)
         records = read_stream(
             spark,
             (),
@@ -195,8 +204,19 @@ def _refuse_other_checkpoint(table: IndexTable, checkpoint: Path, path: Path) ->
         )
 
 
-def _refuse_recreated_topics(table: IndexTable, settings: Settings) -> None:
+def _refuse_recreated_topics(table: IndexTable, checkpoint: Path, settings: Settings) -> None:
     """Refuse topics that were deleted and recreated: their offsets belong to other records."""
+    rebuild = f"remove {index_path(settings)} and the job's checkpoint, and start again"
+    stored = read_identity(checkpoint)
+    known = stored.inputs if stored is not None and table.scanned else {}
+    for topic, current in topic_ids(known, settings.kafka).items():
+        if current != known[topic]:
+            raise LineageIndexError(
+                f"the index contains the topic {topic!r} with the id {known[topic]}, but the id in "
+                f"Kafka is {current}: it was recreated, or this is another cluster",
+                hint=rebuild,
+                topic=topic,
+            )
     topics = {scanned.topic for scanned in table.scanned}
     for topic in sorted(topics):
         try:
@@ -208,7 +228,7 @@ def _refuse_recreated_topics(table: IndexTable, settings: Settings) -> None:
                 raise LineageIndexError(
                     f"the index contains {topic}/{scanned.partition}@{scanned.last}, which is "
                     "after the end of the topic: it was recreated, or this is another cluster",
-                    hint=f"remove {index_path(settings)} and the job's checkpoint, and start again",
+                    hint=rebuild,
                     topic=topic,
                 )
 

@@ -34,6 +34,7 @@ from headwater.process import job_logging
 from headwater.settings import Settings, arm_fault_points
 from headwater.spark.query_runner import OnBatch, QueryRun, run_foreach_batch
 from headwater.storage.checkpoint import checkpoint_location
+from headwater.storage.query_identity import ACCEPTABLE
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class StreamOptions:
     trigger: str | None
     available_now: bool
     quiet: bool
+    accept: frozenset[str]
     # Values of the options that only this job has.
     own: Mapping[str, Any] = field(default_factory=dict)
 
@@ -83,6 +85,7 @@ class StreamOptions:
             bootstrap_servers=self.bootstrap_servers,
             checkpoint=self.checkpoint,
             delivery=self._mode(),
+            accept=sorted(self.accept),
         )
 
     @property
@@ -134,7 +137,15 @@ class StreamOptions:
 
             return PreparedQuery(query.lineage, execute)
 
-        start_query(self.job_name, spark, self.checkpoint, prepared, settings, run_id=run_id).wait()
+        start_query(
+            self.job_name,
+            spark,
+            self.checkpoint,
+            prepared,
+            settings,
+            run_id=run_id,
+            accept=self.accept,
+        ).wait()
 
     def limits(self) -> dict[str, str | float | bool]:
         """Options of Spark's source for `--allow-gaps` and `--max-records-per-batch`."""
@@ -217,6 +228,13 @@ def stream_options(
             ),
             click.Option(
                 ["--available-now"], is_flag=True, help="Process the available records, then stop."
+            ),
+            click.Option(
+                ["--accept"],
+                type=click.Choice(list(ACCEPTABLE)),
+                multiple=True,
+                help="What a start otherwise refuses, for example a recreated topic: "
+                "docs/concepts/delivery.md.",
             ),
             click.Option(["--quiet"], is_flag=True, help="Log warnings and errors only."),
         ]
@@ -314,6 +332,7 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
         trigger=values["trigger"],
         available_now=values["available_now"],
         quiet=values["quiet"],
+        accept=frozenset(values["accept"]),
         own=values,
     )
 

@@ -49,14 +49,20 @@ from headwater.jobs.options import (
     StreamOptions,
     stream_options,
 )
-from headwater.kafka import ensure_topic
+from headwater.kafka import ensure_topic, input_topic
 from headwater.model.dead_letter import MISSING_FIELD
 from headwater.model.topic_names import dead_letter_topic
 from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id
 from headwater.spark.session import create_session
-from headwater.spark.source import LINEAGE_COLUMN, read_stream, with_brokers, with_lineage
+from headwater.spark.source import (
+    LINEAGE_COLUMN,
+    read_stream,
+    refuse_unsafe_properties,
+    with_brokers,
+    with_lineage,
+)
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.table import (
     Table,
@@ -71,7 +77,8 @@ from headwater.storage.tables.registry import KnownTable, register
 _LOG = logging.getLogger(__name__)
 
 NAME = "StreamWriteRawWithLineage"
-_PARTITIONS = 2
+# The delivery mode of dead letters.
+_LETTERS = delivery_mode("idempotent")
 # The first start may have years of articles to read; a merge caches a batch in memory and on disk.
 _RECORDS_PER_BATCH = 100_000
 # As many as Spark keeps: counts of a batch without a progress event are removed.
@@ -96,10 +103,11 @@ def main(settings: Settings, options: StreamOptions) -> None:
     settings = article_settings(with_brokers(settings, options.bootstrap_servers))
     options = _with_variables(options, settings)
     topic, name = options.input_topic, TABLE.value(options.own["table"], settings)
+    partitions = input_topic(topic, settings.kafka).partitions
     if settings.jobs.create_topics:
-        for each in (topic, dead_letter_topic(topic)):
-            ensure_topic(each, _PARTITIONS, settings.kafka)
+        ensure_topic(dead_letter_topic(topic), partitions, settings.kafka)
     _LOG.info("%s -> %s, starting Spark", topic, name)
+    refuse_unsafe_properties(_LETTERS.name, _LETTERS.options(), settings)
     spark = create_session(options.job_name, settings, connectors=("kafka", "iceberg"))
     job_run = JobRun(options.job_name, options.job_version, new_run_id())
     records = read_stream(
@@ -267,7 +275,7 @@ class ArticleBatches:
             self._dead_letter_target,
             self._run_id,
             batch,
-            delivery_mode("idempotent").options(),
+            _LETTERS.options(),
             self._settings,
             own_headers={},
         )

@@ -9,6 +9,7 @@ pass and without state. A filter after the join makes it an inner, left or right
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,6 +35,7 @@ def join_rows(
     rule: JoinRule,
     *,
     heartbeats: HeartbeatTopic,
+    max_ahead: timedelta,
     key: ColumnOf | None = None,
     value: ColumnOf | None = None,
 ) -> DataFrame:
@@ -44,10 +46,11 @@ def join_rows(
     Args:
         inputs: rows of `LineageJob.read` by topic.
         heartbeats: a topic that both inputs contain in addition; see `heartbeats`.
+        max_ahead: records further ahead of their micro-batch are dead letters.
     """
     left, right = SideColumns(rule.left, "left"), SideColumns(rule.right, "right")
     left_rows, right_rows = (
-        side_rows(inputs[side.rule.topic], side, heartbeats) for side in (left, right)
+        side_rows(inputs[side.rule.topic], side, heartbeats, max_ahead) for side in (left, right)
     )
     joined = left_rows.join(right_rows, _match(left, right, rule), "full_outer")
     kept = joined.where(_kept(left, right, rule).isNotNull())

@@ -11,6 +11,7 @@ from typing import Any
 from headwater.errors import CheckpointError, HeadwaterError
 from headwater.join.rule import JoinRule, JoinSide
 from headwater.join.spans import millis
+from headwater.model.local_files import write_durably
 
 RULE_FILE = Path("headwater") / "join.json"
 
@@ -40,11 +41,7 @@ def save_rule(checkpoint: Path, rule: JoinRule) -> None:
                     hint="choose another --checkpoint",
                     checkpoint=str(checkpoint),
                 )
-    file = checkpoint / RULE_FILE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(rule_as_json(rule)))
-    unfinished.replace(file)
+    write_durably(checkpoint / RULE_FILE, json.dumps(rule_as_json(rule)))
 
 
 def _fixed(rule: JoinRule) -> list[tuple[str, str]]:

@@ -4,12 +4,17 @@ A stateful operator drops a row whose time is not after the watermark of the pre
 only counts it. That watermark is in the checkpoint; two functions in the JVM (`java/`) provide it
 and the batch id to expressions, so that late rows are detected before. A batch that is rerun has
 the same late rows.
+
+A row far in the future would advance the watermark for good, and make all others late. Times are
+compared with that of the batch: Spark replaces `current_timestamp` by a time that is in the
+checkpoint, so a rerun has it again, and that no producer can set, unlike a record's timestamp.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,9 +24,9 @@ from headwater.delivery.dead_letter.columns import parse_json
 from headwater.delivery.sink import ERROR_COLUMN, error_of, no_error
 from headwater.errors import InputError
 from headwater.join.rule import JoinSide
-from headwater.join.spans import millis
+from headwater.join.spans import millis, span_text
 from headwater.join.times import HeartbeatTopic
-from headwater.model.dead_letter import LATE, MISSING_FIELD
+from headwater.model.dead_letter import FUTURE, LATE, MISSING_FIELD
 from headwater.spark.source import parent_lineage
 from headwater.spark.utc import utc_text, utc_timestamp
 
@@ -83,7 +88,9 @@ class SideColumns:
         )
 
 
-def side_rows(records: DataFrame, side: SideColumns, heartbeats: HeartbeatTopic) -> DataFrame:
+def side_rows(
+    records: DataFrame, side: SideColumns, heartbeats: HeartbeatTopic, max_ahead: timedelta
+) -> DataFrame:
     """The columns of the state: fields, address, and the content of rejected records, which is null
     for all others."""
     is_record = F.col("topic") != heartbeats.name
@@ -91,10 +98,14 @@ def side_rows(records: DataFrame, side: SideColumns, heartbeats: HeartbeatTopic)
     # First, because Spark does not collapse projections across a nondeterministic function.
     rows = _parsed(own.withColumn("_watermark", _watermark_micros()), side.rule, is_record)
     time, watermark = F.col("data")[side.rule.time], F.col("_watermark")
-    error = F.coalesce(F.col(ERROR_COLUMN), _late_error(time, side.rule.time, watermark))
+    error = F.coalesce(
+        F.col(ERROR_COLUMN),
+        _late_error(time, side.rule.time, watermark),
+        _future_error(time, side.rule.time, max_ahead),
+    )
     rows = rows.withColumn("_error", error)
     joinable = is_record & F.col("_error").isNull() & F.col("value").isNotNull()
-    at = F.when(joinable, time).when(~is_record, _heartbeat_time(watermark))
+    at = F.when(joinable, time).when(~is_record, _heartbeat_time(watermark, max_ahead))
     others = [name for name in side.rule.fields if name != side.rule.time]
     prepared = rows.select(
         at.alias(f"_{side.prefix}_at"),
@@ -154,10 +165,29 @@ def _rejected(watermark: Column) -> Column:
     )
 
 
-def _heartbeat_time(watermark: Column) -> Column:
-    """The time of a heartbeat; null if the watermark has reached it."""
+def _heartbeat_time(watermark: Column, max_ahead: timedelta) -> Column:
+    """The time of a heartbeat; null if the watermark has reached it, or if it is too far ahead: any
+    client with write access to the topic can write heartbeats."""
     time = utc_timestamp(F.col("value").cast("string"))
-    return F.when(F.unix_micros(time) > watermark, time)
+    valid = (F.unix_micros(time) > watermark) & ~_is_ahead(time, max_ahead)
+    return F.when(valid, time)
+
+
+def _is_ahead(time: Column, max_ahead: timedelta) -> Column:
+    limit = F.unix_millis(F.current_timestamp()) + F.lit(millis(max_ahead))
+    return F.unix_millis(time) > limit
+
+
+def _future_error(time: Column, field: str, max_ahead: timedelta) -> Column:
+    """The `error` of a row too far in the future, with its batch; null for other rows."""
+    message = F.concat(
+        F.lit(f"{field} "),
+        utc_text(time),
+        F.lit(f" is more than {span_text(max_ahead)} after the micro-batch of "),
+        utc_text(F.current_timestamp()),
+        F.lit("; jobs.max_ahead_seconds allows more"),
+    )
+    return F.when(_is_ahead(time, max_ahead), error_of(FUTURE, message))
 
 
 def _counted(prepared: DataFrame, side: SideColumns) -> DataFrame:

@@ -62,8 +62,9 @@ class SideTime:
         """The name of the side in observed metrics and in the file."""
         return self.side.label
 
-    def take(self, millis: int | None) -> None:
-        if millis is not None:
+    def take(self, millis: int | None, latest_ms: int | None = None) -> None:
+        """Process a time, unless it is after `latest_ms`."""
+        if millis is not None and (latest_ms is None or millis <= latest_ms):
             self.newest_ms = max(millis, self.newest_ms or millis)
 
 
@@ -90,13 +91,18 @@ class Times:
             unfinished.replace(self._file)
 
     def restore(self, checkpoint: Path, settings: Settings) -> None:
-        """Read the stored times, and records that were committed after them."""
+        """Read the stored times, and records that were committed after them.
+
+        Times further ahead than the join allows do not count: such records were rejected.
+        """
+        ahead_ms = int(settings.jobs.max_ahead_seconds * 1000)
+        latest_ms = int(datetime.now(UTC).timestamp() * 1000) + ahead_ms
         stored = NO_BATCH
         try:
             content = json.loads((checkpoint / TIMES_FILE).read_text())
             stored = int(content["batch"])
             for side in self.sides:
-                side.take(content[side.name])
+                side.take(content[side.name], latest_ms)
         except (OSError, ValueError, KeyError, TypeError):
             # The first batch may have been committed before the file was written.
             pass
@@ -113,7 +119,7 @@ class Times:
             until = end.get(side.topic, {})
             start = {p: begin.get(side.topic, {}).get(p, 0) for p in until}
             for record in read_topic(side.topic, settings.kafka, start=start, until=until):
-                side.take(joinable_millis(record.value, side.side))
+                side.take(joinable_millis(record.value, side.side), latest_ms)
 
 
 def joinable_millis(value: bytes | None, side: JoinSide) -> int | None:

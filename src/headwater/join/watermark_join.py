@@ -45,7 +45,7 @@ from headwater.join.side_rows import LATENESS_CONFIGURATION, register_functions
 from headwater.join.spans import parse_span
 from headwater.join.state import StateLimits, StateMonitor
 from headwater.join.times import HeartbeatTopic, Times
-from headwater.kafka import Topic, describe_topic, ensure_topic
+from headwater.kafka import Topic, describe_topic, ensure_topic, input_topic
 from headwater.spark.query_runner import checkpoint_uri
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
@@ -60,7 +60,6 @@ STATE_STORES: Mapping[str, Mapping[str, str]] = {
         "spark.sql.streaming.stateStore.providerClass": f"{_STORES}.HDFSBackedStateStoreProvider",
     },
 }
-_INPUT_PARTITIONS = 2
 _SHORTEST_TIMEOUT = timedelta(milliseconds=1)
 # As in Spark's offsets.
 _NAMED_OFFSETS = {"earliest": -2, "latest": -1}
@@ -71,7 +70,8 @@ class WatermarkJoin:
     """A join of two topics while they grow, in which every record is accounted for.
 
     A record of the right topic matches a record of the left one with the same key if its time is
-    within bounds. Late records go to `<output>-late`, malformed ones to `<output>-dead-letter`;
+    within bounds. Late records go to `<output>-late`, malformed ones and those far in the future
+    (`jobs.max_ahead_seconds`) to `<output>-dead-letter`;
     `headwater why-missing` shows until when a record waits for its match.
 
     Args:
@@ -178,7 +178,13 @@ class WatermarkJoin:
             )
             for topic in self._topics()
         }
-        return join_rows(inputs, self.rule, heartbeats=self._heartbeat_topic, **self._columns)
+        return join_rows(
+            inputs,
+            self.rule,
+            heartbeats=self._heartbeat_topic,
+            max_ahead=timedelta(seconds=self._job.settings.jobs.max_ahead_seconds),
+            **self._columns,
+        )
 
     def explain(self) -> str:
         """Describe which records match, until when they wait, and what is late."""
@@ -264,14 +270,12 @@ class WatermarkJoin:
         )
 
     def _topics(self) -> list[Topic]:
-        return [describe_topic(side.topic, self._job.settings.kafka) for side in self.rule.sides]
+        return [input_topic(side.topic, self._job.settings.kafka) for side in self.rule.sides]
 
     def _ensure_topics(self) -> None:
         settings = self._job.settings
         if settings.jobs.create_topics:
             ensure_topic(self._heartbeat_topic.name, 1, settings.kafka)
-            for side in self.rule.sides:
-                ensure_topic(side.topic, _INPUT_PARTITIONS, settings.kafka)
 
 
 def parse_idle_timeout(given: str | timedelta | None, option: str) -> timedelta | None:

@@ -14,7 +14,7 @@ from headwater.jvm.versions import GROUPS, JarGroup
 from headwater.settings import Settings, load
 
 _JAR_NAME = re.compile(r"(?P<module>.+?)-\d[^/]*\.jar")
-_RESOLVED = re.compile(r"^\s+(\S+)#(\S+);(\S+) from ", re.MULTILINE)
+_RESOLVED = re.compile(r"^[ \t]+([^\s#]+)#([^\s;]+);(\S+) from ", re.MULTILINE)
 
 
 def relock(settings: Settings) -> str:

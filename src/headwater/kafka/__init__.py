@@ -15,11 +15,14 @@ from headwater.kafka.producer import RecordProducer
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
+    existing_topics,
+    input_topic,
     is_compacted,
     list_topics,
     partition_states,
     ping,
     topic_id,
+    topic_ids,
 )
 
 __all__ = [
@@ -35,6 +38,8 @@ __all__ = [
     "describe_topic",
     "end_offsets",
     "ensure_topic",
+    "existing_topics",
+    "input_topic",
     "is_compacted",
     "list_topics",
     "max_record_bytes",
@@ -42,4 +47,5 @@ __all__ = [
     "ping",
     "read_topic",
     "topic_id",
+    "topic_ids",
 ]

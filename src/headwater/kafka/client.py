@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headwater.errors import HeadwaterError, InputError, TopicNotFoundError
+from headwater.errors import HeadwaterError, InputError, SettingError, TopicNotFoundError
 from headwater.kafka.error_kinds import UNKNOWN_TOPIC
 from headwater.kafka.errors import Access, error_of, is_refused
 from headwater.model.topic_names import is_topic_name
@@ -32,6 +32,20 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+# What a client sets for its guarantees, and the setting `kafka.client` must not change.
+_GUARDED = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "isolation.level",
+    }
+)
+_SYNONYMS = {"all": "-1"}
+
+
 class _DebugLogger:
     """Takes librdkafka's log lines. It logs every reconnect as an error; callers get exceptions
     instead, so the lines are only of use for debugging."""
@@ -41,7 +55,19 @@ class _DebugLogger:
 
 
 def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
-    """The properties of a client; the setting `kafka.client` takes precedence over defaults."""
+    """The properties of a client; the setting `kafka.client` takes precedence over defaults.
+
+    Raises:
+        SettingError: it has a value with which records could be lost or duplicated.
+    """
+    for name in _GUARDED & settings.client.keys() & properties.keys():
+        given, expected = settings.client[name], str(properties[name]).lower()
+        if given.strip().lower() not in {expected, _SYNONYMS.get(expected)}:
+            raise SettingError(
+                f"kafka.client: {name}={given} can't be used, this client needs {name}={expected}",
+                hint=f"remove {name} from HEADWATER_KAFKA__CLIENT",
+                setting="kafka.client",
+            )
     return {
         "bootstrap.servers": broker_addresses(settings),
         # Without a logger, librdkafka writes to stderr.
@@ -228,10 +254,13 @@ def create_topic(
     partitions: int,
     settings: KafkaSettings,
     *,
-    replication_factor: int = 1,
+    replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
 ) -> None:
     """Create a topic.
+
+    Args:
+        replication_factor: default: the setting `kafka.replication_factor`.
 
     Raises:
         InputError: the name is invalid, or the topic exists already.
@@ -243,7 +272,8 @@ def create_topic(
         )
     if partitions < 1:
         raise InputError(f"a topic needs at least one partition, got {partitions}")
-    topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+    replicas = settings.replication_factor if replication_factor is None else replication_factor
+    topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
     future = admin_client(settings).create_topics(
         [topic], operation_timeout=settings.timeout_seconds
     )[name]

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from headwater.errors import BrokerUnavailableError
-from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
+from headwater.kafka.client import client_config, end_offsets, from_kafka_error, kafka_errors
 from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
 from headwater.kafka.errors import Access
 from headwater.kafka.topics import partition_states
@@ -73,7 +73,10 @@ def read_topic(
         begins = {p: state.first for p, state in states.items()}
     else:
         begins = {p: state.end for p, state in states.items()}
-    reader = _Reader(topic, begins, ends, settings, read_uncommitted)
+    # Without read_uncommitted a partition ends at its first open transaction.
+    visible = {} if read_uncommitted else end_offsets(topic, settings, read_committed=True)
+    visible = {p: min(end, visible.get(p, end)) for p, end in ends.items()}
+    reader = _Reader(topic, begins, ends, visible, settings, read_uncommitted)
     try:
         if follow:
             yield from reader.follow(stopped)
@@ -100,12 +103,14 @@ class _Reader:
         topic: str,
         begins: Mapping[int, int],
         ends: Mapping[int, int],
+        visible: Mapping[int, int],
         settings: KafkaSettings,
         read_uncommitted: bool,
     ) -> None:
         self._topic = topic
         self._settings = settings
         self._open = {p: ends[p] for p, begin in begins.items() if begin < ends.get(p, 0)}
+        self._visible = visible
         self._begins = begins
         config = client_config(
             settings,
@@ -161,9 +166,11 @@ class _Reader:
                 if error is None:
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    # The last offset may be a transaction marker, which is not a record.
-                    if fail_if_idle:
-                        self._finish(message.partition() or 0)
+                    # The last offset may be a transaction marker, which is not a record. Below the
+                    # end, a new leader does not yet know all records: they follow.
+                    partition = message.partition() or 0
+                    if fail_if_idle and (message.offset() or 0) >= self._visible[partition]:
+                        self._finish(partition)
                 elif error.code() not in UNREACHABLE | UNUSED_GROUP:
                     access = Access("Read", "topic", self._topic)
                     what = f"reading {self._topic!r}"

@@ -39,6 +39,7 @@ class RecordProducer:
     def __init__(self, settings: KafkaSettings, **properties: str | int | float | bool) -> None:
         self._settings = settings
         defaults = {
+            "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 20,
             "compression.type": "lz4",

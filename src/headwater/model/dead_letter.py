@@ -19,6 +19,7 @@ MALFORMED = "headwater.MalformedJson"
 MISSING_FIELD = "headwater.MissingField"
 BAD_TIMESTAMP = "headwater.BadTimestamp"
 TOO_LARGE = "headwater.TooLarge"
+FUTURE = "headwater.FutureRecord"
 UNKNOWN_TOPIC = "headwater.UnknownTopic"
 # Not a dead letter: such records go to `<output>-late`.
 LATE = "headwater.LateRecord"
@@ -34,10 +35,10 @@ MESSAGE = f"{PREFIX}exception.message"
 
 REFERENCE_FIELDS = ("address", "size", "sha256")
 
-# Headers of a redriven record. Jobs copy them, as all foreign headers, so that a dead letter has
-# them if the record fails again.
+# Headers of a redriven record. Jobs copy them to dead letters, as all headers of the parent.
 REDRIVE_COUNT = "redrive_count"
 REDRIVE_OF = "redrive_of"
+_NOT_FOREIGN = frozenset({*OWN_HEADERS, REDRIVE_COUNT, REDRIVE_OF})
 
 # A reference has about 100 bytes and a topic name; longer values are not parsed as JSON.
 _MAX_REFERENCE_BYTES = 1024
@@ -81,11 +82,21 @@ class DeadLetter:
 
     def foreign_headers(self) -> tuple[Header, ...]:
         """The headers that are neither of Headwater nor of the dead letter format."""
-        return tuple(
-            (name, value)
-            for name, value in self.record.headers
-            if name not in {*OWN_HEADERS, REDRIVE_COUNT, REDRIVE_OF} and not name.startswith(PREFIX)
-        )
+        return foreign_headers(self.record)
+
+
+def foreign_headers(record: Record) -> tuple[Header, ...]:
+    """The headers that are neither of Headwater nor of the dead letter format."""
+    return tuple(
+        (name, value)
+        for name, value in record.headers
+        if name not in _NOT_FOREIGN and not name.startswith(PREFIX)
+    )
+
+
+def redrives_of(record: Record) -> int:
+    """How often a record of an input was redriven, by its headers."""
+    return _redrives(_texts(record), record.address)
 
 
 def read_letter(record: Record) -> DeadLetter:
@@ -93,10 +104,7 @@ def read_letter(record: Record) -> DeadLetter:
 
     The first occurrence of a repeated header counts: a job's own headers precede inherited ones.
     """
-    values: dict[str, str] = {}
-    for name, value in record.headers:
-        if value is not None:
-            values.setdefault(name, value.decode("utf-8", "surrogateescape"))
+    values = _texts(record)
     origin = _origin(values)
     stamp = origin_of(record)
     return DeadLetter(
@@ -109,6 +117,14 @@ def read_letter(record: Record) -> DeadLetter:
         _reference(record.value, origin),
         _redrives(values, origin),
     )
+
+
+def _texts(record: Record) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in record.headers:
+        if value is not None:
+            values.setdefault(name, value.decode("utf-8", "surrogateescape"))
+    return values
 
 
 def _origin(values: dict[str, str]) -> Address | None:

@@ -1,8 +1,9 @@
 """The headers of a record that a Headwater job wrote, and the grammar of the `lineage` header.
 
 The order of the headers: first the stamp (`job_name`, `job_version`, `batch_version`, in an order
-that each job defines), then `parent_lineage` if the parent has a stamp, then `lineage`, then the
-other headers of the parent, unchanged.
+that each job defines), then `parent_lineage` if the parent has a stamp, then `lineage`, then
+headers of other applications (`foreign_headers`); `lineage_dropped_headers` has the number of those
+that exceeded the limits.
 
 The value of the `lineage` header:
 
@@ -37,15 +38,20 @@ JOB_VERSION = "job_version"
 BATCH_VERSION = "batch_version"
 PARENT_LINEAGE = "parent_lineage"
 LINEAGE = "lineage"
+DROPPED_HEADERS = "lineage_dropped_headers"
 
 STAMP_HEADERS = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 # A record's own headers come first; headers of its parent with these names are not copied.
-OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE)
+OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS)
 
 VERSION = "1"
 # A parent takes about 15 to 30 bytes; Kafka's default limit for a complete record is 1 MB.
 MAX_LISTED_PARENTS = 64
 MAX_HEADER_BYTES = 64 * 1024
+# Of the value, leaving space for the addresses of the records that list the other parents.
+MAX_PARENTS_BYTES = 32 * 1024
+# Of each value in `parent_lineage`: a stamp of another producer may have any length.
+_MAX_STAMP_BYTES = 1024
 
 _RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ADDRESSES = rf"{ADDRESS}(?:,{ADDRESS})*+"
@@ -58,7 +64,7 @@ HEADER_REGEX = (
 )
 RUN_REGEX = r"^1 (\S+) "
 # Group 1 is the result of `identity_of`.
-IDENTITY_REGEX = r"^1 \S+ (.*?)(?: >.*)?$"
+IDENTITY_REGEX = r"^1 \S+ ([^>\r\n]*?)(?: >.*)?$"
 # An identity with one parent: topic, partition and offset, with or without the ordinal.
 SINGLE_PARENT_REGEX = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
 
@@ -132,8 +138,15 @@ def origin_of(record: Record) -> Origin:
 
 def parent_lineage_text(stamp: Sequence[tuple[str, str]]) -> str:
     """The parent's stamp as text for people; `lineage` is the header for programs."""
-    texts = [f"{{{name}, {value}}}" for name, value in stamp]
+    texts = [f"{{{name}, {_shortened(value)}}}" for name, value in stamp]
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _shortened(text: str) -> str:
+    value = text.encode("utf-8", "surrogateescape")
+    if len(value) <= _MAX_STAMP_BYTES:
+        return text
+    return value[:_MAX_STAMP_BYTES].decode("utf-8", "ignore") + "…"
 
 
 def encode(lineage: Lineage) -> bytes:

@@ -11,11 +11,13 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from headwater.openlineage.events import Event
+from headwater.openlineage.events import Event, with_cluster_namespace
 from headwater.openlineage.spool.files import Spool, SpoolCounts
 from headwater.openlineage.spool.sender import EventSender, SenderCounts, log_warning
 from headwater.openlineage.transport import CatalogClient
@@ -47,9 +49,11 @@ class Emitter:
         *,
         emit_seconds: float = 1.0,
         close_seconds: float = 5.0,
+        prepare: Callable[[Event], Event] = lambda event: event,
     ) -> None:
         self._spool = spool
         self._sender = sender
+        self._prepare = prepare
         self._emit_seconds = emit_seconds
         self._close_seconds = close_seconds
         self._queue: queue.Queue[_QueuedEvent | None] = queue.Queue(_MAX_QUEUED)
@@ -81,6 +85,11 @@ class Emitter:
             ),
             emit_seconds=lineage.emit_seconds,
             close_seconds=lineage.close_seconds,
+            prepare=partial(
+                with_cluster_namespace,
+                bootstrap_servers=settings.bootstrap_servers,
+                namespace=settings.kafka.namespace,
+            ),
         )
 
     @property
@@ -93,7 +102,7 @@ class Emitter:
 
         Returns when the event is on disk, or after `emit_seconds`; then the write continues.
         """
-        queued = _QueuedEvent(event)
+        queued = _QueuedEvent(self._prepare(event))
         with self._access:
             if self._closed:
                 self._drop("the emitter is closed")

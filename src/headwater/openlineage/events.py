@@ -47,15 +47,44 @@ def name_of(dataset: Mapping[str, Any]) -> DatasetName:
 
 
 def kafka_topic(bootstrap_servers: str, topic: str) -> DatasetName:
-    """Name of a topic: namespace `kafka://localhost:9092` (the first broker) and the topic."""
+    """Name of a topic: namespace `kafka://localhost:9092` (of the cluster) and the topic."""
     return DatasetName(kafka_namespace(bootstrap_servers), topic)
 
 
 def kafka_namespace(bootstrap_servers: str) -> str:
-    """Namespace of the topics of a cluster."""
+    """Namespace of the topics of a cluster: its first broker in alphabetical order, so that the
+    order of the addresses does not matter."""
+    return min(broker_namespaces(bootstrap_servers))
+
+
+def broker_namespaces(bootstrap_servers: str) -> set[str]:
+    """The namespaces that a cluster could have: one for each broker."""
     # An address may include its protocol: PLAINTEXT://localhost:9092.
-    first = bootstrap_servers.split(",")[0].strip().rpartition("//")[2]
-    return f"kafka://{first}"
+    addresses = (each.strip().rpartition("//")[2] for each in bootstrap_servers.split(","))
+    return {f"kafka://{each}" for each in addresses if each} or {"kafka://"}
+
+
+def with_cluster_namespace(event: Event, bootstrap_servers: str, namespace: str | None) -> Event:
+    """The event with one namespace for the topics of these brokers.
+
+    Spark's listener names a topic by the first address of the reader or writer, in any order.
+
+    Args:
+        namespace: chosen by the user; default: `kafka_namespace`.
+    """
+    chosen = namespace or kafka_namespace(bootstrap_servers)
+    others = broker_namespaces(bootstrap_servers) - {chosen}
+    return _replaced(event, others, chosen) if others else event
+
+
+def _replaced(value: Any, old: set[str], new: str) -> Any:
+    if isinstance(value, str):
+        return new if value in old else value
+    if isinstance(value, Mapping):
+        return {key: _replaced(each, old, new) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(each, old, new) for each in value]
+    return value
 
 
 def file_location(uri: str) -> DatasetName:

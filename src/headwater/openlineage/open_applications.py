@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from headwater.model.local_files import lock
+from headwater.model.local_files import lock, state_folder
 from headwater.openlineage.run import Emit, LineageRun, OpenRun
 from headwater.settings import Settings
 
@@ -31,7 +31,8 @@ class OpenApplicationNote:
         path = self._folder / f"{_PREFIX}{run.run_id}{_SUFFIX}"
         note = OpenRun(run.run_id, run.job_namespace, run.job_name, started_at)
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            state_folder(path.parents[2], path.parents[1].name)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             # Locked before it has its name: a reader would take it for that of a dead process.
             unfinished = path.with_suffix(f".{os.getpid()}.tmp")
             self._handle = os.open(unfinished, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)

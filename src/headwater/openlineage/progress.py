@@ -20,8 +20,9 @@ Started = Callable[[], Mapping[str, Mapping[int, int]]]
 # Name of the observed metrics of queries whose sink does not count rows: `rows`, and `dead_letter`
 # for dead letters.
 OBSERVED = "headwater_rows"
-# Sink metric: rows without parents.
+# Sink metrics: rows without parents, and headers that exceeded the limits.
 WITHOUT_PARENTS = "without-parents"
+DROPPED_HEADERS = "dropped-headers"
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class StreamProgress:
     rows_in: Counter[str] = field(default_factory=Counter)
     rows_out: Counter[str] = field(default_factory=Counter)
     rows_without_parents: int = 0
+    dropped_headers: int = 0
     dropped_late: int = 0
     lag: int | None = None
     _rows_read: int = 0
+    _topics_since: set[str] = field(default_factory=set)
     _rows_written: int | None = None
     _rows_observed: int | None = None
     _read: Ranges = field(default_factory=dict)
@@ -83,6 +86,11 @@ class StreamProgress:
         self._read, self._written = {}, {}
         return read, written
 
+    def take_topics(self) -> set[str]:
+        """Topics to which records were written since the last call."""
+        topics, self._topics_since = self._topics_since, set()
+        return topics
+
     def counts(self) -> dict[str, int]:
         """Fields of the facet `headwater_progress`; unknown values are omitted."""
         roles, out = self.roles, self.rows_out
@@ -100,6 +108,8 @@ class StreamProgress:
         if roles.dead_letters:
             counts["deadLettered"] = sum(out[topic] for topic in roles.dead_letters)
         counts["lateRows"] = self.dropped_late + sum(out[topic] for topic in roles.late)
+        if self.dropped_headers:
+            counts["droppedHeaders"] = self.dropped_headers
         if self.lag is not None:
             counts["lag"] = self.lag
         return counts
@@ -132,8 +142,9 @@ class StreamProgress:
         sink = progress.get("sink") or {}
         metrics = sink.get("metrics") or {}
         self.rows_without_parents += int(metrics.get(WITHOUT_PARENTS, 0))
+        self.dropped_headers += int(metrics.get(DROPPED_HEADERS, 0))
         for topic, partition, first, last, count in _written(metrics):
-            self.rows_out[topic] += count
+            self._add_rows(topic, count)
             if topic not in self.roles.hidden:
                 _merge(self._written, {(topic, partition): (first, last)})
         rows = sink.get("numOutputRows")
@@ -143,7 +154,12 @@ class StreamProgress:
         if isinstance(observed, Mapping):
             self._rows_observed = (self._rows_observed or 0) + int(observed.get("rows") or 0)
             for topic in self.roles.dead_letters[:1]:
-                self.rows_out[topic] += int(observed.get("dead_letter") or 0)
+                self._add_rows(topic, int(observed.get("dead_letter") or 0))
+
+    def _add_rows(self, topic: str, count: int) -> None:
+        self.rows_out[topic] += count
+        if count > 0:
+            self._topics_since.add(topic)
 
 
 def _offsets(reported: Any) -> dict[tuple[str, int], int]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from headwater.model.local_files import state_folder
 from headwater.openlineage import facets
 from headwater.openlineage.events import (
     ENDS,
@@ -245,12 +246,14 @@ class OpenRunNote:
     """
 
     def __init__(self, checkpoint: Path | str, settings: Settings) -> None:
+        self._spool: Path | None = None
         if isinstance(checkpoint, Path):
             self._path = checkpoint / _OPEN_RUN_FILE
         else:
             # A checkpoint on another file system, such as s3a://: the note is in the spool folder.
             name = hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
-            self._path = settings.spool_dir / _OPEN_RUNS_FOLDER / f"{name}.json"
+            self._spool = settings.spool_dir
+            self._path = self._spool / _OPEN_RUNS_FOLDER / f"{name}.json"
 
     def read(self) -> OpenRun | None:
         """None if there is no note, or if it can't be read."""
@@ -262,6 +265,8 @@ class OpenRunNote:
     def write(self, run: OpenRun) -> None:
         """Without fsync: at worst, a run stays open in the catalog after a power failure."""
         try:
+            if self._spool is not None:
+                state_folder(self._spool.parent, self._spool.name)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             unfinished = self._path.with_suffix(".tmp")
             unfinished.write_text(json.dumps(asdict(run)))

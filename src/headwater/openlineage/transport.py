@@ -25,8 +25,9 @@ _MAX_RESPONSE_BYTES = 64 * 1024
 _MAX_RETRY_AFTER = 300.0
 _URL_HINT = "set MARQUEZ_URL, such as http://localhost:5000; set MARQUEZ_API_KEY for a key"
 
-# The event itself is invalid: it would be refused again.
-_REFUSED = frozenset({400, 413, 422})
+# The event itself is invalid, or its run id belongs to another namespace (409): it would be refused
+# again.
+_REFUSED = frozenset({400, 409, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class CatalogClient:
         url: str,
         key: str | None = None,
         *,
+        endpoint: str = PATH,
         connect_seconds: float = 5.0,
         request_seconds: float = 30.0,
     ) -> None:
@@ -83,6 +85,7 @@ class CatalogClient:
         self._port = self._default_port if parts.port is None else parts.port
         self._base = parts.path.rstrip("/")
         self.url = f"{parts.scheme}://{parts.netloc}{self._base}"
+        self._endpoint = "/" + endpoint.lstrip("/")
         self._key = _checked_key(key)
         self._connect_seconds = connect_seconds
         self._request_seconds = request_seconds
@@ -100,6 +103,7 @@ class CatalogClient:
         return cls(
             settings.catalog_url,
             key.get_secret_value() if key else None,
+            endpoint=settings.catalog.endpoint,
             connect_seconds=settings.lineage.connect_seconds,
             request_seconds=settings.lineage.request_seconds,
         )
@@ -108,7 +112,7 @@ class CatalogClient:
         """Deliver one event; never raises."""
         reused = self._connection is not None
         try:
-            return _outcome(self.request("POST", PATH, body), self.url)
+            return _outcome(self.request("POST", self._endpoint, body), self.url)
         except Exception as error:
             if reused:
                 # The server may have closed the persistent connection meanwhile.
@@ -163,7 +167,7 @@ class CatalogClient:
 
     def _send_again(self, body: bytes) -> Outcome:
         try:
-            return _outcome(self.request("POST", PATH, body), self.url)
+            return _outcome(self.request("POST", self._endpoint, body), self.url)
         except Exception as error:
             return self._unreachable(error)
 

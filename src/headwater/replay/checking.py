@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import InputError
 from headwater.kafka import partition_states, read_topic
 from headwater.model import Address, Record
+from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.progress import Progress, no_progress
 from headwater.replay.folder import ReplayFolder
 from headwater.replay.manifest import UNDONE, Checksum, Manifest
-from headwater.replay.plan import REPLAY_ID, Plan
+from headwater.replay.plan import Plan
 from headwater.replay.planning import SessionFactory
 from headwater.settings import Settings
 from headwater.storage.archive.reader import Archive

@@ -12,12 +12,12 @@ that completes an interrupted batch also completes an interrupted step.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from headwater.errors import InputError, UnknownReplayError
+from headwater.model.local_files import state_folder, write_durably
 from headwater.replay.manifest import Manifest, StepResult, signature_problem
 from headwater.replay.plan import Plan, ranges_as_json
 from headwater.settings import Settings
@@ -42,11 +42,16 @@ class ReplayFolder:
     def exists(self) -> bool:
         return (self.path / "plan.json").is_file()
 
+    def make(self) -> None:
+        """Make the folder, unless it exists."""
+        state_folder(self.path.parents[1], self.path.parent.name)
+        self.path.mkdir(exist_ok=True)
+
     def begin(self, plan: Plan, request: str, began: str) -> None:
         """Store the plan before the first step; `request` identifies the same request later."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         content = {"plan": plan.as_json(), "request": request, "began": began}
-        _write_durably(self.path / "plan.json", json.dumps(content, indent=2))
+        write_durably(self.path / "plan.json", json.dumps(content, indent=2))
 
     def plan(self) -> Plan:
         return Plan.from_json(self._stored_plan()["plan"])
@@ -65,7 +70,7 @@ class ReplayFolder:
         """Store the target's end offsets, unless an earlier, interrupted run has stored them."""
         path = self.path / f"ends-{name}.json"
         if not path.is_file():
-            _write_durably(path, json.dumps(ends))
+            write_durably(path, json.dumps(ends))
 
     def stored_ends(self, name: str) -> dict[str, Any]:
         return _json(self.path / f"ends-{name}.json") or {}
@@ -87,7 +92,7 @@ class ReplayFolder:
     def store_manifest(self, manifest: Manifest, settings: Settings) -> None:
         """Sign the manifest, if a key is set, and store it."""
         content = manifest.as_json(_signing_key(settings))
-        _write_durably(self.path / "manifest.json", json.dumps(content, indent=2))
+        write_durably(self.path / "manifest.json", json.dumps(content, indent=2))
 
     def manifest_content(self) -> dict[str, Any] | None:
         """The manifest as it is stored; None until the replay is done.
@@ -119,9 +124,8 @@ class ReplayFolder:
         return content
 
     def _write_step(self, folder: str, number: int, *lines: Mapping[str, Any]) -> None:
-        (self.path / folder).mkdir(exist_ok=True)
         text = "\n".join(["v1", *(json.dumps(line) for line in lines)])
-        _write_durably(self.path / folder / str(number), text)
+        write_durably(self.path / folder / str(number), text)
 
 
 def replays_folder(settings: Settings) -> Path:
@@ -157,16 +161,6 @@ def find_replay(replay_id: str, settings: Settings) -> ReplayFolder:
 def _signing_key(settings: Settings) -> str | None:
     key = settings.replay.signing_key
     return None if key is None else key.get_secret_value()
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """Write a file atomically, and to disk before the rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from headwater.errors import ReplayRefusedError
-from headwater.replay.plan import REPLAY_COUNT
+from headwater.model.foreign_headers import REPLAY_COUNT
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 

@@ -21,9 +21,6 @@ from headwater.replay.selection import Range
 from headwater.storage.offset_ranges import OffsetRanges
 
 FORMAT_VERSION = 1
-# Headers of a replayed record, in addition to its lineage: the replay that wrote it, and how
-# often its input has been replayed, this replay included.
-REPLAY_ID, REPLAY_COUNT = "replay_id", "replay_count"
 
 _TABLE_PREFIX = "table:"
 _ID_DIGITS = 16

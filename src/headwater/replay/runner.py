@@ -65,7 +65,7 @@ def run_plan(
     manifest = folder.manifest()
     if manifest is not None:
         return ReplayOutcome(folder, manifest, new=False)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.make()
     stop = StopSignal()
     with (
         stop.on_signals(),

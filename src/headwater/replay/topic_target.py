@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -27,10 +28,10 @@ from headwater.delivery.sink import (
     shuffles_of,
     topics_for_parents,
 )
-from headwater.errors import TopicNotFoundError
+from headwater.errors import CheckpointError, ReplayRefusedError, TopicNotFoundError
 from headwater.kafka import describe_topic, end_offsets, ensure_topic
+from headwater.model.foreign_headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
-from headwater.replay.plan import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
 from headwater.spark.configuration import configured
 from headwater.spark.source import FETCH, LINEAGE_COLUMN, client_options, lineage_identity
@@ -65,7 +66,7 @@ class TopicTarget(ReplayTarget):
         # Reading in order adds exchanges to the plan of the inputs, too: only the transform counts.
         no_shuffle = shuffles_of(outputs) == shuffles_of(inputs)
         self._target = replace(self._target, one_input_per_task=no_shuffle)
-        self._mode.refuse_unsafe(context.spark, self._target)
+        self._mode.refuse_unsafe(context.spark, self._target, context.settings)
         if context.settings.jobs.create_topics:
             partitions = _partitions(context)
             for name in (*self._topics, *topics_for_parents(outputs, self._topics)):
@@ -79,7 +80,8 @@ class TopicTarget(ReplayTarget):
         }
 
     def before_step(self) -> None:
-        self._output.begin_run(self.context.run_id)
+        with self._refusals():
+            self._output.begin_run(self.context.run_id)
 
     def rows(self, outputs: DataFrame, step: int) -> DataFrame:
         rows = rows_to_send(outputs, self._topics, self.context.settings.jobs.max_value_bytes)
@@ -110,7 +112,8 @@ class TopicTarget(ReplayTarget):
         context = self.context
         # A transaction is committed or aborted as a unit: there is nothing to look for.
         look_back = again and isinstance(self._mode, ExactlyOnce)
-        written = self._output.written_by(step) if look_back else set()
+        with self._refusals():
+            written = self._output.written_by(step) if look_back else set()
         rows = without_written(rows, written, self._target.job_name)
         headers = {
             REPLAY_ID: context.plan.replay_id,
@@ -130,6 +133,19 @@ class TopicTarget(ReplayTarget):
         finally:
             close_producers_of(context.spark, context.run_id)
         return len(written)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """A target that was recreated, or lost records of an interrupted step, is refused."""
+        try:
+            yield
+        except CheckpointError as error:
+            raise ReplayRefusedError(
+                error.message,
+                hint=f"remove {self.context.folder.path} and start the replay again, with "
+                "--skip-existing if the target has records of it",
+                **error.attributes,
+            ) from error
 
 
 def _partitions(context: ReplayContext) -> int:

@@ -24,7 +24,11 @@ from headwater.catalog.api import (
     search_routes,
 )
 from headwater.catalog.api.guard import Guard, authorise
-from headwater.catalog.api.middleware import CompressionMiddleware, SecurityMiddleware
+from headwater.catalog.api.middleware import (
+    CompressionMiddleware,
+    HangUpMiddleware,
+    SecurityMiddleware,
+)
 from headwater.catalog.api.problems import json_response
 from headwater.catalog.api.service import CatalogService
 from headwater.catalog.version import VERSION
@@ -105,9 +109,8 @@ def with_middleware(app: ASGIApp, api: FastAPI, settings: Settings) -> ASGIApp:
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    return SecurityMiddleware(
-        CompressionMiddleware(app), settings.catalog, keys_required=api.state.guard.required
-    )
+    app = HangUpMiddleware(CompressionMiddleware(app))
+    return SecurityMiddleware(app, settings.catalog, keys_required=api.state.guard.required)
 
 
 def _document_route(api: FastAPI) -> APIRouter:

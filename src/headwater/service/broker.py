@@ -13,12 +13,13 @@ from headwater.jvm.jars import ensure_jars, scala_library
 from headwater.jvm.java import find_java
 from headwater.jvm.versions import KAFKA_VERSION
 from headwater.kafka import ping
+from headwater.model.local_files import state_folder
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import LocalService, ServiceState, ServiceStatus, wait_until_ready
+from headwater.service.managed import LocalService, ServiceState, ServiceStatus
+from headwater.service.ownership import Identity
 from headwater.service.preflight import check_free_space, check_port_free
 from headwater.service.processes import (
     end_of_log,
-    find_process,
     run_to_end,
     start_detached,
 )
@@ -76,13 +77,17 @@ class KafkaBroker(LocalService):
     name = "kafka"
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, f"-Dheadwater.home={settings.home_dir}")
+        super().__init__(settings, f"-Dheadwater.home={settings.home_dir}", settings.kafka.port)
         self._folder = settings.home_dir / "kafka"
         self._data = self._folder / "data"
 
+    @property
+    def _identity(self) -> Identity:
+        return Identity(self._marker, "", "java", self._log.with_suffix(".out"))
+
     def start(self, progress: Progress = no_progress) -> ServiceState:
         settings = self._settings
-        process = find_process(self._marker)
+        process = self.process()
         if process is None:
             check_free_space(self._folder, settings)
             self._check_data_version()
@@ -99,11 +104,8 @@ class KafkaBroker(LocalService):
                 [*java, heap, self._marker, logging, "kafka.Kafka", str(properties)],
                 self._log.with_suffix(".out"),
             )
-        wait_until_ready(self.name, process, self._is_ready, self._newest_log(), settings)
+        self._wait_until_ready(process, self._newest_log())
         return self._state(ServiceStatus.RUNNING, process.pid)
-
-    def wipe(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def _address(self) -> str:
@@ -127,8 +129,8 @@ class KafkaBroker(LocalService):
             return False
 
     def _write_configuration(self) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self._folder, self._log.parent):
+            state_folder(self._settings.home_dir, folder.name)
         (self._folder / "log4j2.properties").write_text(_LOGGING.format(log=self._log))
         properties = self._folder / "server.properties"
         kafka = self._settings.kafka

@@ -15,10 +15,11 @@ from pydantic import SecretStr
 from headwater.catalog.store import check_database
 from headwater.errors import HeadwaterError, InputError, NotInstalledError
 from headwater.model.progress import Progress, no_progress
-from headwater.service.managed import LocalService, ServiceState, ServiceStatus, wait_until_ready
+from headwater.service.managed import LocalService, ServiceState, ServiceStatus
+from headwater.service.ownership import Identity
 from headwater.service.postgres import PostgresServer
 from headwater.service.preflight import check_free_space, check_port_free
-from headwater.service.processes import find_process, start_detached
+from headwater.service.processes import start_detached
 from headwater.settings import Settings, exported, rules_file
 
 _REQUIRED_MODULES = (
@@ -74,11 +75,15 @@ class CatalogServer(LocalService):
     name = "catalog"
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, f"headwater.catalog={settings.home_dir}")
+        super().__init__(settings, f"headwater.catalog={settings.home_dir}", settings.catalog.port)
+
+    @property
+    def _identity(self) -> Identity:
+        return Identity(self._marker, "--mark", "python", self._log)
 
     def start(self, progress: Progress = no_progress) -> ServiceState:
         settings = self._settings
-        process = find_process(self._marker)
+        process = self.process()
         if process is None:
             check_installed()
             check_free_space(settings.home_dir, settings)
@@ -88,11 +93,8 @@ class CatalogServer(LocalService):
             # Not on the command line, where other users could read the password.
             with exported(**self._environment()):
                 process = start_detached(command, self._log)
-        wait_until_ready(self.name, process, self._is_ready, self._log, settings)
+        self._wait_until_ready(process, self._log)
         return self._state(ServiceStatus.RUNNING, process.pid)
-
-    def wipe(self) -> None:
-        """Its data is in the database."""
 
     @property
     def _address(self) -> str:

@@ -45,9 +45,6 @@ class _External:
     def stop(self) -> bool:
         return False
 
-    def wipe(self) -> None:
-        """External data is never deleted."""
-
 
 class ExternalKafka(_External):
     """The brokers of KAFKA_BOOTSTRAP_SERVERS."""

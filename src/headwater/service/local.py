@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 from headwater.errors import InputError, UnavailableError
-from headwater.model.local_files import locked
+from headwater.model.local_files import locked, state_folder
 from headwater.model.progress import Progress, no_progress
+from headwater.service import wiping
 from headwater.service.broker import KafkaBroker
 from headwater.service.catalog import CatalogServer
 from headwater.service.external import ExternalKafka, ExternalPostgres
@@ -24,24 +23,6 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "catalog": ("postgres", "catalog"),
 }
 
-# Everything that services and jobs store in a home.
-STATE_PATHS = (
-    "archive",
-    "checkpoints",
-    "demo",
-    "faults.journal",
-    "kafka",
-    "lineage-index",
-    "logs",
-    "postgres",
-    "redrive",
-    "replays",
-    "run",
-    "spool",
-    "tables",
-    "warehouse",
-)
-
 
 def up(
     parts: Sequence[str], settings: Settings, progress: Progress = no_progress
@@ -54,6 +35,7 @@ def up(
     """
     names = _names(parts)
     with _exclusive(settings):
+        wiping.make_private(settings.home_dir)
         for service in _services(settings):
             if service.name in names:
                 yield service.start(progress)
@@ -64,10 +46,12 @@ def status(settings: Settings) -> list[ServiceState]:
     return [service.state() for service in _services(settings)]
 
 
-def down(settings: Settings, *, wipe: bool = False) -> list[str]:
+def down(settings: Settings, *, wipe: bool = False, archives: bool = False) -> list[str]:
     """Stop all processes that were started from this home; returns their names.
 
-    With `wipe` all state of the home is also deleted: topics, database, checkpoints, logs.
+    Args:
+        wipe: also delete the state of the home: topics, database, checkpoints, logs.
+        archives: with `wipe`, also delete archives, tables, the index and manifests of replays.
     """
     seconds = settings.services.stop_timeout_seconds
     stopped: list[str] = []
@@ -79,23 +63,9 @@ def down(settings: Settings, *, wipe: bool = False) -> list[str]:
         for service in reversed(_services(settings)):
             if service.stop():
                 stopped.append(service.name)
-            if wipe:
-                service.wipe()
         if wipe:
-            _wipe(settings.home_dir)
+            wiping.wipe(settings.home_dir, archives=archives)
     return stopped
-
-
-def _wipe(home: Path) -> None:
-    """Delete Headwater's state; other files in the home belong to the user."""
-    for name in STATE_PATHS:
-        path = home / name
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    if home.is_dir() and not any(home.iterdir()):
-        home.rmdir()
 
 
 def _names(parts: Sequence[str]) -> set[str]:
@@ -118,7 +88,7 @@ def _services(settings: Settings) -> list[ManagedService]:
 @contextmanager
 def _exclusive(settings: Settings) -> Iterator[None]:
     """Two concurrent `up` would both start the services; the second waits for the first."""
-    path = settings.home_dir / "run" / "up.lock"
+    path = state_folder(settings.home_dir, "run") / "up.lock"
     seconds = settings.services.start_timeout_seconds * 2
 
     def busy() -> UnavailableError:

@@ -14,7 +14,8 @@ import psutil
 
 from headwater.errors import ServiceStartError
 from headwater.model.progress import Progress, no_progress
-from headwater.service.processes import end_of_log, find_process, stop_process
+from headwater.service.ownership import Identity, find_process, listens
+from headwater.service.processes import end_of_log, stop_process
 from headwater.settings import Settings
 
 _POLL_SECONDS = 0.1
@@ -63,35 +64,59 @@ class ManagedService(Protocol):
     def stop(self) -> bool:
         """Stop it if it was started from this home; returns whether it was running."""
 
-    def wipe(self) -> None:
-        """Delete its data."""
-
 
 class LocalService(ABC):
-    """A service that is one process, identified by a marker on its command line."""
+    """A service that is one process, identified by its user and a marker among its arguments.
+
+    Attributes:
+        marker: contains the path of the home.
+        port: on which it listens.
+    """
 
     name: str
 
-    def __init__(self, settings: Settings, marker: str) -> None:
+    def __init__(self, settings: Settings, marker: str, port: int) -> None:
         self._settings = settings
         self._marker = marker
+        self._port = port
         self._log = settings.home_dir / "logs" / f"{self.name}.log"
 
+    @property
+    @abstractmethod
+    def _identity(self) -> Identity:
+        """What identifies its process."""
+
+    def process(self) -> psutil.Process | None:
+        """Its running process."""
+        return find_process(self._identity)
+
     def state(self) -> ServiceState:
-        process = find_process(self._marker)
+        process = self.process()
         if process is None:
             return self._state(ServiceStatus.STOPPED)
-        status = ServiceStatus.RUNNING if self._is_ready() else ServiceStatus.SILENT
+        # Another process may listen on the port of the settings.
+        ready = listens(process, self._port) and self._is_ready()
+        status = ServiceStatus.RUNNING if ready else ServiceStatus.SILENT
         return self._state(status, process.pid)
 
     def stop(self) -> bool:
-        process = find_process(self._marker)
+        process = self.process()
         if process is not None:
             self._end(process)
         return process is not None
 
     def _end(self, process: psutil.Process) -> None:
         stop_process(process, self._settings.services.stop_timeout_seconds)
+
+    def _wait_until_ready(self, process: psutil.Process, log: Path) -> None:
+        """Raises:
+        ServiceStartError: it exited, or is not ready in time; contains the end of its log.
+        """
+
+        def is_ready() -> bool:
+            return listens(process, self._port) and self._is_ready()
+
+        wait_until_ready(self.name, process, is_ready, log, self._settings)
 
     def _state(self, state: ServiceStatus, pid: int | None = None) -> ServiceState:
         return ServiceState(self.name, state, self._address, pid, str(self._log))

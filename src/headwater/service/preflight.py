@@ -13,6 +13,7 @@ from typing import NamedTuple
 import psutil
 
 from headwater.errors import DiskFullError, InputError, PortTakenError
+from headwater.service.ownership import is_own, is_server_user
 from headwater.settings import Settings
 
 _MIB = 1024 * 1024
@@ -100,7 +101,9 @@ def _describe(pid: int | None) -> _Owner:
         command = " ".join(arguments)
         shown = command if len(command) <= 80 else command[:77] + "..."
         text = f"process {process.pid} of {process.username()} ({shown or process.name()})"
+        known = is_own(process) or is_server_user(process)
     except psutil.Error:
         return _Owner("a process of another user")
-    homes = (_HOME.fullmatch(argument) for argument in arguments)
+    # Any user can start a process with these arguments.
+    homes = (_HOME.fullmatch(argument) for argument in arguments if known)
     return _Owner(text, next((found[1] for found in homes if found), None))

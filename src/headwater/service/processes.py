@@ -1,9 +1,9 @@
 """Finds, starts and stops the processes of one Headwater home.
 
-A service is identified by an argument on its command line that contains the absolute path of its
-home. That is safe against stale pids and against a kill right after the start, and processes of
-other homes or programs never match. Python processes (the demo) write a pid file with their start
-time instead.
+A service is identified by its user, its executable and an argument that contains the absolute path
+of its home (`ownership.py`). That is safe against stale pids and against a kill right after the
+start, and processes of other users, homes or programs never match. Python processes (the demo)
+write a pid file with their start time instead.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from pathlib import Path
 import psutil
 
 from headwater.errors import ServiceStartError
+from headwater.model.local_files import state_folder
+from headwater.service.log_file import rotate
+from headwater.service.ownership import is_own
 from headwater.settings import child_environment
 
 _LOG_LINES_SHOWN = 12
+
+# Files of a service, and files that it creates, are private.
+_UMASK = 0o077
 
 # $0 is the log, the arguments are the command.
 _DETACH = '"$@" >>"$0" 2>&1 </dev/null & echo $!'
 
 
-def find_process(marker: str) -> psutil.Process | None:
-    """The running process that has `marker` as an argument."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if marker in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                return process
-    return None
-
-
-def start_detached(command: Sequence[str], log: Path) -> psutil.Process:
+def start_detached(command: Sequence[str], log: Path, *, cwd: Path | None = None) -> psutil.Process:
     """Start a process that outlives this one, in a new session, with its output in `log`.
 
     A shell starts it and exits, so that it is not a child of this process and never becomes its
     zombie.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    state_folder(log.parents[1], log.parent.name)
+    rotate(log)
     started = subprocess.run(
         ["/bin/sh", "-c", _DETACH, str(log), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,
+        umask=_UMASK,
+        cwd=cwd,
         check=True,
         text=True,
         timeout=30,
@@ -66,8 +66,9 @@ def run_to_end(
     *,
     timeout_seconds: float,
     stdin: str = "",
-) -> None:
-    """Run a command and wait for it.
+    cwd: Path | None = None,
+) -> str:
+    """Run a command and wait for it; returns its output.
 
     Raises:
         ServiceStartError: it failed or timed out; contains the end of its output.
@@ -81,6 +82,8 @@ def run_to_end(
             errors="replace",
             timeout=timeout_seconds,
             check=False,
+            umask=_UMASK,
+            cwd=cwd,
             env=child_environment(),
         )
     except subprocess.TimeoutExpired:
@@ -91,6 +94,7 @@ def run_to_end(
     if done.returncode != 0:
         output = (done.stdout + done.stderr).strip().splitlines()[-_LOG_LINES_SHOWN:]
         raise ServiceStartError(f"{what} failed:\n" + "\n".join(output))
+    return done.stdout + done.stderr
 
 
 def stop_process(process: psutil.Process, timeout_seconds: float) -> bool:
@@ -121,8 +125,7 @@ def pid_file(name: str, home: Path) -> Iterator[None]:
     """Keep a pid file while the body runs, by which `headwater down` finds this process."""
     process = psutil.Process()
     content = {"name": name, "pid": process.pid, "started": process.create_time()}
-    file = home / "run" / f"{name}-{process.pid}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = state_folder(home, "run") / f"{name}-{process.pid}.json"
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps(content))
     temporary.replace(file)
@@ -150,6 +153,6 @@ def _process_of(file: Path) -> psutil.Process | None:
         process = psutil.Process(int(content["pid"]))
         # Pids are reused; the start time distinguishes the processes.
         same = abs(process.create_time() - float(content["started"])) < 1
-        return process if same and process.is_running() else None
+        return process if same and is_own(process) and process.is_running() else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None

@@ -30,6 +30,11 @@ _MAX_RECORDS = 500
 # Time limit for counting results in the target: without an index the topic has to be read.
 _COUNT_SECONDS = 5.0
 _RANGES_SHOWN = 200
+# Timeout of one request to Kafka: with the attempts of a query, less than a user waits.
+_KAFKA_SECONDS = 6.0
+# After Kafka did not respond, queries fail at once for this time: those that were waiting for a
+# thread would wait for the same timeout, one after the other.
+_UNAVAILABLE_SECONDS = 5.0
 _PLACEHOLDER = "path/to/job.py:TRANSFORM"
 _INSTALL = "pip install 'headwater[index]'"
 
@@ -43,8 +48,11 @@ class KafkaRecordQueries:
         """Args:
         transforms: names of transforms that `headwater replay` accepts.
         """
-        self._settings = settings
+        seconds = min(settings.kafka.timeout_seconds, _KAFKA_SECONDS)
+        kafka = settings.kafka.model_copy(update={"timeout_seconds": seconds})
+        self._settings = settings.model_copy(update={"kafka": kafka})
         self._transforms = transforms
+        self._unavailable_until = 0.0
 
     def ancestry(self, topic: str, partition: int, offset: int) -> Json | None:
         root = self._root(Address(topic, partition, offset))
@@ -52,6 +60,7 @@ class KafkaRecordQueries:
 
     def impact(self, topic: str, partition: int, offset: int) -> Json | None:
         address = Address(topic, partition, offset)
+        self._check_available()
         try:
             report = impact(address, self._settings, max_records=_MAX_RECORDS)
             if report.root is not None and _does_not_exist(report.root):
@@ -94,6 +103,7 @@ class KafkaRecordQueries:
         return answer
 
     def _root(self, address: Address) -> TraceNode | None:
+        self._check_available()
         try:
             root = trace(address, self._settings, max_records=_MAX_RECORDS, values=True)
         except HeadwaterError as error:
@@ -155,20 +165,38 @@ class KafkaRecordQueries:
     def _without_addresses(self, error: HeadwaterError) -> HeadwaterError:
         """The error for remote clients: without addresses and folders of this machine."""
         if isinstance(error, BrokerUnavailableError):
-            return BrokerUnavailableError(
-                "Kafka does not respond to the service", hint="see `headwater status`"
-            )
+            self._unavailable_until = time.monotonic() + _UNAVAILABLE_SECONDS
+            return _kafka_unavailable()
         if isinstance(error, KafkaRefusedError):
             return type(error)(
                 "Kafka refuses the request of the service", hint="check its ACLs and credentials"
             )
-        home = str(self._settings.home_dir)
-        hint = error.hint.replace(home, "…") if error.hint else None
-        return type(error)(error.message.replace(home, "…"), hint=hint)
+        hint = self._without_folders(error.hint) if error.hint else None
+        return type(error)(self._without_folders(error.message), hint=hint)
+
+    def _without_folders(self, text: str) -> str:
+        settings = self._settings
+        folders = [settings.home_dir, settings.archive.folder, settings.index.table]
+        folders += settings.index.tables
+        shown = {str(each) for folder in folders if folder for each in (folder, folder.absolute())}
+        # The longest first: one may contain another.
+        for folder in sorted(shown, key=len, reverse=True):
+            text = text.replace(folder, "…")
+        return text
+
+    def _check_available(self) -> None:
+        if time.monotonic() < self._unavailable_until:
+            raise _kafka_unavailable()
 
 
 class _TooLong(Exception):
     """Counting exceeded its time limit."""
+
+
+def _kafka_unavailable() -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        "Kafka does not respond to the service", hint="see `headwater status`"
+    )
 
 
 def _does_not_exist(node: TraceNode) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import ssl
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import uvloop
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
 from headwater.service.app import create_app, with_middleware
+from headwater.service.http_protocol import protocol_class
 from headwater.service.page import Page
 from headwater.service.record_query_pool import RecordQueries
 from headwater.settings import Settings
@@ -27,6 +29,8 @@ _LOG = logging.getLogger("headwater.catalog")
 # server is closing.
 _KEEP_ALIVE_SECONDS = 30
 _STOP_SECONDS = 10
+# Files besides connections of clients: database, Kafka, archives, libraries, logs.
+_OTHER_FILES = 300
 
 
 class _Server(uvicorn.Server):
@@ -46,6 +50,7 @@ def serve(settings: Settings, url: str, queries: RecordQueries | None = None) ->
     """
     catalog = settings.catalog
     _check_tls(catalog)
+    _allow_open_files(2 * catalog.max_connections + _OTHER_FILES)
     migrate(url)
     # Loaded modules are never freed, so the collector skips them. The higher thresholds keep
     # responses of thousands of small objects from triggering a hundred collections.
@@ -88,7 +93,7 @@ def _config(app: Any, catalog: CatalogSettings, port: int) -> uvicorn.Config:
         host=catalog.host,
         port=port,
         loop="none",
-        http="httptools",
+        http=protocol_class(catalog.header_seconds, catalog.max_connections),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -102,6 +107,21 @@ def _config(app: Any, catalog: CatalogSettings, port: int) -> uvicorn.Config:
         ssl_certfile=str(catalog.tls_certificate) if catalog.tls_certificate else None,
         ssl_keyfile=str(catalog.tls_key) if catalog.tls_key else None,
     )
+
+
+def _allow_open_files(number: int) -> None:
+    """Raise the soft limit of this process: a connection is a file, and the default is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < number:
+        _LOG.warning(
+            "only %d files may be open, %d are needed for HEADWATER_CATALOG__MAX_CONNECTIONS on "
+            "both ports: raise `ulimit -n`, or lower the setting",
+            allowed,
+            number,
+        )
 
 
 def _check_tls(catalog: CatalogSettings) -> None:

@@ -1,9 +1,9 @@
 """All settings, in one frozen object. No other module reads the environment, except
 `spark/configuration.py` for Spark's own variables.
 
-Precedence, lowest first: default, `headwater.toml`, well-known variables of other tools
-(`KAFKA_BOOTSTRAP_SERVERS`, …), `HEADWATER_SECTION__KEY`, command-line options.
-An unknown name is an error, so that typos are not silently ignored.
+Precedence, lowest first: default, OpenLineage's variables (`OPENLINEAGE_URL`, …), `headwater.toml`,
+well-known variables of other tools (`KAFKA_BOOTSTRAP_SERVERS`, …), `HEADWATER_SECTION__KEY`,
+command-line options. An unknown name is an error, so that typos are not silently ignored.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ from headwater.settings import command_line, fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
 from headwater.settings.lineage import LineageSettings
+from headwater.settings.openlineage import openlineage_defaults
+from headwater.settings.paths import LocalPath
 from headwater.settings.sections import (
     ArchiveSettings,
     CostSettings,
@@ -67,6 +70,11 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
 }
 
 
+# What Kubernetes sets for the ports of a Service.
+_SERVICE_URLS = ("tcp://", "udp://", "sctp://")
+_SERVICE_PORT = re.compile(r"_PORT_\d{1,5}_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?$")
+
+
 class Settings(BaseSettings):
     """The settings of one program. Create it with `load`."""
 
@@ -77,7 +85,7 @@ class Settings(BaseSettings):
         extra="forbid",
     )
 
-    home: Path = Field(
+    home: LocalPath = Field(
         Path(".headwater"), description="Directory of all state of local services and jobs."
     )
     kafka: KafkaSettings = KafkaSettings()
@@ -128,6 +136,7 @@ class Settings(BaseSettings):
             _CurrentNames(env_settings),
             _WellKnownNames(settings_cls),
             _CurrentNames(TomlConfigSettingsSource(settings_cls, Path(FILE_NAME))),
+            _OpenLineageDefaults(settings_cls),
         )
 
     @property
@@ -218,6 +227,18 @@ class _WellKnownNames(PydanticBaseSettingsSource):
         return values
 
 
+class _OpenLineageDefaults(PydanticBaseSettingsSource):
+    """Reads OpenLineage's own variables and configuration file."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        if not any(name.startswith("OPENLINEAGE_") for name in os.environ):
+            return {}
+        return openlineage_defaults(os.environ)
+
+
 def broker_addresses(kafka: KafkaSettings) -> str:
     """The brokers in use: the configured ones, or the local one."""
     return kafka.bootstrap_servers or f"localhost:{kafka.port}"
@@ -249,8 +270,8 @@ def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, An
 
 
 def _reject_unknown_names(environment: Mapping[str, str]) -> None:
-    for name in environment:
-        if not name.upper().startswith(PREFIX):
+    for name, value in environment.items():
+        if not name.upper().startswith(PREFIX) or _is_of_kubernetes(name, value):
             continue
         first, nested, _ = name[len(PREFIX) :].lower().partition("__")
         field = Settings.model_fields.get(first)
@@ -259,6 +280,19 @@ def _reject_unknown_names(environment: Mapping[str, str]) -> None:
             raise SettingError(
                 f"unknown setting: {name}", hint="`headwater settings` lists all settings"
             )
+
+
+def _is_of_kubernetes(name: str, value: str) -> bool:
+    """Whether it is a variable that pods get for a Service whose name begins with `headwater`.
+
+    Such as `HEADWATER_CATALOG_SERVICE_PORT_HTTP` or `HEADWATER_PORT_5000_TCP_ADDR`.
+    `HEADWATER_KAFKA_PORT=9092` is a mistyped setting: the variable of a Service has a URL.
+    """
+    if "__" in name:
+        return False
+    if name.endswith("_SERVICE_HOST") or "_SERVICE_PORT" in name:
+        return True
+    return value.startswith(_SERVICE_URLS) or _SERVICE_PORT.search(name) is not None
 
 
 def _not_json(error: SettingsError) -> SettingError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, SecretStr, field_validator
 
+from headwater.settings.paths import LocalPath
 from headwater.settings.sections import Section
 
 
@@ -17,7 +17,7 @@ class AlertsSettings(Section):
 
     renamed: ClassVar[Mapping[str, str]] = {"most_incidents": "max_incidents"}
 
-    file: Path | None = Field(
+    file: LocalPath | None = Field(
         None,
         description="The rules file. Default: `headwater-alerts.yml` in the working directory or "
         "in `home`, if it exists.",

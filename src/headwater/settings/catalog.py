@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
+from headwater.settings.paths import LocalPath
 from headwater.settings.sections import Section
 
 
@@ -25,6 +25,11 @@ class CatalogSettings(Section):
         description="Address to which jobs send events, such as `http://marquez:5000`. "
         "Default: the local service.",
     )
+    endpoint: str = Field(
+        "api/v1/lineage",
+        min_length=1,
+        description="Path below `catalog.url` to which jobs send events.",
+    )
     api_key: SecretStr | None = Field(
         None, description="API key or token that jobs send with events, as a bearer token."
     )
@@ -41,12 +46,14 @@ class CatalogSettings(Section):
     port: int = Field(5000, ge=1, le=65535, description="Port of the API.")
     page_port: int = Field(3000, ge=1, le=65535, description="Port of the web page.")
     require_keys: bool = Field(
-        False, description="Whether keys or tokens are required on loopback as well."
+        False,
+        description="Whether keys or tokens are required on loopback as well. Required with a "
+        "proxy in front of the service.",
     )
-    tls_certificate: Path | None = Field(
+    tls_certificate: LocalPath | None = Field(
         None, description="Certificate chain (PEM) for HTTPS; requires `tls_key`."
     )
-    tls_key: Path | None = Field(None, description="Private key (PEM) of the certificate.")
+    tls_key: LocalPath | None = Field(None, description="Private key (PEM) of the certificate.")
     cors_origins: tuple[str, ...] = Field(
         (), description='Origins that can call the API, such as `["https://lineage"]`.'
     )
@@ -65,6 +72,11 @@ class CatalogSettings(Section):
     oidc_roles_claim: str = Field(
         "roles", description="The claim with the roles `read`, `write` or `admin`."
     )
+    oidc_namespaces_claim: str | None = Field(
+        None,
+        description="The claim with the namespaces that a token can access, `*` for all. Default: "
+        "every token can access all namespaces.",
+    )
     max_body_mb: float = Field(
         16.0,
         gt=0,
@@ -76,6 +88,13 @@ class CatalogSettings(Section):
     max_batch_events: int = Field(
         10_000, ge=1, description="Maximum number of events in a batch; above it 413."
     )
+    max_future_seconds: float = Field(
+        300.0,
+        ge=0,
+        le=315_360_000,
+        description="How far ahead of its receipt the time of an event may be. An event with a "
+        "later time counts as of its receipt; it is stored as it was sent.",
+    )
     max_rows: int = Field(
         1000, ge=1, description="Maximum number of entries in a list; longer ones have `truncated`."
     )
@@ -85,14 +104,29 @@ class CatalogSettings(Section):
     max_queries: int = Field(
         8, ge=1, description="Maximum number of concurrent queries; others wait, then get 429."
     )
+    max_response_mb: float = Field(
+        8.0,
+        gt=0,
+        description="Maximum size of the facets and columns in a response, and of its other "
+        "entries, in MiB; larger ones have `truncated`.",
+    )
     max_connections: int = Field(
-        1000, ge=1, description="Maximum number of open connections; above it 503."
+        1000,
+        ge=1,
+        description="Maximum number of open connections of each port. Above it those that wait "
+        "for a request are closed, the oldest first; if none does, 503.",
     )
     max_queued_events: int = Field(
         2000, ge=1, description="Maximum number of events that wait to be stored; above it 429."
     )
     query_seconds: float = Field(
         10.0, gt=0, description="Timeout of a query; a graph is truncated, other queries get 429."
+    )
+    header_seconds: float = Field(
+        10.0,
+        gt=0,
+        description="Timeout for the header of a request, from the start of the connection or of "
+        "the request; then the connection is closed.",
     )
     body_seconds: float = Field(
         30.0, gt=0, description="Timeout for the body of a request; then 408."

@@ -1,8 +1,8 @@
-"""Options of `headwater run` for a user's own file: settings, delivery mode and checkpoint."""
+"""Options of `headwater run` for a user's own file: settings, delivery mode, checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +18,13 @@ class CommandLine:
         overrides: settings of `--set`, by section.
         delivery: for all jobs of the file.
         checkpoint: for its only job.
+        accept: for all jobs of the file.
     """
 
     overrides: Mapping[str, Any] = field(default_factory=dict)
     delivery: str | None = None
     checkpoint: str | None = None
+    accept: Sequence[str] = ()
     _checkpoint_of: str | None = None
 
     def checkpoint_for(self, job_name: str) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from headwater.settings.paths import LocalPath
 from headwater.settings.sections import Section
 
 
@@ -80,7 +80,7 @@ class LineageSettings(Section):
         description="Attempts to send an event to which the catalog responds with 500 while it "
         "accepts events of other runs. After them, it is moved to the refused events.",
     )
-    spool: Path | None = Field(
+    spool: LocalPath | None = Field(
         None,
         description="Directory of events that are not delivered yet. Default: `spool` in `home`.",
     )

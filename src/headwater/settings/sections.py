@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from headwater.settings.paths import LocalPath, TableFolder
 
 
 class Section(BaseModel):
@@ -29,6 +30,18 @@ class KafkaSettings(Section):
         None,
         min_length=1,
         description="Brokers to use. When set, `headwater up` does not start a broker.",
+    )
+    namespace: str | None = Field(
+        None,
+        min_length=1,
+        description="Namespace of the topics of these brokers in events. Default: `kafka://` and "
+        "the first address of `kafka.bootstrap_servers` in alphabetical order.",
+    )
+    replication_factor: int = Field(
+        -1,
+        ge=-1,
+        le=32767,
+        description="Replicas of topics that Headwater creates. -1: the broker's default.",
     )
     port: int = Field(9092, ge=1, le=65535, description="Port of the local broker.")
     controller_port: int = Field(
@@ -67,14 +80,14 @@ class ServicesSettings(Section):
 class JvmSettings(Section):
     """Java and the jars."""
 
-    java_home: Path | None = Field(
+    java_home: LocalPath | None = Field(
         None,
         description="A Java 17 or 21. Default: the one on the PATH, then the one of the wheel.",
     )
-    jars_dir: Path | None = Field(
+    jars_dir: LocalPath | None = Field(
         None, description="Directory of downloaded jars. Default: in the user's cache directory."
     )
-    ivy_settings: Path | None = Field(
+    ivy_settings: LocalPath | None = Field(
         None, description="An Ivy settings file, for example for a mirror."
     )
     download_timeout_seconds: float = Field(
@@ -103,6 +116,10 @@ class SparkSettings(Section):
     )
 
 
+# One `*` at most; the sink gets the names as lines.
+_HeaderPattern = Annotated[str, Field(pattern=r"^[^*\n]*\*?[^*\n]*$", min_length=1)]
+
+
 class JobSettings(Section):
     """Settings of all jobs."""
 
@@ -113,21 +130,55 @@ class JobSettings(Section):
         description="Values longer than this are dead-lettered by reference. Kafka's limit for a "
         "record with its headers is 1 MB.",
     )
-    create_topics: bool = Field(True, description="Whether jobs create missing topics.")
+    max_records_per_batch: int = Field(
+        1_000_000,
+        gt=0,
+        description="Records of a stream per micro-batch with delivery `exactly-once`, unless "
+        "`maxOffsetsPerTrigger` is given: an interrupted batch has to fit into memory.",
+    )
+    create_topics: bool = Field(
+        True,
+        description="Whether jobs create missing output topics. Input topics are never created.",
+    )
+    max_ahead_seconds: float = Field(
+        86_400.0,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="A join sends records whose event time is more than this after the start of "
+        "their micro-batch to the dead letter topic: one of them would make all others late.",
+    )
+    inherit_headers: list[_HeaderPattern] = Field(
+        [],
+        description="Further headers that outputs inherit from their parent, as a JSON list of "
+        'names; one `*` in a name stands for any text, and `["*"]` inherits all. Inherited '
+        "without it: `traceparent`, `tracestate`, `baggage`, and `ce_*` unless they describe the "
+        "content.",
+    )
     drop_headers: list[str] = Field(
         [],
         description="Names of headers that are not copied from parents, as a JSON list.",
+    )
+    max_header_bytes: int = Field(
+        64 * 1024,
+        ge=0,
+        description="Foreign headers of a record beyond this size in all, names included, are "
+        "dropped and counted.",
+    )
+    max_headers: int = Field(
+        100,
+        ge=0,
+        description="Foreign headers of a record beyond this number are dropped and counted.",
     )
 
 
 class IndexSettings(Section):
     """The lineage index, which `impact` queries."""
 
-    table: Path | None = Field(
+    table: TableFolder | None = Field(
         None,
         description="Directory of the index, a Delta table. Default: `lineage-index` in `home`.",
     )
-    tables: list[Path] = Field(
+    tables: list[TableFolder] = Field(
         [],
         description="Directories of further Delta or Iceberg tables that `impact` searches, as a "
         "JSON list. Tables that jobs of this home wrote are always searched.",
@@ -176,7 +227,7 @@ class FormerArticlesSettings(Section):
 class ArchiveSettings(Section):
     """Topics that are archived in Delta tables."""
 
-    folder: Path | None = Field(
+    folder: TableFolder | None = Field(
         None,
         description="Directory of the archives, one Delta table per topic. "
         "Default: `archive` in `home`.",

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import InputError
 from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
-from headwater.model.local_files import file_uri
+from headwater.model.local_files import file_uri, local_path
 from headwater.settings import Settings
 
 
@@ -114,9 +114,9 @@ def _warehouse(settings: Settings) -> str | None:
     if settings.iceberg.type == "rest":
         # A name that the REST catalog resolves.
         return warehouse
-    if warehouse is not None and "://" in warehouse:
+    folder = local_path(warehouse) if warehouse else settings.home_dir / "warehouse"
+    if folder is None:
         return warehouse
-    folder = Path(warehouse) if warehouse else settings.home_dir / "warehouse"
     return file_uri(folder.expanduser())
 
 

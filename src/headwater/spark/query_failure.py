@@ -15,14 +15,25 @@ from headwater.kafka.java_errors import from_java_error
 from headwater.settings import Settings
 
 _RESTART = "a new start continues where it stopped; `headwater run --restarts N` does that"
-# The text that Spark puts around the reason of a failure.
-_BEFORE = re.compile(
-    r"^.*?terminated with exception: |"
-    r"^Job aborted due to stage failure: .*?most recent failure: Lost task [^\n]*?\): ",
-    re.DOTALL,
+# An error of the job's own code for one record: Spark does not report the record.
+_OWN_CODE = re.compile(
+    r"Traceback \(most recent call last\)|PythonException|\[USER_RAISED_EXCEPTION\]|"
+    r"org\.apache\.spark\."
+    r"Spark(?:Arithmetic|DateTime|NumberFormat|ArrayIndexOutOfBounds|NoSuchElement)Exception"
 )
-_AFTER = re.compile(r"\s*(?:Driver stacktrace:)?\s*(?:SQLSTATE: \w+)?\s*$")
-_FRAMES = re.compile(r"\n\s+(?:at [^\n]*\)|\.\.\. \d+ more)(?=\n|$)")
+# Python that runs in the driver and writes batches, such as to tables.
+_WRITER = re.compile(r"Py4JException|FOREACH_BATCH")
+_AGAIN = (
+    "a record for which a function or an expression of the job raises an error fails every start: "
+    "return the error in a column `error`, which makes the record a dead letter; see the guide on "
+    "own jobs"
+)
+# The text that Spark puts around the reason of a failure.
+_TERMINATED = "terminated with exception: "
+_ABORTED = "Job aborted due to stage failure: "
+_LOST_TASK = "most recent failure: Lost task "
+_STATE = re.compile(r"\w+")
+_FRAMES = re.compile(r"\n[ \t]+(?:at [^\n]*\)|\.\.\. \d+ more)(?=\n|$)")
 # Other errors of Kafka, such as a missing topic, may be gone after a restart, which creates topics.
 _DECISIVE = (KafkaRefusedError, UnavailableError, OutcomeUnknownError)
 
@@ -30,9 +41,10 @@ _DECISIVE = (KafkaRefusedError, UnavailableError, OutcomeUnknownError)
 def query_failed(name: str, error: Exception, settings: Settings) -> QueryFailedError:
     """The error of a query. If Kafka is the reason, it comes first and decides the exit code."""
     text = str(error)
-    return failure(
-        f"query {name!r}", text, settings, hint=_RESTART, otherwise=plain_reason(text), query=name
-    )
+    reason = plain_reason(text)
+    own_code = _OWN_CODE.search(reason) and not _WRITER.search(text)
+    hint = _AGAIN if own_code else _RESTART
+    return failure(f"query {name!r}", text, settings, hint=hint, otherwise=reason, query=name)
 
 
 def failure(
@@ -50,7 +62,38 @@ def failure(
 def plain_reason(text: str) -> str:
     """A stack trace without frames, and without Spark's text around it."""
     reason = _FRAMES.sub("", _without_plan(text))
-    return _BEFORE.sub("", _AFTER.sub("", reason)).strip() or text
+    return _without_start(_without_end(reason)).strip() or text
+
+
+def _without_start(text: str) -> str:
+    """Without `… terminated with exception: ` and `Job aborted …: Lost task 0.0 (…): `.
+
+    Not with one expression: the reason may contain these texts any number of times.
+    """
+    _, found, reason = text.partition(_TERMINATED)
+    if found:
+        return reason
+    start = text.find(_LOST_TASK) if text.startswith(_ABORTED) else -1
+    while start >= 0:
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        closed = text.find("): ", start, end)
+        if closed >= 0:
+            return text[closed + 3 :]
+        start = text.find(_LOST_TASK, end)
+    return text
+
+
+def _without_end(text: str) -> str:
+    """Without `Driver stacktrace:` and `SQLSTATE: 39000` at the end.
+
+    Not with one expression: an error may end with any number of spaces.
+    """
+    text = text.rstrip()
+    before, found, state = text.rpartition("SQLSTATE: ")
+    if found and _STATE.fullmatch(state):
+        text = before.rstrip()
+    return text.removesuffix("Driver stacktrace:").rstrip()
 
 
 def _without_plan(text: str) -> str:

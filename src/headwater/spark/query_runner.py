@@ -25,8 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater import process
-from headwater.errors import CheckpointInUseError, QueryFailedError
+from headwater.errors import CheckpointError, CheckpointInUseError, QueryFailedError
 from headwater.model.local_files import file_uri
+from headwater.openlineage.progress import DROPPED_HEADERS
 from headwater.process import run_apart
 from headwater.settings import Settings
 from headwater.spark.query_failure import query_failed
@@ -243,6 +244,13 @@ class _ProgressLog:
         rate = progress["processedRowsPerSecond"] or 0
         rows = progress["numInputRows"]
         _LOG.info("batch %d: %d records, %.0f/s", self._batch, rows, rate)
+        if dropped := (progress["sink"].get("metrics") or {}).get(DROPPED_HEADERS):
+            _LOG.warning(
+                "batch %d: dropped %s headers of other applications that exceed "
+                "jobs.max_header_bytes or jobs.max_headers",
+                self._batch,
+                dropped,
+            )
 
 
 def _stop_after_batch(query: StreamingQuery, timeout_seconds: float) -> None:
@@ -328,8 +336,12 @@ def _jvm_lock(path: Path, checkpoint: Path, spark: SparkSession) -> Iterator[Non
                 )
             time.sleep(0.1)
         yield
+    except CheckpointError:
+        # Refused before a query was started: this process has written nothing.
+        file.close()
+        raise
     finally:
-        if read_progress(checkpoint).cut_off is None:
+        if not file.getChannel().isOpen() or read_progress(checkpoint).cut_off is None:
             file.close()
         else:
             # Spark's producer may still send buffered records of that batch: the lock stays until

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from headwater.errors import NotInstalledError
 from headwater.jvm import jars as cds
 from headwater.jvm.jars import check_spark_version, session_jars
 from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.model.local_files import state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import (
     Settings,
@@ -165,6 +167,14 @@ def running_session() -> SparkSession | None:
     return SparkSession.builder.getOrCreate() if running else None
 
 
+def _make_warehouse(connectors: tuple[str, ...], settings: Settings) -> None:
+    """Make the default warehouse before Spark does, so that it is private and marked."""
+    iceberg = settings.iceberg
+    if "iceberg" in connectors and iceberg.type == "hadoop" and iceberg.warehouse is None:
+        with suppress(OSError):  # for a session that does not write to it
+            state_folder(settings.home_dir, "warehouse")
+
+
 def _start(
     app_name: str,
     settings: Settings,
@@ -175,6 +185,7 @@ def _start(
     own: bool,
     progress: Progress,
 ) -> SparkSession:
+    _make_warehouse(connectors, settings)
     jars = [str(path) for path in session_jars(connectors, settings, progress)]
     java = find_java(settings)
     options = [cds.cds_use_options(java, settings), settings.spark.java_options]

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.errors import InputError
-from headwater.model.header import MAX_LISTED_PARENTS
+from headwater.errors import InputError, UnsafeDeliveryError
+from headwater.model.header import MAX_LISTED_PARENTS, MAX_PARENTS_BYTES
 from headwater.settings import Settings
 
 LINEAGE_COLUMN = "lineage"
@@ -47,6 +47,22 @@ def join_lineage(left: Column, right: Column) -> Column:
     )
 
 
+def bounded_lineage(lineage: Column) -> Column:
+    """A lineage whose header can be read: joins of aggregated rows may list any number of parents,
+    of which the first ones remain listed."""
+    parents = lineage["parents"]
+    listed = F.substring_index(parents, ",", MAX_LISTED_PARENTS)
+    others = F.substring(parents, F.length(listed) + 2, F.length(parents))
+    commas = F.length(others) - F.length(F.replace(others, F.lit(","), F.lit("")))
+    shortened = _lineage(
+        parents=listed,
+        unlisted=lineage["unlisted"] + commas + 1,
+        all_parents_hash=F.sha2(F.concat_ws(",", parents, lineage["all_parents_hash"]), 256),
+        rest=F.concat_ws(",", others, lineage["rest"]),
+    )
+    return F.when(F.length(parents) > MAX_PARENTS_BYTES, shortened).otherwise(lineage)
+
+
 def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Column:
     """The lineage of an aggregated row, as an aggregate: all parents, listed up to a limit.
 
@@ -70,12 +86,17 @@ def lineage_of(addresses: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colum
     """
     parents = F.array_sort(F.array_distinct(addresses))
     count = F.size(parents)
-    more = count > max_listed
+    listed = F.lit(max_listed)
+    if max_listed > MAX_LISTED_PARENTS:
+        # The default number fits into a header whatever the names of the topics.
+        too_long = F.length(F.array_join(F.slice(parents, 1, max_listed), ",")) > MAX_PARENTS_BYTES
+        listed = F.when(too_long, MAX_LISTED_PARENTS).otherwise(max_listed)
+    more = count > listed
     return _lineage(
-        parents=F.array_join(F.slice(parents, 1, max_listed), ","),
-        unlisted=F.greatest(count - max_listed, F.lit(0)).cast("bigint"),
+        parents=F.array_join(F.slice(parents, F.lit(1), listed), ","),
+        unlisted=F.greatest(count - listed, F.lit(0)).cast("bigint"),
         all_parents_hash=F.when(more, F.sha2(F.array_join(parents, ","), 256)),
-        rest=F.when(more, F.array_join(F.slice(parents, max_listed + 1, count), ",")),
+        rest=F.when(more, F.array_join(F.slice(parents, listed + 1, count), ",")),
     )
 
 
@@ -161,6 +182,70 @@ def client_options(settings: Settings) -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()}
 
 
+# Properties of the producer that a delivery mode sets, and what another value would do.
+_GUARDED = {
+    "acks": "a record that only the leader has is lost with it",
+    "enable.idempotence": "a retry may write a record twice",
+    "max.in.flight.requests.per.connection": "a retry may write a record twice or out of order",
+}
+# Values that break every mode; None stands for all values.
+_UNSAFE: Mapping[str, tuple[str | None, str]] = {
+    "transactional.id": (None, "the sink names its own transactions"),
+    "retries": ("0", "a request that fails once ends the job"),
+    "delivery.timeout.ms": ("0", "a request that fails once ends the job"),
+    "partitioner.ignore.keys": ("true", "records of one key would not be in order"),
+}
+
+
+def refuse_unsafe_properties(mode: str, options: Mapping[str, str], settings: Settings) -> None:
+    """Refuse properties of the setting `spark.kafka_options` that undo a delivery mode's guarantee.
+
+    Args:
+        options: of the mode's sink.
+
+    Raises:
+        UnsafeDeliveryError: names the property and its value.
+    """
+    for name, value in settings.spark.kafka_options.items():
+        given, expected = value.strip().lower(), options.get(f"kafka.{name}")
+        if name in _GUARDED and expected is not None:
+            safe = given == expected or {given, expected} == {"all", "-1"}
+            why = _GUARDED[name]
+        else:
+            unsafe, why = _UNSAFE.get(name, ("", ""))
+            safe = name not in _UNSAFE or unsafe not in (None, given)
+        if not safe:
+            raise UnsafeDeliveryError(
+                f"{mode} delivery can't be guaranteed with {name}={value}: {why}",
+                hint=f"remove {name} from HEADWATER_SPARK__KAFKA_OPTIONS"
+                + (f"; the mode sets {name}={expected}" if expected else ""),
+                setting=name,
+                value=value,
+            )
+
+
+def check_source(
+    topics: Sequence[str], settings: Settings, options: Mapping[str, str | float | bool]
+) -> None:
+    """Refuse options of a stream before anything is started.
+
+    Raises:
+        InputError: no topics, topics twice, or an option that would lose the lineage.
+    """
+    given = {name: _text(value) for name, value in options.items()}
+    names = {name.lower(): name for name in given}
+    selections = [names[name] for name in _SELECTIONS if name in names]
+    if len(selections) + bool(topics) != 1:
+        both = [*(["topics"] if topics else []), *selections]
+        raise InputError(
+            f"a stream needs either topics or one of {', '.join(_SELECTIONS.values())}; given: "
+            f"{', '.join(both) or 'nothing'}"
+        )
+    if given.get(names.get("includeheaders", ""), "true").lower() != "true":
+        raise InputError("includeHeaders=false would lose the headers of the records")
+    _refuse_other_isolation({**client_options(settings), **given})
+
+
 def read_stream(
     spark: SparkSession,
     topics: Sequence[str],
@@ -180,17 +265,9 @@ def read_stream(
     Raises:
         InputError: no topics, topics twice, or an option that would lose the lineage.
     """
+    check_source(topics, settings, options)
     given = {name: _text(value) for name, value in options.items()}
     names = {name.lower(): name for name in given}
-    selections = [names[name] for name in _SELECTIONS if name in names]
-    if len(selections) + bool(topics) != 1:
-        both = [*(["topics"] if topics else []), *selections]
-        raise InputError(
-            f"a stream needs either topics or one of {', '.join(_SELECTIONS.values())}; given: "
-            f"{', '.join(both) or 'nothing'}"
-        )
-    if given.get(names.get("includeheaders", ""), "true").lower() != "true":
-        raise InputError("includeHeaders=false would lose the headers of the records")
     source_options = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
         "includeHeaders": "true",
@@ -205,6 +282,18 @@ def read_stream(
     # Spark's options are case-insensitive; one that is given twice would be ambiguous.
     kept = {name: value for name, value in source_options.items() if name.lower() not in names}
     return spark.readStream.format("kafka").options(**kept, **given).load()
+
+
+def _refuse_other_isolation(options: Mapping[str, str]) -> None:
+    for name, value in options.items():
+        if name.lower() == "kafka.isolation.level" and value != "read_committed":
+            raise UnsafeDeliveryError(
+                f"isolation.level={value}: a job would process records of aborted transactions",
+                hint="remove it from the options of the source and from "
+                "HEADWATER_SPARK__KAFKA_OPTIONS; read_committed is set",
+                setting="isolation.level",
+                value=value,
+            )
 
 
 def _text(value: str | float | bool) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from headwater.errors import CheckpointError, CheckpointInUseError
 from headwater.model import from_epoch_ms
-from headwater.model.local_files import local_path, locked
+from headwater.model.local_files import local_path, locked, state_folder
 from headwater.settings import Settings
 
 NO_BATCH = -1
@@ -48,7 +48,7 @@ def checkpoint_location(job_name: str, given: Path | str | None, settings: Setti
     A text means the same as a path; a URI of another file system stays a text.
     """
     if not given:
-        return settings.home_dir / "checkpoints" / job_name
+        return state_folder(settings.home_dir, "checkpoints") / job_name
     local = given if isinstance(given, Path) else local_path(given)
     return str(given) if local is None else local.absolute()
 
@@ -107,6 +107,14 @@ def read_progress(checkpoint: Path) -> QueryProgress:
     for batch in {started, committed} - {NO_BATCH}:
         _check_offsets_file(checkpoint / "offsets" / str(batch))
     return QueryProgress(started, committed)
+
+
+def query_id(checkpoint: Path) -> str | None:
+    """Spark's id of the query; None before its first start."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)

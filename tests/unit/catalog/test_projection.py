@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.catalog_support import dataset, run_event, run_id
 
 from headwater.catalog.identity import content_id, job_version_id
-from headwater.catalog.ingest import BadEventError, Event, parse_json, project, read_event
+from headwater.catalog.ingest import (
+    BadEventError,
+    Event,
+    limit_event,
+    parse_json,
+    project,
+    read_event,
+)
 from headwater.catalog.ingest.json_text import canonical_bytes, json_text
 from headwater.catalog.store.symlinks import canonical_names
 
@@ -177,3 +184,11 @@ def test_the_maximum_depth_is_allowed() -> None:
     assert parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 10) is not None
     with pytest.raises(BadEventError, match="deeper than 9"):
         parse_json(b'[{"a":' * 5 + b"1" + b"}]" * 5, 9)
+
+
+def test_a_limited_key_reports_no_quality_of_datasets_of_others() -> None:
+    tested = {**dataset("d"), "inputFacets": {"dataQualityAssertions": {"assertions": []}}}
+    event = read_event(run_event(inputs=[tested]))
+    for granted, described in (({"tests"}, False), ({"tests", "data"}, True)):
+        rows = project([limit_event(event, frozenset(granted), frozenset())])
+        assert [row.described for row in rows.run_datasets.values()] == [described]

@@ -74,6 +74,42 @@ def test_a_new_topic_is_reported_without_delay_and_ranges_only_once(
     assert progress["lag"] == 5
 
 
+def written(event: dict[str, Any]) -> list[str]:
+    listed = event["run"]["facets"]["headwater_progress"]["outputsWritten"]
+    assert all(each["namespace"].startswith("kafka:") for each in listed)
+    return [each["name"] for each in listed]
+
+
+def test_an_event_lists_the_outputs_that_were_written_since_the_previous_one(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def body(on_batch: Any) -> None:
+        on_batch(batch(0, {"visits": (0, 3)}, {"out/0": "10,12,3"}))
+        wait_until(lambda: "RUNNING" in states(spooled(settings, "job")))
+        on_batch(batch(1, {"visits": (3, 7)}, {"out-dead-letter/0": "0,0,1"}))
+
+    start, running, end = report(settings, tmp_path, body)
+    # All events name both topics as outputs.
+    assert {tuple(names(each, "outputs")) for each in (start, end)} == {("out", "out-dead-letter")}
+    assert [written(each) for each in (start, running, end)] == [[], ["out"], ["out-dead-letter"]]
+
+
+def test_an_output_is_listed_as_written_if_its_sink_counts_no_rows(
+    settings: Settings, tmp_path: Path
+) -> None:
+    lineage = QueryDescription(
+        "uncounted", "v1", tmp_path, None, topic_outputs(("out",), settings), Roles(), finite=True
+    )
+    with report_streaming_run(lineage, str(uuid.uuid4()), settings, StopSignal()) as on_batch:
+        assert on_batch is not None
+        on_batch(batch(0, {"visits": (0, 3)}))
+    events = spooled(settings, "uncounted")
+    assert "rowsOut" not in events[-1]["run"]["facets"]["headwater_progress"]
+    # A new input may have been reported before the end.
+    assert {name for each in events[1:] for name in written(each)} == {"out"}
+    assert written(events[0]) == []
+
+
 def test_the_first_batch_starts_at_the_offsets_of_the_checkpoint(
     settings: Settings, tmp_path: Path
 ) -> None:

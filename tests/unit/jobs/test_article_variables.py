@@ -15,6 +15,7 @@ from tests.support import Headwater
 import headwater
 from headwater.jobs import JOBS, batch_write_raw_with_lineage, stream_write_raw_with_lineage
 from headwater.jobs.articles import CHECKPOINT, FILES, TABLE, TOPIC, ArticleOption, article_settings
+from headwater.kafka import Topic
 from headwater.settings import PREFIX, WELL_KNOWN, load
 
 VARIABLES = {
@@ -57,6 +58,8 @@ def session_settings(monkeypatch: pytest.MonkeyPatch, job: str, *options: str) -
     for name in ("create_session", "spark_session_with_lineage"):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, start)
+    if hasattr(module, "input_topic"):  # asks Kafka before the session starts
+        monkeypatch.setattr(module, "input_topic", lambda name, kafka: Topic(name, 1))
     settings = load(jobs={"create_topics": "false"})
     with pytest.raises(SessionStartedError):
         module.main.main(list(options), standalone_mode=False, obj=settings)

@@ -102,7 +102,7 @@ def test_a_redriven_record_has_new_lineage_and_the_foreign_headers() -> None:
     foreign: list[Header] = [("traceparent", b"1"), ("a", None), ("a", b"")]
     earlier: list[Header] = [("redrive_count", b"1"), ("redrive_of", b"in/0@1")]
     decoded = letter(*dead_letter_headers("in/0@3", job='a "job"'), *earlier, *foreign)
-    headers = redriven_headers(decoded, RUN)
+    headers = redriven_headers(decoded, RUN, decoded.redrives, decoded.foreign_headers())
     assert headers[-3:] == foreign
     assert not [name for name, _ in headers if name.startswith("__connect")]
     assert dict(headers[:-3])["redrive_count"] == b"2"
@@ -122,7 +122,7 @@ names = st.sampled_from([TOPIC, PARTITION, OFFSET, REASON, "lineage", "redrive_c
 @given(st.lists(st.tuples(names, st.none() | st.binary(max_size=20))), st.binary(max_size=60))
 def test_decoding_and_redriving_never_raise(headers: list[Header], value: bytes) -> None:
     decoded = letter(*headers, value=value)
-    assert redriven_headers(decoded, RUN)
+    assert redriven_headers(decoded, RUN, decoded.redrives, decoded.foreign_headers())
 
 
 def test_an_earlier_copy_is_ruled_out_only_if_all_records_after_the_origin_exist() -> None:

@@ -250,6 +250,8 @@ def test_custom_facets_come_from_settings_and_from_functions(
     ("named", "expected"),
     [
         (kafka_topic("b1:9092,b2:9092", "visits"), ("kafka://b1:9092", "visits")),
+        (kafka_topic("b2:9092, b1:9092", "visits"), ("kafka://b1:9092", "visits")),
+        (kafka_topic("SSL://b2:9092,SSL://b1:9092", "visits"), ("kafka://b1:9092", "visits")),
         (kafka_topic("PLAINTEXT://b1:9092", "visits"), ("kafka://b1:9092", "visits")),
         (file_location("/data/x/"), ("file", "/data/x")),
         (file_location("file:///data/x"), ("file", "/data/x")),

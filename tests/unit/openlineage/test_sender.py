@@ -193,3 +193,56 @@ def test_a_refused_event_that_can_not_be_stored_is_counted_as_lost(tmp_path: Pat
     lost = read_lost(tmp_path)
     assert lost is not None
     assert (lost.events, "refused" in lost.reason) == (2, True)
+
+
+def of_namespace(number: int, run: str, namespace: str) -> dict[str, Any]:
+    return {**event(number, run), "job": {"namespace": namespace, "name": "job"}}
+
+
+def limited_to(*namespaces: str) -> FaultServer:
+    """A catalog whose key is for these namespaces; the run `taken` belongs to another one."""
+
+    def respond(connection: socket.socket) -> None:
+        last = server.events[-1]
+        if last["job"]["namespace"] not in namespaces:
+            status(403, "this key is for other namespaces")(connection)
+        else:
+            status(409, "taken")(connection) if last["run"]["runId"] == "taken" else OK(connection)
+
+    server = FaultServer(respond)
+    return server
+
+
+def test_an_event_with_the_run_id_of_another_namespace_is_refused_and_the_others_arrive(
+    tmp_path: Path,
+) -> None:
+    server = limited_to("own")
+    orphaned_spool(tmp_path, of_namespace(0, "taken", "own"), of_namespace(1, "a", "own"))
+    counts = flush(CatalogClient(server.url), tmp_path, 20)
+    server.close()
+    assert (counts.delivered, counts.refused, counts.trouble) == (1, 1, None)
+    (note,) = [json.loads(line) for line in refused_path(tmp_path).read_text().splitlines()]
+    assert (note["status"], note["event"]["run"]["runId"]) == (409, "taken")
+
+
+def test_events_that_the_key_may_not_send_do_not_block_those_of_other_namespaces(
+    tmp_path: Path,
+) -> None:
+    server = limited_to("own")
+    foreign = [of_namespace(number, f"run-{number}", "other") for number in range(5)]
+    orphaned_spool(tmp_path, *foreign, of_namespace(9, "a", "own"), of_namespace(10, "b", "own"))
+    counts = flush(CatalogClient(server.url), tmp_path, 20, max_attempts=2)
+    server.close()
+    assert (counts.delivered, counts.refused, counts.trouble) == (2, 5, None)
+    notes = [json.loads(line) for line in refused_path(tmp_path).read_text().splitlines()]
+    assert [each["status"] for each in notes] == [403] * 5
+
+
+def test_with_a_key_that_may_send_nothing_all_events_stay_queued(tmp_path: Path) -> None:
+    server = limited_to()
+    orphaned_spool(tmp_path, *(of_namespace(n, f"run-{n}", f"team-{n}") for n in range(5)))
+    counts = flush(CatalogClient(server.url), tmp_path, 2, max_attempts=2)
+    server.close()
+    assert (counts.delivered, counts.refused) == (0, 0)
+    assert "403" in str(counts.trouble)
+    assert not refused_path(tmp_path).exists()

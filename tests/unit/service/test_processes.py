@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,9 +18,9 @@ from tests.waiting import wait_until
 
 from headwater.errors import ServiceStartError
 from headwater.service import down
+from headwater.service.ownership import Identity, find_process, listens
 from headwater.service.processes import (
     end_of_log,
-    find_process,
     pid_file,
     pid_file_processes,
     run_to_end,
@@ -92,17 +93,30 @@ def child_with_pid_file(home: Path) -> str:
     )
 
 
+def identity(marker: str, before: str = "", executable: str = "python") -> Identity:
+    return Identity(marker, before, executable, Path("no.log"))
+
+
 def test_a_process_is_found_by_a_complete_argument(start: Start, tmp_path: Path) -> None:
     child = start(SLEEP, f"-Dhome={tmp_path}")
-    found = find_process(f"-Dhome={tmp_path}")
+    found = find_process(identity(f"-Dhome={tmp_path}"))
     assert found is not None
     assert found.pid == child.pid
 
 
 def test_a_part_of_an_argument_finds_nothing(start: Start, tmp_path: Path) -> None:
     start(SLEEP, f"-Dhome={tmp_path}/longer")
-    assert find_process(f"-Dhome={tmp_path}") is None
-    assert find_process(str(tmp_path)) is None
+    assert find_process(identity(f"-Dhome={tmp_path}")) is None
+    assert find_process(identity(str(tmp_path))) is None
+
+
+def test_another_program_with_the_argument_of_a_service_is_not_found(
+    start: Start, tmp_path: Path
+) -> None:
+    child = start(SLEEP, "--mark", str(tmp_path))
+    assert find_process(identity(str(tmp_path), "--mark")) == psutil.Process(child.pid)
+    assert find_process(identity(str(tmp_path), "-c")) is None
+    assert find_process(identity(str(tmp_path), executable="postgres")) is None
 
 
 def test_a_zombie_is_not_found(start: Start, tmp_path: Path) -> None:
@@ -110,7 +124,15 @@ def test_a_zombie_is_not_found(start: Start, tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still a zombie
     assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
-    assert find_process(str(tmp_path)) is None
+    assert find_process(identity(str(tmp_path))) is None
+
+
+def test_the_process_that_listens_on_a_port_is_distinguished_from_others(start: Start) -> None:
+    child = psutil.Process(start(SLEEP).pid)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert listens(psutil.Process(), port)
+        assert not listens(child, port)
 
 
 def test_a_process_that_handles_sigterm_is_not_killed(start: Start) -> None:
@@ -179,9 +201,9 @@ def test_a_process_with_a_pid_file_is_listed_until_it_ends(start: Start, tmp_pat
     ]
     child.kill()  # no clean-up: the pid file stays
     child.wait(TIMEOUT)
-    assert len(list((tmp_path / "run").iterdir())) == 1
+    assert len(list((tmp_path / "run").glob("*.json"))) == 1
     assert pid_file_processes(tmp_path) == []
-    assert list((tmp_path / "run").iterdir()) == []
+    assert list((tmp_path / "run").glob("*.json")) == []
 
 
 def test_a_pid_file_is_removed_when_the_body_fails(tmp_path: Path) -> None:
@@ -192,7 +214,7 @@ def test_a_pid_file_is_removed_when_the_body_fails(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         fail()
-    assert list((tmp_path / "run").iterdir()) == []
+    assert list((tmp_path / "run").glob("*.json")) == []
 
 
 def test_a_process_does_not_list_itself_so_that_a_demo_can_call_down(

@@ -310,8 +310,8 @@ def test_an_armed_process_rejects_an_unknown_point() -> None:
 
 
 def test_a_disarmed_point_is_cheap() -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(100_000):
         reach(BEFORE)
     # About 4 ms here; a lock or a lookup in the environment would take more than 10 times as long.
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 0.5

@@ -76,3 +76,16 @@ def test_the_traceback_of_a_python_function_is_kept(headwater_settings: Settings
     text = f"[STREAM_FAILED] Query terminated with exception: {traceback} SQLSTATE: XXKST"
     error = query_failed("q", RuntimeError(text), headwater_settings)
     assert error.message == f"query 'q' failed: {traceback}"
+    # The same record fails again after a restart.
+    assert "column `error`" in (error.hint or "")
+    writer = f"[FOREACH_BATCH_USER_FUNCTION_ERROR] py4j.Py4JException: {traceback}"
+    error = query_failed("q", RuntimeError(writer), headwater_settings)
+    assert (error.hint or "").startswith("a new start continues")
+
+
+def test_an_expression_that_raises_has_the_same_hint(headwater_settings: Settings) -> None:
+    text = (
+        f"{TASK}org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero.{END}"
+    )
+    error = query_failed("q", RuntimeError(text), headwater_settings)
+    assert "column `error`" in (error.hint or "")

@@ -43,6 +43,20 @@ export function keepApiKey(key: string | null): void {
 }
 
 export async function request<T>(path: string): Promise<ApiResponse<T>> {
+  const response = await send(path);
+  try {
+    return { data: (await response.json()) as T, etag: response.headers.get("etag") };
+  } catch {
+    throw new Problem(response.status, "The response is not valid JSON.");
+  }
+}
+
+/** The body as text. */
+export async function requestText(path: string): Promise<string> {
+  return (await send(path)).text();
+}
+
+async function send(path: string): Promise<Response> {
   const key = apiKey();
   const timeout = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   let response: Response;
@@ -57,11 +71,7 @@ export async function request<T>(path: string): Promise<ApiResponse<T>> {
     throw new Problem(0, timeout.aborted ? `No response within ${TIMEOUT_SECONDS} seconds.` : "The service does not respond.");
   }
   if (!response.ok) throw await problemOf(response);
-  try {
-    return { data: (await response.json()) as T, etag: response.headers.get("etag") };
-  } catch {
-    throw new Problem(response.status, "The response is not valid JSON.");
-  }
+  return response;
 }
 
 async function problemOf(response: Response): Promise<Problem> {

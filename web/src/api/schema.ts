@@ -55,6 +55,9 @@ export interface paths {
         /**
          * Get Column Lineage
          * @description The columns that a column is derived from, with the types of transformation.
+         *
+         *     A version after `#` selects the lineage at that version: its own, and that of the datasets
+         *     upstream as of then.
          */
         get: operations["get_column_lineage_api_v1_column_lineage_get"];
         put?: never;
@@ -74,7 +77,10 @@ export interface paths {
         };
         /**
          * List Events
-         * @description Stored events by event time.
+         * @description Stored events by event time, as they were sent.
+         *
+         *     With `runId` the default of `before` does not apply: events of a run are listed also if their
+         *     clock was wrong.
          */
         get: operations["list_events_api_v1_events_lineage_get"];
         put?: never;
@@ -291,6 +297,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/runs/{id}/hierarchy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Run Hierarchy
+         * @description The job of a run, the run that started it, and the runs that it started.
+         */
+        get: operations["get_run_hierarchy_api_v1_jobs_runs__id__hierarchy_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/runs/{id}/start": {
         parameters: {
             query?: never;
@@ -354,8 +380,8 @@ export interface paths {
          * Post Events
          * @description Store many events: a JSON array, or one event per line (`application/x-ndjson`).
          *
-         *     Valid events are stored; the response lists the invalid ones by position. 201 if all are valid,
-         *     207 if some are, 422 if none is.
+         *     Valid events are stored; the response lists the invalid ones by position. 200 if at least one
+         *     event is valid, with `status` `success` or `partial_success`; 422 if none is.
          */
         post: operations["post_events_api_v1_lineage_batch_post"];
         delete?: never;
@@ -525,6 +551,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/namespaces/{namespace}/datasets/{dataset}/quality": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Quality
+         * @description Quality metrics and test results over time, newest first.
+         *
+         *     `written` is false for those that a run reported on its input, such as the tests of dbt.
+         */
+        get: operations["get_quality_api_v1_namespaces__namespace__datasets__dataset__quality_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/namespaces/{namespace}/datasets/{dataset}/tags/{tag}": {
         parameters: {
             query?: never;
@@ -633,6 +681,26 @@ export interface paths {
          * @description Delete a job; a new event about it restores it.
          */
         delete: operations["delete_job_api_v1_namespaces__namespace__jobs__job__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{namespace}/jobs/{job}/hierarchy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Hierarchy
+         * @description The job that starts this one, and the jobs that it starts, each with its latest run.
+         */
+        get: operations["get_hierarchy_api_v1_namespaces__namespace__jobs__job__hierarchy_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1268,6 +1336,8 @@ export interface components {
             sourceName: string;
             /** Tags */
             tags: string[];
+            /** Truncated */
+            truncated?: boolean | null;
             /** Type */
             type: string;
             /** Updatedat */
@@ -1303,6 +1373,8 @@ export interface components {
             sourceName: string;
             /** Tags */
             tags: string[];
+            /** Truncated */
+            truncated?: boolean | null;
             /** Type */
             type: string;
             /** Version */
@@ -1525,10 +1597,22 @@ export interface components {
             simpleName: string;
             /** Tags */
             tags: string[];
+            /** Truncated */
+            truncated?: boolean | null;
             /** Type */
             type: string;
             /** Updatedat */
             updatedAt: string;
+        };
+        /** JobHierarchy */
+        JobHierarchy: {
+            /** Children */
+            children: components["schemas"]["ListedJob"][];
+            parent: components["schemas"]["ListedJob"] | null;
+            /** Totalcount */
+            totalCount: number;
+            /** Truncated */
+            truncated?: boolean | null;
         };
         /** JobVersion */
         JobVersion: {
@@ -1546,6 +1630,8 @@ export interface components {
             namespace: string;
             /** Outputs */
             outputs: components["schemas"]["NamespacedName"][];
+            /** Truncated */
+            truncated?: boolean | null;
             /** Version */
             version: string;
         };
@@ -1564,6 +1650,46 @@ export interface components {
             totalCount: number;
             /** Truncated */
             truncated?: boolean | null;
+        };
+        /**
+         * Kind
+         * @description Kinds of events.
+         * @enum {string}
+         */
+        Kind: "RUN_EVENT" | "JOB_EVENT" | "DATASET_EVENT" | "ALL";
+        /** ListedJob */
+        ListedJob: {
+            latestRun: components["schemas"]["ListedRun"] | null;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Simplename */
+            simpleName: string;
+            /** Type */
+            type: string;
+        };
+        /**
+         * ListedRun
+         * @description A run without its facets and datasets; namespace and name are those of its job.
+         */
+        ListedRun: {
+            /** Durationms */
+            durationMs: number | null;
+            /** Endedat */
+            endedAt: string | null;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Startedat */
+            startedAt: string | null;
+            /** State */
+            state: string;
+            /** Updatedat */
+            updatedAt: string;
         };
         /** MetricsHistory */
         MetricsHistory: {
@@ -1679,6 +1805,40 @@ export interface components {
          * @enum {string}
          */
         Period: "DAY" | "WEEK";
+        /** QualityOverTime */
+        QualityOverTime: {
+            /** Quality */
+            quality: components["schemas"]["QualityPoint"][];
+            /** Truncated */
+            truncated?: boolean | null;
+        };
+        /** QualityPoint */
+        QualityPoint: {
+            /** At */
+            at: string;
+            /** Facets */
+            facets: {
+                [key: string]: unknown;
+            };
+            run: components["schemas"]["QualityRun"] | null;
+            /** Truncated */
+            truncated?: boolean | null;
+            /** Version */
+            version: string;
+            /** Written */
+            written: boolean;
+        };
+        /** QualityRun */
+        QualityRun: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** State */
+            state: string;
+        };
         /** Quantiles */
         Quantiles: {
             /** P50 */
@@ -1901,6 +2061,8 @@ export interface components {
             startedAt: string | null;
             /** State */
             state: string;
+            /** Truncated */
+            truncated?: boolean | null;
             /** Updatedat */
             updatedAt: string;
         };
@@ -1921,6 +2083,17 @@ export interface components {
             };
             /** Runid */
             runId: string;
+        };
+        /** RunHierarchy */
+        RunHierarchy: {
+            /** Children */
+            children: components["schemas"]["ListedRun"][];
+            job: components["schemas"]["NamespacedName"];
+            parent: components["schemas"]["ListedRun"] | null;
+            /** Totalcount */
+            totalCount: number;
+            /** Truncated */
+            truncated?: boolean | null;
         };
         /** RunOfRecord */
         RunOfRecord: {
@@ -2378,6 +2551,10 @@ export interface operations {
                 limit?: number;
                 /** @description Entries to skip. */
                 offset?: number;
+                /** @description Kind of events; as in Marquez, those of runs by default. */
+                kind?: components["schemas"]["Kind"];
+                /** @description Only events of this run. */
+                runId?: string | null;
             };
             header?: never;
             path?: never;
@@ -3434,6 +3611,105 @@ export interface operations {
             };
         };
     };
+    get_run_hierarchy_api_v1_jobs_runs__id__hierarchy_get: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of entries. */
+                limit?: number;
+                /** @description Entries to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunHierarchy"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     mark_run_start_api_v1_jobs_runs__id__start_post: {
         parameters: {
             query?: {
@@ -3887,7 +4163,7 @@ export interface operations {
         };
         responses: {
             /** @description Successful Response */
-            201: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5146,6 +5422,104 @@ export interface operations {
             };
         };
     };
+    get_quality_api_v1_namespaces__namespace__datasets__dataset__quality_get: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of entries. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                namespace: string;
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QualityOverTime"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     tag_dataset_api_v1_namespaces__namespace__datasets__dataset__tags__tag__post: {
         parameters: {
             query?: never;
@@ -5869,6 +6243,106 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    get_hierarchy_api_v1_namespaces__namespace__jobs__job__hierarchy_get: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of entries. */
+                limit?: number;
+                /** @description Entries to skip. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                namespace: string;
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobHierarchy"];
                 };
             };
             /** @description Bad Request */

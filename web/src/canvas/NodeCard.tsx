@@ -1,7 +1,8 @@
 /** Jobs and datasets in the graph: name, state and freshness in colour and in words. */
 import type { KeyboardEvent, ReactNode } from "react";
-import type { GraphNode } from "../model/graph.ts";
+import { type GraphNode, type JobNode, writtenNow } from "../model/graph.ts";
 import { onCard } from "../model/cards.ts";
+import { sideText } from "../model/folding.ts";
 import { visible } from "../model/names.ts";
 import { ago, before, count, freshness } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
@@ -12,8 +13,14 @@ import { StateBadge } from "../ui/StateBadge.tsx";
 // A name may have 2,000 characters; the first lines are enough to identify it.
 const MAX_TOOLTIP = 400;
 
-/** If there are several namespaces, each card shows its own. */
-export const cardSize = (width: number, withNamespace: boolean): { width: number; height: number } => ({ width, height: withNamespace ? 74 : 56 });
+// Must match `.side`.
+const SIDE_HEIGHT = 26;
+
+/** If there are several namespaces, each card shows its own; a job with dead letter, late or parents topics has a line for them. */
+export function cardSize(node: GraphNode, width: number, withNamespace: boolean): { width: number; height: number } {
+  const side = node.kind === "job" && node.side.length > 0;
+  return { width, height: (withNamespace ? 74 : 56) + (side ? SIDE_HEIGHT : 0) };
+}
 
 interface CardProps {
   node: GraphNode;
@@ -27,12 +34,16 @@ interface CardProps {
   faded: boolean;
   withNamespace: boolean;
   reachable: boolean;
+  /** Whether the dead letter, late and parents topics of a job are nodes. */
+  open: boolean;
+  toggle: () => void;
   choose: () => void;
   keys: (event: KeyboardEvent) => void;
 }
 
-export function NodeCard({ node, now, past, width, chosen, start, faded, withNamespace, reachable, choose, keys }: CardProps): ReactNode {
-  const fresh = node.kind === "dataset" ? (node.live ? "fresh" : freshness(node.writtenAt, now)) : undefined;
+export function NodeCard({ node, now, past, width, chosen, start, faded, withNamespace, reachable, open, toggle, choose, keys }: CardProps): ReactNode {
+  const live = node.kind === "dataset" && writtenNow(node, now);
+  const fresh = node.kind === "dataset" ? freshness(node.writtenAt, now) : undefined;
   const since = past ? before : ago;
   const fullName = visible(node.name);
   const name = onCard(node.name, width, measure);
@@ -45,9 +56,10 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
         data-node={node.id}
         data-state={node.kind === "job" ? (node.state ?? "NONE") : undefined}
         data-fresh={fresh}
-        data-live={(node.kind === "job" ? node.streaming && node.state === "RUNNING" : node.live) ? "" : undefined}
+        data-live={(node.kind === "job" ? node.streaming && node.state === "RUNNING" : live) ? "" : undefined}
         data-faded={faded ? "" : undefined}
         data-start={start ? "" : undefined}
+        data-side={node.kind === "job" && node.side.length > 0 ? "" : undefined}
         aria-pressed={chosen}
         tabIndex={reachable ? 0 : -1}
         onClick={choose}
@@ -75,7 +87,7 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
           ) : (
             <span className="fresh">
               <i aria-hidden="true" />
-              {node.live ? `written ${past ? "then" : "now"}` : node.writtenAt ? `written ${since(node.writtenAt, now)}` : "no write seen"}
+              {live ? `written ${past ? "then" : "now"}` : node.writtenAt ? `written ${since(node.writtenAt, now)}` : "no write seen"}
             </span>
           )}
         </span>
@@ -87,6 +99,32 @@ export function NodeCard({ node, now, past, width, chosen, start, faded, withNam
           {fullName.length > MAX_TOOLTIP ? `${fullName.slice(0, MAX_TOOLTIP)}…` : fullName}
         </span>
       )}
+      {node.kind === "job" && node.side.length > 0 && <SideTopics job={node} open={open} faded={faded} reachable={reachable} toggle={toggle} />}
     </>
+  );
+}
+
+interface SideProps {
+  job: JobNode;
+  open: boolean;
+  faded: boolean;
+  reachable: boolean;
+  toggle: () => void;
+}
+
+function SideTopics({ job, open, faded, reachable, toggle }: SideProps): ReactNode {
+  return (
+    <button
+      type="button"
+      className="side"
+      aria-expanded={open}
+      data-faded={faded ? "" : undefined}
+      tabIndex={reachable ? 0 : -1}
+      title={job.side.map((topic) => visible(topic.name.slice(0, MAX_TOOLTIP))).join("\n")}
+      onClick={toggle}
+    >
+      <span aria-hidden="true">{open ? "−" : "+"}</span> {sideText(job)}
+      <span className="hidden">of {visible(job.name)}</span>
+    </button>
   );
 }

@@ -69,11 +69,14 @@ export function paint(canvas: HTMLCanvasElement, view: View, screen: Size, shown
   const scale = view.scale * density;
   context.setTransform(scale, 0, 0, scale, view.x * density, view.y * density);
   for (const { state, path } of scene.lines) {
-    context.globalAlpha = state === "faded" ? 0.25 : 1;
-    context.strokeStyle = scene.colour(state === "lit" ? "accent" : state === "live" ? "run" : "line-strong");
+    const words = state.split(" ");
+    context.globalAlpha = words.includes("faded") ? 0.25 : 1;
+    context.strokeStyle = scene.colour(words.includes("lit") ? "accent" : words.includes("live") ? "run" : "line-strong");
     context.lineWidth = Math.max(1.5, 0.7 / view.scale);
+    context.setLineDash(words.includes("starts") ? [2, 6] : []);
     context.stroke(path);
   }
+  context.setLineDash([]);
   for (const node of scene.nodes) {
     if (intersects(node, shown)) card(context, node, scene, view.scale);
   }

@@ -1,5 +1,6 @@
 /** The graph of jobs and datasets, from the responses of the service. */
 import type { LineageGraph, Run } from "../api/types.ts";
+import { nodeId } from "./names.ts";
 
 export type RunState = "NEW" | "RUNNING" | "COMPLETED" | "FAILED" | "ABORTED" | "OTHER";
 export type Direction = "both" | "upstream" | "downstream";
@@ -23,6 +24,10 @@ export interface JobNode extends Common {
   endedAt: string | null;
   rows: number | null;
   lag: number | null;
+  /** Rows that the last run wrote to each output, by the id of the dataset, if it reports them. */
+  rowsOf: Record<string, number>;
+  /** Its dead letter, late and parents topics, see `fold`. */
+  side: DatasetNode[];
 }
 
 export interface DatasetNode extends Common {
@@ -31,7 +36,7 @@ export interface DatasetNode extends Common {
   writtenAt: string | null;
   /** Columns of its schema, if the response has them. */
   fields: string[];
-  /** A running stream writes to it. */
+  /** A running stream writes to it: the last event of the stream reports a write. */
   live: boolean;
 }
 
@@ -40,6 +45,8 @@ export type GraphNode = JobNode | DatasetNode;
 export interface Edge {
   from: string;
   to: string;
+  /** The job `from` starts the job `to`; all other edges connect a job and a dataset. */
+  starts?: true;
 }
 
 export interface Graph {
@@ -70,6 +77,15 @@ export function rowsWritten(run: Run): number | null {
   return known.length ? known.reduce((a, b) => a + b, 0) : null;
 }
 
+function rowsByOutput(run: Run): Record<string, number> {
+  const rows: Record<string, number> = {};
+  for (const { datasetVersionId: of, facets } of run.outputDatasetVersions ?? []) {
+    const amount = number(facet(facets, "outputStatistics")["rowCount"]);
+    if (amount !== null) rows[nodeId("dataset", of.namespace, of.name)] = amount;
+  }
+  return rows;
+}
+
 function jobNode(data: Loose, id: string): JobNode {
   const run = (data["latestRun"] ?? null) as Run | null;
   return {
@@ -86,6 +102,8 @@ function jobNode(data: Loose, id: string): JobNode {
     endedAt: run?.endedAt ?? null,
     rows: run ? rowsWritten(run) : null,
     lag: run ? number(facet(run.facets, "headwater_progress")["lag"]) : null,
+    rowsOf: run ? rowsByOutput(run) : {},
+    side: [],
   };
 }
 
@@ -95,8 +113,11 @@ export function fromLineage(answer: LineageGraph): Graph {
   const edges: Edge[] = [];
   for (const node of answer.graph) {
     const data = node.data as Loose;
-    if (node.type === "JOB") nodes.push(jobNode(data, node.id));
-    else {
+    if (node.type === "JOB") {
+      nodes.push(jobNode(data, node.id));
+      const children = (data["children"] ?? []) as { namespace: string; name: string }[];
+      for (const child of children) edges.push({ from: node.id, to: nodeId("job", child.namespace, child.name), starts: true });
+    } else {
       const fields = (data["fields"] ?? []) as { name: string }[];
       nodes.push({
         id: node.id,
@@ -114,29 +135,48 @@ export function fromLineage(answer: LineageGraph): Graph {
   return withStreams({ nodes, edges, truncated: answer.truncated === true });
 }
 
-/** Marks datasets that a running stream writes to as live. */
+/** Marks datasets that a running stream writes to as live. A stream also names outputs, such as its dead letter topic, to which it does not write. */
 function withStreams(graph: Graph): Graph {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
   for (const edge of graph.edges) {
     const [job, dataset] = [byId.get(edge.from), byId.get(edge.to)];
-    if (job?.kind === "job" && dataset?.kind === "dataset" && job.streaming && job.state === "RUNNING") dataset.live = true;
+    if (job?.kind !== "job" || dataset?.kind !== "dataset" || !job.streaming || job.state !== "RUNNING") continue;
+    if (job.activeAt && dataset.writtenAt && Date.parse(dataset.writtenAt) >= Date.parse(job.activeAt)) dataset.live = true;
   }
   return graph;
 }
 
-/** The nodes up to `depth` jobs upstream and downstream of a node. */
+// A stream sends an event at least every minute.
+const NOW_MS = 5 * 60_000;
+
+/** Whether a stream has written to a dataset in the last minutes before `now`. A stream that sends no events may have been killed. */
+export function writtenNow(node: DatasetNode, now: number): boolean {
+  return node.live && node.writtenAt !== null && now - Date.parse(node.writtenAt) < NOW_MS;
+}
+
+/** The job and the jobs that it starts, directly or indirectly. */
+function familyOf(graph: Graph, start: string): Set<string> {
+  const family = new Set([start]);
+  for (const member of family) {
+    for (const edge of graph.edges) if (edge.starts && edge.from === member) family.add(edge.to);
+  }
+  return family;
+}
+
+/** The nodes up to `depth` jobs upstream and downstream of a node; of a job that starts others, also of these. */
 export function around(graph: Graph, start: string, direction: Direction, depth = Infinity): Graph {
   const kinds = new Map(graph.nodes.map((node) => [node.id, node.kind]));
-  const kept = new Set<string>(kinds.has(start) ? [start] : []);
+  const family = [...familyOf(graph, start)].filter((id) => kinds.has(id));
+  const kept = new Set<string>(family);
   const ways: ("from" | "to")[] = [];
   if (direction !== "upstream") ways.push("from");
   if (direction !== "downstream") ways.push("to");
   for (const way of ways) {
     const next = new Map<string, string[]>();
     const other = way === "from" ? "to" : "from";
-    for (const edge of graph.edges) next.set(edge[way], [...(next.get(edge[way]) ?? []), edge[other]]);
-    const hops = new Map([[start, 0]]);
-    const waiting = [start];
+    for (const edge of graph.edges) if (!edge.starts) next.set(edge[way], [...(next.get(edge[way]) ?? []), edge[other]]);
+    const hops = new Map(family.map((id) => [id, 0]));
+    const waiting = [...family];
     for (let head = 0; head < waiting.length; head++) {
       const at = waiting[head] ?? "";
       const done = hops.get(at) ?? 0;

@@ -1,5 +1,5 @@
-/** Facets of runs: errors, spans of time, quality, versions. */
-import type { DatasetVersion, JobVersion, Run } from "../api/types.ts";
+/** Facets of runs: errors, spans of time, versions. */
+import type { JobVersion, Run } from "../api/types.ts";
 import { facet } from "./graph.ts";
 
 export interface RunError {
@@ -41,50 +41,6 @@ export function lanesOf(spans: readonly Span[]): number[] {
     ends[lane] = span.to;
     return lane;
   });
-}
-
-export interface QualityPoint {
-  at: number;
-  version: string;
-  rowCount: number | null;
-  bytes: number | null;
-  /** Number of nulls by column. */
-  nulls: Record<string, number>;
-  passed: number;
-  failed: { assertion: string; column: string | null }[];
-}
-
-/** The quality of dataset versions that have quality facets, oldest first. */
-export function qualityOf(versions: readonly DatasetVersion[]): QualityPoint[] {
-  const points = versions.flatMap((version): QualityPoint[] => {
-    const metrics = facet(version.facets, "dataQualityMetrics");
-    const checks = facet(version.facets, "dataQualityAssertions")["assertions"];
-    const assertions = (Array.isArray(checks) ? checks : []) as { assertion?: string; success?: boolean; column?: string }[];
-    const written = facet(version.facets, "outputStatistics");
-    const rows = metrics["rowCount"] ?? written["rowCount"];
-    const bytes = metrics["bytes"] ?? written["size"];
-    if (!Object.keys(metrics).length && !assertions.length && rows === undefined) return [];
-    const nulls: Record<string, number> = {};
-    for (const [name, of] of Object.entries(facet(metrics, "columnMetrics"))) {
-      const amount = (of as { nullCount?: unknown } | null)?.nullCount;
-      if (typeof amount === "number") nulls[name] = amount;
-    }
-    const failed = assertions
-      .filter((each) => each.success === false)
-      .map((each) => ({ assertion: String(each.assertion ?? "assertion"), column: each.column ?? null }));
-    return [
-      {
-        at: Date.parse(version.createdAt),
-        version: version.version,
-        rowCount: typeof rows === "number" ? rows : null,
-        bytes: typeof bytes === "number" ? bytes : null,
-        nulls,
-        passed: assertions.filter((each) => each.success === true).length,
-        failed,
-      },
-    ];
-  });
-  return points.toSorted((a, b) => a.at - b.at);
 }
 
 export interface Difference {

@@ -1,11 +1,12 @@
 /** A dataset: its schema, versions, quality over time, writers and readers. */
 import { type ReactNode, useMemo } from "react";
-import type { Dataset, DatasetVersion, DatasetVersions, LineageGraph } from "../api/types.ts";
+import type { Dataset, DatasetQuality, DatasetVersion, DatasetVersions, LineageGraph } from "../api/types.ts";
 import { type Resource, SLOW, useResource } from "../api/useResource.ts";
-import { type JobNode, fromLineage } from "../model/graph.ts";
+import { type JobNode, fromLineage, writtenNow } from "../model/graph.ts";
 import { isLong, nodeId, shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
-import { type QualityPoint, qualityOf, schemaChange } from "../model/runs.ts";
+import { type QualityPoint, qualityOf } from "../model/quality.ts";
+import { schemaChange } from "../model/runs.ts";
 import { compact } from "../model/scale.ts";
 import { count, freshness } from "../model/time.ts";
 import { Chart, type Series } from "../ui/Chart.tsx";
@@ -16,6 +17,7 @@ import { When, WhenInPanel } from "../ui/States.tsx";
 import { useNow } from "../ui/now.ts";
 import { Facets, Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
+import { FailedTests } from "./TestResults.tsx";
 
 export default function DatasetView({ namespace, name }: { namespace: string; name: string }): ReactNode {
   const base = `/namespaces/${encodeURIComponent(namespace)}/datasets/${encodeURIComponent(name)}`;
@@ -46,7 +48,7 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
   const jobs = (ids: string[]): JobNode[] => (graph?.nodes ?? []).filter((each): each is JobNode => each.kind === "job" && ids.includes(each.id));
   const writers = jobs((graph?.edges ?? []).filter((edge) => edge.to === id).map((edge) => edge.from));
   const readers = jobs((graph?.edges ?? []).filter((edge) => edge.from === id).map((edge) => edge.to));
-  const live = node?.kind === "dataset" && node.live;
+  const live = node?.kind === "dataset" && writtenNow(node, now);
   return (
     <>
       <div className="head">
@@ -57,7 +59,7 @@ function Users({ dataset }: { dataset: Dataset }): ReactNode {
           <Name text={dataset.name} />
         </h1>
         <div className="line">
-          <span className="fresh" data-fresh={live ? "fresh" : freshness(dataset.lastWrittenAt, now)}>
+          <span className="fresh" data-fresh={freshness(dataset.lastWrittenAt, now)}>
             <i aria-hidden="true" />
             {live ? "written now, by a stream" : dataset.lastWrittenAt ? <>written <Time at={dataset.lastWrittenAt} /></> : "no write seen"}
           </span>
@@ -153,11 +155,12 @@ function Schema({ dataset }: { dataset: Dataset }): ReactNode {
 
 function History({ base }: { base: string }): ReactNode {
   const resource = useResource<DatasetVersions>(`${base}/versions?limit=100`, SLOW);
+  const quality = useResource<DatasetQuality>(`${base}/quality?limit=100`, SLOW);
   return (
     <When resource={resource} what="list of versions">
       {(data) => (
         <>
-          <Quality points={qualityOf(data.versions)} />
+          <Quality points={qualityOf(data.versions, quality.state === "ready" ? quality.data.quality : null)} />
           <Panel title="Versions" note={`${data.versions.length} of ${count(data.totalCount)}`}>
             {data.versions.length ? (
               <Table label="Versions" head={["Version", "Since", "Created by run", "Columns", "Change", "Lifecycle"]}>
@@ -208,12 +211,13 @@ const TONES: Series["tone"][] = ["bad", "warn", "run", "accent", "quiet"];
 
 function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
   const columns = [...new Set(points.flatMap((point) => Object.keys(point.nulls)))].slice(0, TONES.length);
-  const checked = points.filter((point) => point.passed || point.failed.length);
+  const tested = points.filter((point) => point.results.length);
+  const measured = columns.length > 0 || points.some((point) => point.rowCount !== null);
   return (
-    <Panel title="Quality over time" note={points.length ? `${points.length} versions` : ""}>
+    <Panel title="Quality over time" note={points.length ? `${points.length} ${points.length === 1 ? "report" : "reports"}` : ""}>
       {points.length ? (
         <>
-          <div className="columns2 flat">
+          {measured && <div className="columns2 flat">
             <div>
               <h3 className="pad">Rows</h3>
               <Chart label="Rows" format={compact} series={[{ name: "rows", tone: "accent", points: points.map((point) => ({ at: point.at, value: point.rowCount })) }]} />
@@ -226,33 +230,54 @@ function Quality({ points }: { points: readonly QualityPoint[] }): ReactNode {
                 series={columns.map((name, at) => ({ name: shortened(visible(name), 24), tone: TONES[at] ?? "quiet", points: points.map((point) => ({ at: point.at, value: point.nulls[name] ?? null })) }))}
               />
             </div>
-          </div>
-          {checked.length > 0 && (
-            <Table label="Assertions" head={["Checked", "Passed", "Failed", "Failed assertions"]}>
-              {checked.toReversed().slice(0, 20).map((point) => (
-                <tr key={point.version}>
-                  <th scope="row">
-                    <Time at={point.at} relative={false} />
-                  </th>
-                  <td className="number">{point.passed}</td>
-                  <td className="number">{point.failed.length ? <span className="badge" data-state="FAILED"><i aria-hidden="true" />{point.failed.length}</span> : 0}</td>
-                  <td>
-                    {point.failed.map((each) => (
-                      <span key={`${each.assertion} ${each.column}`} className="block">
-                        <Name text={each.assertion} /> {each.column && <>on <Name text={each.column} /></>}
-                      </span>
-                    ))}
-                  </td>
-                </tr>
+          </div>}
+          {tested.length > 0 && (
+            <Table label="Tests" head={["Tested", "By", "Passed", "Failed", "Failed tests"]}>
+              {tested.toReversed().slice(0, 20).map((point) => (
+                <TestedRow key={point.key} point={point} />
               ))}
             </Table>
           )}
         </>
       ) : (
         <p className="quiet pad">
-          No version has the facets <code>dataQualityMetrics</code> or <code>dataQualityAssertions</code>.
+          No run has sent the facets <code>dataQualityMetrics</code> or <code>dataQualityAssertions</code>.
         </p>
       )}
     </Panel>
+  );
+}
+
+function TestedRow({ point }: { point: QualityPoint }): ReactNode {
+  const number = (success: boolean): number => point.results.filter((each) => each.success === success).length;
+  return (
+    <tr>
+      <th scope="row">
+        <Time at={point.at} relative={false} />
+      </th>
+      <td>
+        {point.run ? (
+          <Link to={to.run(point.run.id)} className={point.run.name ? "" : "mono"}>
+            <Name text={point.run.name ?? point.run.id.slice(0, 8)} cut />
+          </Link>
+        ) : (
+          "–"
+        )}
+      </td>
+      <td className="number">{number(true)}</td>
+      <td className="number">
+        {number(false) ? (
+          <span className="badge" data-state="FAILED">
+            <i aria-hidden="true" />
+            {number(false)}
+          </span>
+        ) : (
+          0
+        )}
+      </td>
+      <td>
+        <FailedTests results={point.results} />
+      </td>
+    </tr>
   );
 }

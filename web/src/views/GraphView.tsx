@@ -192,5 +192,6 @@ function NamespaceChoice({ names }: { names: readonly string[] }): ReactNode {
 function summary(graph: Graph): string {
   const jobs = graph.nodes.filter((node) => node.kind === "job").length;
   const cut = graph.truncated ? ", most recently changed; select a namespace to see others" : "";
-  return `${count(jobs)} jobs, ${count(graph.nodes.length - jobs)} datasets${cut}`;
+  const datasets = graph.nodes.length - jobs;
+  return `${count(jobs)} ${jobs === 1 ? "job" : "jobs"}, ${count(datasets)} ${datasets === 1 ? "dataset" : "datasets"}${cut}`;
 }

@@ -7,7 +7,8 @@ import type { Look } from "../canvas/paint.ts";
 import { useLayout } from "../canvas/useLayout.ts";
 import { neighbour } from "../canvas/walk.ts";
 import { cardWidth } from "../model/cards.ts";
-import { type Graph, type GraphNode, around, namespacesOf } from "../model/graph.ts";
+import { fold } from "../model/folding.ts";
+import { type Graph, type GraphNode, type DatasetNode, type JobNode, around, namespacesOf, writtenNow } from "../model/graph.ts";
 import type { Placed, Route } from "../model/layout.ts";
 import { shortened, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -27,16 +28,42 @@ interface PartProps {
   past?: string | null;
 }
 
-export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): ReactNode {
+/** The jobs whose dead letter, late and parents topics are shown as nodes: a list in the URL. */
+function useOpenJobs(): [ReadonlySet<string>, (job: string) => void] {
+  const [query, change] = useQuery();
+  const text = query.get("open");
+  const open = useMemo(() => new Set(listOf(text)), [text]);
+  const toggle = useCallback(
+    (job: string) => {
+      const next = open.has(job) ? [...open].filter((each) => each !== job) : [...open, job];
+      change({ open: next.length ? JSON.stringify(next) : null });
+    },
+    [open, change],
+  );
+  return [open, toggle];
+}
+
+function listOf(text: string | null): string[] {
+  try {
+    const value: unknown = JSON.parse(text ?? "[]");
+    return Array.isArray(value) ? value.filter((each): each is string => typeof each === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+export function JobGraphPart({ graph: complete, start, chosen, past = null }: PartProps): ReactNode {
   const present = useNow();
   // States and ages are relative to the time that is shown.
   const now = past ? Date.parse(past) : present;
   const [, change] = useQuery();
   const handle = useRef<CanvasHandle>(null);
   const wanted = useRef<string | null>(null);
+  const [open, toggle] = useOpenJobs();
+  const graph = useMemo(() => fold(complete, open, new Set([start, chosen].filter((id) => id !== null))), [complete, open, start, chosen]);
   const spaces = useMemo(() => namespacesOf(graph).length > 1, [graph]);
   const width = useMemo(() => cardWidth(graph.nodes.map((node) => node.name), measure), [graph]);
-  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(width, spaces) })), [graph, spaces, width]);
+  const boxes = useMemo(() => graph.nodes.map((node) => ({ id: node.id, ...cardSize(node, width, spaces) })), [graph, spaces, width]);
   const layout = useLayout(boxes, graph.edges);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
   const path = useMemo(() => (chosen && byId.has(chosen) ? new Set(around(graph, chosen, "both").nodes.map((node) => node.id)) : null), [graph, chosen, byId]);
@@ -68,8 +95,11 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
 
   const edgeState = useCallback(
     (route: Route): string | undefined => {
-      if (path) return path.has(route.from) && path.has(route.to) ? "lit" : "faded";
-      const job = [byId.get(route.from), byId.get(route.to)].find((node) => node?.kind === "job");
+      const [from, end] = [byId.get(route.from), byId.get(route.to)];
+      const starts = from?.kind === "job" && end?.kind === "job";
+      if (path) return `${starts ? "starts " : ""}${path.has(route.from) && path.has(route.to) ? "lit" : "faded"}`;
+      if (starts) return "starts";
+      const job = from?.kind === "job" ? from : end;
       return job?.kind === "job" && job.streaming && job.state === "RUNNING" ? "live" : undefined;
     },
     [path, byId],
@@ -97,6 +127,8 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
         faded={path !== null && !path.has(placed.id)}
         withNamespace={spaces}
         reachable={placed.id === entry}
+        open={open.has(placed.id)}
+        toggle={() => toggle(placed.id)}
         choose={() => choose(placed.id === chosen ? null : placed.id)}
         keys={(event) => keys(event, placed.id)}
       />
@@ -105,8 +137,8 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
   const found = chosen ? byId.get(chosen) : undefined;
   return (
     <Canvas label={`Graph of ${graph.nodes.length} jobs and datasets. Arrow keys move, plus and minus zoom, 0 shows all.`} layout={layout} focus={start} node={card} edgeState={edgeState} look={look} anchor={entry} pick={(id) => choose(id === chosen ? null : id)} handle={handle}>
-      <Legend past={past} truncated={graph.truncated} />
-      {found && <Details node={found} graph={graph} start={start} now={now} past={past} close={() => choose(null)} />}
+      <Legend past={past} truncated={graph.truncated} starts={graph.edges.some((edge) => edge.starts)} />
+      {found && <Details node={found} graph={complete} start={start} now={now} past={past} open={open.has(found.id)} toggle={() => toggle(found.id)} close={() => choose(null)} />}
     </Canvas>
   );
 }
@@ -114,11 +146,11 @@ export function JobGraphPart({ graph, start, chosen, past = null }: PartProps): 
 const TONES: Record<string, string> = { COMPLETED: "ok", RUNNING: "run", FAILED: "bad", ABORTED: "warn", fresh: "ok", ageing: "warn", stale: "bad" };
 
 function toneOf(node: GraphNode, now: number): string {
-  const state = node.kind === "job" ? (node.state ?? "") : node.live ? "fresh" : freshness(node.writtenAt, now);
+  const state = node.kind === "job" ? (node.state ?? "") : freshness(node.writtenAt, now);
   return TONES[state] ?? "line-strong";
 }
 
-function Legend({ past, truncated }: { past: string | null; truncated: boolean }): ReactNode {
+function Legend({ past, truncated, starts }: { past: string | null; truncated: boolean; starts: boolean }): ReactNode {
   return (
     <div className="legend">
       {past && (
@@ -139,6 +171,7 @@ function Legend({ past, truncated }: { past: string | null; truncated: boolean }
         <i aria-hidden="true" />
         older
       </span>
+      {starts && <span className="starts">starts</span>}
       {truncated && <strong>Not everything is shown: the response was truncated.</strong>}
     </div>
   );
@@ -150,12 +183,14 @@ interface DetailsProps {
   start: string | null;
   now: number;
   past: string | null;
+  open: boolean;
+  toggle: () => void;
   close: () => void;
 }
 
-function Details({ node, graph, start, now, past, close }: DetailsProps): ReactNode {
-  const readers = graph.edges.filter((edge) => edge.from === node.id).length;
-  const writers = graph.edges.filter((edge) => edge.to === node.id).length;
+function Details({ node, graph, start, now, past, open, toggle, close }: DetailsProps): ReactNode {
+  const readers = graph.edges.filter((edge) => edge.from === node.id && !edge.starts).length;
+  const writers = graph.edges.filter((edge) => edge.to === node.id && !edge.starts).length;
   const job = node.kind === "job";
   return (
     <aside className="details" aria-label={visible(`${node.kind} ${node.name.slice(0, 80)}`)}>
@@ -182,10 +217,12 @@ function Details({ node, graph, start, now, past, close }: DetailsProps): ReactN
                 ["rows written", count(node.rows)],
                 ["lag", node.lag === null ? "–" : `${count(node.lag)} records`],
                 ["datasets", `reads ${writers}, writes ${readers}`],
+                ...familyRows(node, graph),
+                ...(node.side.length ? [["other topics", node.side.map((topic) => <SideTopic key={topic.id} job={node} topic={topic} />)] as const] : []),
               ]
             : [
                 ["namespace", <Name key="n" text={node.namespace} />],
-                ["written", node.live ? `${past ? "then" : "now"}, by a stream` : past && node.writtenAt ? before(node.writtenAt, now) : <Time key="w" at={node.writtenAt} />],
+                ["written", writtenNow(node, now) ? `${past ? "then" : "now"}, by a stream` : past && node.writtenAt ? before(node.writtenAt, now) : <Time key="w" at={node.writtenAt} />],
                 ["columns", node.fields.length ? String(node.fields.length) : "unknown"],
                 ["written by", `${writers} ${writers === 1 ? "job" : "jobs"}`],
                 ["read by", `${readers} ${readers === 1 ? "job" : "jobs"}`],
@@ -211,7 +248,34 @@ function Details({ node, graph, start, now, past, close }: DetailsProps): ReactN
             Columns
           </Link>
         )}
+        {job && node.side.length > 0 && (
+          <button type="button" className="button" aria-pressed={open} onClick={toggle}>
+            {open ? "Hide" : "Show"} {node.side.length === 1 ? "this topic" : `these ${node.side.length} topics`}
+          </button>
+        )}
       </div>
     </aside>
+  );
+}
+
+/** The job that starts a job, and the number of jobs that it starts. */
+function familyRows(node: JobNode, graph: Graph): (readonly [string, ReactNode])[] {
+  const starts = graph.edges.filter((edge) => edge.starts && edge.from === node.id).length;
+  const parent = graph.nodes.find((each) => graph.edges.some((edge) => edge.starts && edge.to === node.id && edge.from === each.id));
+  return [
+    ...(parent ? [["started by", <Link key="p" to={to.job(parent.namespace, parent.name)}><Name text={shortened(parent.name, 80)} /></Link>] as const] : []),
+    ...(starts ? [["starts", `${count(starts)} ${starts === 1 ? "job" : "jobs"}`] as const] : []),
+  ];
+}
+
+function SideTopic({ job, topic }: { job: JobNode; topic: DatasetNode }): ReactNode {
+  const rows = job.rowsOf[topic.id];
+  return (
+    <span className="block">
+      <Link to={to.dataset(topic.namespace, topic.name)}>
+        <Name text={shortened(topic.name, 80)} />
+      </Link>
+      <span className="quiet"> {rows !== undefined ? `${count(rows)} in the last run` : topic.writtenAt ? "" : "no write seen"}</span>
+    </span>
   );
 }

@@ -1,7 +1,7 @@
 /** A job: its state, runs over time, inputs and outputs, and versions. */
 import type { ReactNode } from "react";
-import type { Job, JobVersion, JobVersions, Run, Runs } from "../api/types.ts";
-import { SLOW, useResource } from "../api/useResource.ts";
+import type { Job, JobHierarchy, JobVersion, JobVersions, Run, Runs } from "../api/types.ts";
+import { type Resource, SLOW, useResource } from "../api/useResource.ts";
 import { rowsWritten } from "../model/graph.ts";
 import { isLong, nodeId, visible } from "../model/names.ts";
 import { to } from "../model/route.ts";
@@ -18,6 +18,7 @@ import { useNow } from "../ui/now.ts";
 import { Facets, Panel, Table, Tags, Time } from "../ui/parts.tsx";
 import { Link, useQuery } from "../ui/router.tsx";
 import { Batches } from "./Batches.tsx";
+import { ChildJobs, MAX_CHILDREN, ParentJob } from "./Hierarchy.tsx";
 
 const MAX_RUNS = 100;
 
@@ -25,11 +26,13 @@ export default function JobView({ namespace, name }: { namespace: string; name: 
   const base = `/namespaces/${encodeURIComponent(namespace)}/jobs/${encodeURIComponent(name)}`;
   const resource = useResource<Job>(base);
   const runs = useResource<Runs>(`${base}/runs?limit=${MAX_RUNS}`);
+  const hierarchy = useResource<JobHierarchy>(`${base}/hierarchy?limit=${MAX_CHILDREN}`);
   return (
     <When resource={resource} what="job" rows={8}>
       {(job) => (
         <>
-          <Head job={job} />
+          <Head job={job} hierarchy={hierarchy} />
+          <ChildJobs resource={hierarchy} />
           <When resource={runs} what="list of runs">
             {(data) =>
               data.runs.length ? (
@@ -55,7 +58,7 @@ export default function JobView({ namespace, name }: { namespace: string; name: 
   );
 }
 
-function Head({ job }: { job: Job }): ReactNode {
+function Head({ job, hierarchy }: { job: Job; hierarchy: Resource<JobHierarchy> }): ReactNode {
   return (
     <div className="head">
       <p className="crumbs">
@@ -71,6 +74,7 @@ function Head({ job }: { job: Job }): ReactNode {
             <Link to={to.run(job.latestRun.id)}>last run</Link> <Time at={job.latestRun.updatedAt} />
           </span>
         )}
+        <ParentJob resource={hierarchy} />
         <Tags tags={job.tags} />
         <Link className="button push" to={to.graph({ node: nodeId("job", job.namespace, job.name) })}>
           <Icon name="graph" /> Graph

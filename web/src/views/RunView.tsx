@@ -1,9 +1,11 @@
 /** A run: its result, the offsets that its batches read and wrote, and its error. */
 import type { ReactNode } from "react";
-import type { Run } from "../api/types.ts";
+import type { Run, RunHierarchy } from "../api/types.ts";
 import { useResource } from "../api/useResource.ts";
 import { facet, rowsWritten } from "../model/graph.ts";
 import { to } from "../model/route.ts";
+import { shortened } from "../model/names.ts";
+import { type TestResult, testsOf } from "../model/quality.ts";
 import { errorOf } from "../model/runs.ts";
 import { count, duration } from "../model/time.ts";
 import { Icon } from "../ui/Icon.tsx";
@@ -14,11 +16,17 @@ import { useNow } from "../ui/now.ts";
 import { Facets, Facts, Json, Panel, Time } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
 import { Batches } from "./Batches.tsx";
+import { ChildRuns, MAX_CHILDREN, ParentRun } from "./Hierarchy.tsx";
 import { DatasetNames } from "./JobView.tsx";
+import { RunEvents } from "./RunEvents.tsx";
+import { TestResults } from "./TestResults.tsx";
 
 export default function RunView({ id }: { id: string }): ReactNode {
   const now = useNow(1_000);
-  const resource = useResource<Run>(`/jobs/runs/${encodeURIComponent(id)}`);
+  const path = `/jobs/runs/${encodeURIComponent(id)}`;
+  const resource = useResource<Run>(path);
+  const hierarchy = useResource<RunHierarchy>(`${path}/hierarchy?limit=${MAX_CHILDREN}`);
+  const family = hierarchy.state === "ready" ? hierarchy.data : null;
   return (
     <When resource={resource} what="run" rows={8}>
       {(run) => {
@@ -26,7 +34,8 @@ export default function RunView({ id }: { id: string }): ReactNode {
         const progress = facet(run.facets, "headwater_progress");
         const streaming = run.state === "RUNNING" && Object.keys(progress).length > 0;
         const counter = (name: string): string => (typeof progress[name] === "number" ? count(progress[name]) : "–");
-        const job = run.jobVersion ?? jobOf(run);
+        const tests = testsOf(run);
+        const job = run.jobVersion ?? family?.job;
         return (
           <>
             <div className="head">
@@ -39,6 +48,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
                 ) : (
                   "a job"
                 )}
+                {family?.parent && <ParentRun run={family.parent} />}
               </p>
               <h1 className="mono">{run.id}</h1>
               <div className="line">
@@ -46,6 +56,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
                 <span className="quiet">
                   {run.state === "RUNNING" && run.startedAt ? `for ${duration(now - Date.parse(run.startedAt))}` : run.durationMs !== null ? `took ${duration(run.durationMs)}` : ""}
                 </span>
+                {run.state === "FAILED" && !error && <Cause tests={tests} family={family} />}
               </div>
             </div>
             {error && (
@@ -56,6 +67,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
                 </div>
               </Panel>
             )}
+            <TestResults results={tests} />
             <Panel title="Details">
               <Facts
                 rows={[
@@ -76,6 +88,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
                 ]}
               />
             </Panel>
+            <ChildRuns resource={hierarchy} />
             <Batches id={id} />
             <div className="columns2">
               <DatasetNames title="Read" names={run.inputDatasetVersions.map((each) => each.datasetVersionId)} />
@@ -84,6 +97,7 @@ export default function RunView({ id }: { id: string }): ReactNode {
             <Panel title="Facets of the run">
               <Facets facets={run.facets} />
             </Panel>
+            <RunEvents id={id} />
           </>
         );
       }}
@@ -101,7 +115,17 @@ function costOf(run: Run): (readonly [string, string])[] {
   return rows;
 }
 
-function jobOf(run: Run): { namespace: string; name: string } | null {
-  const { namespace, name } = run.args as { namespace?: unknown; name?: unknown };
-  return typeof namespace === "string" && typeof name === "string" ? { namespace, name } : null;
+/** Why a run failed that sent no error: failed tests, or failed runs that it started. */
+function Cause({ tests, family }: { tests: readonly TestResult[]; family: RunHierarchy | null }): ReactNode {
+  const failed = tests.filter((each) => each.success === false && each.severity !== "warn");
+  const children = (family?.children ?? []).filter((child) => child.state === "FAILED");
+  const names = failed.length ? failed.map((each) => (each.column ? `${each.name} on ${each.column}` : each.name)) : children.map((child) => child.name);
+  if (!names.length) return null;
+  const what = failed.length ? "tests failed" : "runs that it started failed";
+  return (
+    <span className="bad">
+      {names.length === 1 ? what.replace("tests", "test").replace("runs that it started", "the run that it started") : `${names.length} ${what}`}: <Name text={shortened(names.slice(0, 3).join(", "), 160)} />
+      {names.length > 3 && ", …"}
+    </span>
+  );
 }

@@ -202,7 +202,7 @@ def _first_line(text: str) -> str:
     # Removes the status code: `INTERNAL: Iteration budget exceeded [INTERNAL]`.
     line = text.splitlines()[0] if text else "unknown"
     line = "".join(char if char.isprintable() else " " for char in line)
-    return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", line)[:300]
+    return re.sub(r"^[A-Z_]+: |(?<!\s)\s*\[[A-Z_]+\]$", "", line)[:300]
 
 
 def _fields_in(text: str) -> tuple[str, ...]:

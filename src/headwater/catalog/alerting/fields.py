@@ -124,7 +124,7 @@ FIELDS: Mapping[str, ConditionField] = {
             Scope.DATASET,
             ("dataset.namespace", "string", "Its namespace."),
             ("dataset.name", "string", "Its name."),
-            ("dataset.freshness_seconds", "double", "Time since it was last written."),
+            ("dataset.freshness_seconds", "double", "Time since records were last written to it."),
             (
                 "dataset.typical_interval_seconds",
                 "double",

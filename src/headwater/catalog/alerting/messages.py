@@ -9,8 +9,10 @@ from typing import Any
 from headwater.catalog.alerting.state import Change
 
 MAX_DOWNSTREAM = 20
+# Each further broker begins with a comma and contains none: a list of commas can be divided in one
+# way only, so that names that anyone can choose are matched in linear time.
 _SUBJECT = re.compile(
-    r"(?P<kind>\w+):(?P<namespace>\w+://[^:]*(?::\d+(?:,[^:]*(?::\d+)?)*)?|[^:]*):(?P<name>.*)",
+    r"(?P<kind>\w+):(?P<namespace>\w+://[^:]*(?::\d+(?:,[^:,]*(?::\d+)?)*)?|[^:]*):(?P<name>.*)",
     re.DOTALL,
 )
 _MARKS = {"info": "INFO", "warning": "WARNING", "critical": "CRITICAL"}

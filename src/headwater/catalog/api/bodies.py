@@ -18,6 +18,10 @@ from headwater.settings.catalog import CatalogSettings
 
 _MIB = 1024 * 1024
 _CHUNK = 256 * 1024
+# What follows the end of a gzip member is copied: in small pieces the time is linear in the size.
+_PIECE = 4096
+# Concatenated files have a few members, block-compressed ones one for each 64 KiB.
+_MAX_MEMBERS = 10_000
 # Entries of a list in a PUT or POST body; each costs a row or two.
 _MAX_ENTRIES = 10_000
 
@@ -27,7 +31,7 @@ async def read_body(request: Request, settings: CatalogSettings) -> bytes:
 
     Raises:
         ApiError: 413 as soon as it is too large, 408 if it takes too long, 415 if its encoding is
-            not supported.
+            not supported, 400 if it is not gzip as announced.
     """
     max_bytes = int(settings.max_body_mb * _MIB)
     encoding = request.headers.get("content-encoding", "identity").lower()
@@ -63,18 +67,26 @@ class _Gunzip:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
+        self._members = 1
 
     @property
     def ended(self) -> bool:
         return self._member.eof
 
     def parts(self, chunk: bytes) -> Iterator[bytes]:
+        for start in range(0, len(chunk), _PIECE):
+            yield from self._parts(chunk[start : start + _PIECE])
+
+    def _parts(self, piece: bytes) -> Iterator[bytes]:
         # In chunks, so that the size is checked before a small body expands to a large one.
-        while chunk:
+        while piece:
             if self._member.eof:
+                self._members += 1
+                if self._members > _MAX_MEMBERS:
+                    raise refused(400, f"body has more than {_MAX_MEMBERS} gzip members")
                 self._member = zlib.decompressobj(wbits=31)
-            yield self._member.decompress(chunk, _CHUNK)
-            chunk = self._member.unconsumed_tail or self._member.unused_data
+            yield self._member.decompress(piece, _CHUNK)
+            piece = self._member.unconsumed_tail or self._member.unused_data
 
 
 def _too_large(settings: CatalogSettings) -> ApiError:

@@ -16,13 +16,15 @@ from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.responses import (
     dataset_response,
     find_dataset,
+    find_own_dataset,
     find_run,
+    granted_to,
     list_response,
     require_namespace,
     tag_name,
 )
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import dataset_versions, datasets, edits, namespaces
+from headwater.catalog.store import dataset_versions, datasets, edits, namespaces, quality
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, Row
 
@@ -38,7 +40,8 @@ async def list_datasets(
 
     async def fetch(connection: Connection, max_rows: int) -> Json:
         await require_namespace(connection, namespace)
-        rows, count = await datasets.page(connection, namespace, max_rows, offset)
+        granted = granted_to(request)
+        rows, count = await datasets.page(connection, namespace, max_rows, offset, granted)
         return {"totalCount": count, "datasets": await datasets.shaped(connection, rows)}
 
     return await list_response(request, "datasets", limit, fetch)
@@ -85,7 +88,7 @@ async def put_dataset(request: Request, namespace: NameInPath, dataset: NameInPa
 async def delete_dataset(request: Request, namespace: NameInPath, dataset: NameInPath) -> Response:
     """Delete a dataset; a new event about it restores it."""
     async with service_of(request).query_connection() as connection:
-        row = await find_dataset(request, connection, namespace, dataset)
+        row = await find_own_dataset(request, connection, namespace, dataset)
         (shown,) = await datasets.shaped(connection, [row])
         await edits.hide(connection, "datasets", [row["id"]])
     return json_response(shown)
@@ -104,7 +107,7 @@ async def list_versions(
     async def fetch(connection: Connection, max_rows: int) -> Json:
         row = await find_dataset(request, connection, namespace, dataset)
         versions, count = await dataset_versions.versions(
-            connection, row, limit=max_rows, offset=offset
+            connection, row, limit=max_rows, offset=offset, granted=granted_to(request)
         )
         return {"versions": versions, "totalCount": count}
 
@@ -118,10 +121,29 @@ async def get_version(
     """One version of a dataset."""
     async with service_of(request).query_connection() as connection:
         row = await find_dataset(request, connection, namespace, dataset)
-        versions, _ = await dataset_versions.versions(connection, row, version=version)
+        versions, _ = await dataset_versions.versions(
+            connection, row, version=version, granted=granted_to(request)
+        )
     if not versions:
         raise not_found("Dataset version", version)
     return json_response(versions[0])
+
+
+@router.get(f"{_PATH}/quality", response_model=schemas.QualityOverTime)
+async def get_quality(
+    request: Request, namespace: NameInPath, dataset: NameInPath, limit: Limit = 100
+) -> Response:
+    """Quality metrics and test results over time, newest first.
+
+    `written` is false for those that a run reported on its input, such as the tests of dbt.
+    """
+
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        row = await find_dataset(request, connection, namespace, dataset)
+        granted = granted_to(request)
+        return {"quality": await quality.quality(connection, row["id"], max_rows, granted)}
+
+    return await list_response(request, "quality", limit, fetch)
 
 
 @router.post(f"{_PATH}/tags/{{tag}}", response_model=schemas.Dataset)

@@ -14,7 +14,7 @@ from headwater.catalog.api.problems import bad_fields, json_response, not_found,
 from headwater.catalog.api.schemas import NamespacedName
 from headwater.catalog.api.service import service_of
 from headwater.catalog.ingest.checks import Checks
-from headwater.catalog.store import columns, datasets, jobs, lineage, records, runs
+from headwater.catalog.store import columns, datasets, jobs, lineage, records, run_lineage, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Row
 
@@ -124,7 +124,7 @@ async def get_lineage(
     moment = time_param("at", at) if at else None
     limits = service.settings
     bounds = lineage.GraphLimits(depth, limits.max_nodes, limits.query_seconds / 2, moment)
-    async with service.query_connection() as connection:
+    async with service.graph_connection() as connection:
         if kind not in ("job", "dataset"):
             raise refused(404, f"Node '{nodeId}' must be of type dataset or job!")
         row = await _node(connection, kind, nodeId)
@@ -166,7 +166,7 @@ async def get_graph(
     limits = service.settings
     moment = time_param("at", at) if at else None
     bounds = lineage.GraphLimits(0, limits.max_nodes, limits.query_seconds / 2, moment)
-    async with service.query_connection() as connection:
+    async with service.graph_connection() as connection:
         return json_response(await lineage.complete(connection, namespace or None, bounds))
 
 
@@ -177,23 +177,30 @@ async def get_column_lineage(
     depth: Depth = 20,
     withDownstream: Annotated[bool, Query(description="Also columns derived from it.")] = False,
 ) -> Response:
-    """The columns that a column is derived from, with the types of transformation."""
+    """The columns that a column is derived from, with the types of transformation.
+
+    A version after `#` selects the lineage at that version: its own, and that of the datasets
+    upstream as of then.
+    """
     service = service_of(request)
     node, version = _without_version(nodeId)
     if version and withDownstream:
         raise bad_fields("query param withDownstream must not be set with a version", status=400)
     kind, _, _ = node_parts(node)
-    bounds = columns.ColumnLimits(depth, _MAX_COLUMN_EDGES, withDownstream)
-    async with service.query_connection() as connection:
+    seconds = service.settings.query_seconds / 2
+    bounds = columns.ColumnLimits(depth, _MAX_COLUMN_EDGES, seconds, withDownstream)
+    async with service.graph_connection() as connection:
         start = await _columns(connection, kind, node)
+        versions = columns.NOW
         if version:
             job = await _node(connection, kind, node) if kind == "job" else None
             key = job["id"] if job else None
-            known = await columns.columns_of_version(connection, version, key)
+            versions = await columns.versions_as_of(connection, version, key)
+            known = versions.columns()
             start = [column for column in start if column in known]
         if not start:
             raise refused(404, "Could not find node")
-        return json_response(await columns.column_graph(connection, start, bounds))
+        return json_response(await columns.column_graph(connection, start, bounds, versions))
 
 
 def _without_version(node: str) -> tuple[str, UUID | None]:
@@ -226,8 +233,14 @@ async def get_upstream_runs(request: Request, runId: UUID, depth: Depth = 20) ->
     """The run, and the runs that wrote its inputs."""
     service = service_of(request)
     max_runs = service.settings.max_rows
-    async with service.query_connection() as connection:
-        lineage_of_run = await runs.upstream(connection, runId, depth=depth, max_runs=max_runs)
+    async with service.graph_connection() as connection:
+        lineage_of_run = await run_lineage.upstream(
+            connection,
+            runId,
+            depth=depth,
+            max_runs=max_runs,
+            seconds=service.settings.query_seconds / 2,
+        )
     if not lineage_of_run["runs"]:
         raise not_found("Run", runId)
     return json_response(lineage_of_run)

@@ -28,6 +28,8 @@ from headwater.settings.catalog import CatalogSettings
 # Lookups of keys are cached for this time, so a revoked key works at most this long.
 _KEY_SECONDS = 5.0
 _MAX_KEYS = 10_000
+# Namespaces of a key that an error names.
+_MAX_NAMED = 10
 # Concurrent lookups of keys: clients with invalid keys must not use up all database connections.
 _MAX_LOOKUPS = 2
 _LOOKUP_SECONDS = 5.0
@@ -89,6 +91,7 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("PUT", _DATASET): Role.WRITE,
     ("DELETE", _DATASET): Role.ADMIN,
     ("GET", f"{_DATASET}/versions"): Role.READ,
+    ("GET", f"{_DATASET}/quality"): Role.READ,
     ("GET", f"{_DATASET}/versions/{{version}}"): Role.READ,
     ("POST", f"{_DATASET}/tags/{{tag}}"): Role.WRITE,
     ("DELETE", f"{_DATASET}/tags/{{tag}}"): Role.WRITE,
@@ -99,6 +102,7 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("GET", _JOB): Role.READ,
     ("PUT", _JOB): Role.WRITE,
     ("DELETE", _JOB): Role.ADMIN,
+    ("GET", f"{_JOB}/hierarchy"): Role.READ,
     ("GET", f"{_JOB}/versions"): Role.READ,
     ("GET", f"{_JOB}/versions/{{version}}"): Role.READ,
     ("POST", f"{_JOB}/tags/{{tag}}"): Role.WRITE,
@@ -109,6 +113,7 @@ RULES: Mapping[tuple[str, str], Role] = {
     ("GET", _RUN): Role.READ,
     ("GET", f"{_RUN}/facets"): Role.READ,
     ("GET", f"{_RUN}/batches"): Role.READ,
+    ("GET", f"{_RUN}/hierarchy"): Role.READ,
     ("POST", f"{_RUN}/start"): Role.WRITE,
     ("POST", f"{_RUN}/complete"): Role.WRITE,
     ("POST", f"{_RUN}/fail"): Role.WRITE,
@@ -121,20 +126,24 @@ _NAMESPACE_IN_BODY = frozenset({("POST", "/api/v1/lineage"), ("POST", "/api/v1/l
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authenticated client. A key may be limited to one namespace."""
+    """The authenticated client. A key may be limited to namespaces; None: all of them."""
 
     role: Role
-    namespace: str | None = None
+    namespaces: frozenset[str] | None = None
 
     def require_namespace(self, namespace: str) -> None:
         """Raises:
-        ApiError: 403, the key is for another namespace.
+        ApiError: 403, the key is for other namespaces.
         """
-        if self.namespace is not None and namespace != self.namespace:
+        if self.namespaces is not None and namespace not in self.namespaces:
             raise self.outside()
 
     def outside(self) -> ApiError:
-        return refused(403, f"this key is for namespace '{self.namespace}' only")
+        names = [f"'{name}'" for name in sorted(self.namespaces or ())]
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        kind = "namespace" if len(names) == 1 else "namespaces"
+        listed = ", ".join(names[:_MAX_NAMED])
+        return refused(403, f"this key is for {kind} {listed or 'none'}{more} only")
 
 
 class Guard:
@@ -155,7 +164,7 @@ class Guard:
             return None
         if self._tokens is not None and not token.startswith("hw_"):
             claims = await self._tokens.claims(token)
-            return None if claims is None else Caller(self._role_of(claims))
+            return None if claims is None else self._caller_of_token(claims)
         return await self._caller_of_key(request, token)
 
     async def _caller_of_key(self, request: Request, token: str) -> Caller | None:
@@ -165,7 +174,7 @@ class Guard:
         if cached is not None and cached[0] > now:
             return cached[1]
         key = await self._look_up(request, token) if looks_like_key(token) else None
-        caller = None if key is None else Caller(Role[key.role.upper()], key.namespace)
+        caller = None if key is None else Caller(Role[key.role.upper()], _granted(key))
         if len(self._cache) >= _MAX_KEYS:
             self._cache.clear()
         self._cache[digest] = (now + _KEY_SECONDS, caller)
@@ -183,13 +192,30 @@ class Guard:
         finally:
             self._lookups.release()
 
-    def _role_of(self, claims: dict[str, Any]) -> Role:
-        claim = claims.get(self._settings.oidc_roles_claim)
-        names = (
-            claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
-        )
+    def _caller_of_token(self, claims: dict[str, Any]) -> Caller:
+        names = _names(claims.get(self._settings.oidc_roles_claim))
         roles = [Role[name.upper()] for name in names if name in ("read", "write", "admin")]
-        return max(roles, default=Role.OPEN)
+        role = max(roles, default=Role.OPEN)
+        claim = self._settings.oidc_namespaces_claim
+        if claim is None:
+            return Caller(role)
+        # A token without the claim has no namespace, and so can read and write nothing.
+        namespaces = frozenset(_names(claims.get(claim)))
+        return Caller(role, None if _ALL_NAMESPACES in namespaces else namespaces)
+
+
+# In the claim of a token: not limited.
+_ALL_NAMESPACES = "*"
+
+
+def _names(claim: Any) -> list[str]:
+    """The names in a claim: a list, or a text with spaces."""
+    listed = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return [name for name in listed if isinstance(name, str)]
+
+
+def _granted(key: ApiKey) -> frozenset[str] | None:
+    return None if key.namespaces is None else frozenset(key.namespaces)
 
 
 async def authorise(request: Request) -> Caller:
@@ -218,18 +244,38 @@ async def _caller(request: Request) -> Caller:
     if rule is Role.OPEN:
         return Caller(Role.OPEN)
     if not guard.required:
+        _check_not_forwarded(request)
         return Caller(Role.ADMIN)
     caller = await guard.caller(request)
     if caller is None:
         raise refused(401, "a valid API key or token is required", headers=_CHALLENGE)
     if caller.role < rule:
         raise refused(403, f"this requires the role {rule.name.lower()}")
-    if caller.namespace is not None and route not in _NAMESPACE_IN_BODY:
+    if caller.namespaces is not None and route not in _NAMESPACE_IN_BODY:
         _check_namespace(caller, request)
     return caller
 
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+# Headers that proxies add.
+_PROXY_HEADERS = ("forwarded", "via", "x-real-ip")
+
+
+def _check_not_forwarded(request: Request) -> None:
+    """Without keys every client of this machine is trusted; the clients of a proxy are others.
+
+    Raises:
+        ApiError: 403, the request came through a proxy.
+    """
+    for name in request.headers:
+        if name in _PROXY_HEADERS or name.startswith("x-forwarded-"):
+            raise refused(
+                403,
+                f"the request came through a proxy (header {name}), whose clients are not "
+                "authenticated: set HEADWATER_CATALOG__REQUIRE_KEYS=true, and send a key",
+            )
 
 
 def _check_namespace(caller: Caller, request: Request) -> None:

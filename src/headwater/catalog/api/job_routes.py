@@ -15,13 +15,14 @@ from headwater.catalog.api.problems import json_response, not_found
 from headwater.catalog.api.responses import (
     find_job,
     find_run,
+    granted_to,
     job_response,
     list_response,
     require_namespace,
     tag_name,
 )
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import datasets, edits, jobs
+from headwater.catalog.store import datasets, edits, hierarchy, jobs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
 
@@ -35,7 +36,8 @@ async def _list(
 ) -> Response:
     async def fetch(connection: Connection, max_rows: int) -> Json:
         rows, count = await jobs.page(connection, namespace, states, max_rows, offset)
-        return {"totalCount": count, "jobs": await jobs.shaped(connection, rows)}
+        shown = await jobs.shaped(connection, rows, granted_to(request))
+        return {"totalCount": count, "jobs": shown}
 
     return await list_response(request, "jobs", limit, fetch)
 
@@ -67,7 +69,7 @@ async def list_jobs(
 async def get_job(request: Request, namespace: NameInPath, job: NameInPath) -> Response:
     """One job with its latest runs."""
     async with service_of(request).query_connection() as connection:
-        return await job_response(connection, namespace, job)
+        return await job_response(request, connection, namespace, job)
 
 
 @router.put(_JOB, response_model=schemas.Job, openapi_extra=openapi.JOB, deprecated=True)
@@ -90,17 +92,20 @@ async def put_job(request: Request, namespace: NameInPath, job: NameInPath) -> R
             run, _ = await find_run(connection, body["runId"])
             if (run["job_namespace"], run["job_name"]) != (namespace, job):
                 raise not_found("Run", body["runId"])
+        granted = granted_to(request)
         used = [*body["inputs"], *body["outputs"]]
+        # A limited key learns nothing about other namespaces, not even whether a dataset exists.
+        used = [name for name in used if granted is None or name[0] in granted]
         for _, name in await datasets.missing(connection, used):
             raise not_found("Dataset", name)
-        await edits.put_job(connection, (namespace, job), body, datetime.now(UTC))
-        return await job_response(connection, namespace, job)
+        await edits.put_job(connection, (namespace, job), body, datetime.now(UTC), granted)
+        return await job_response(request, connection, namespace, job)
 
 
-async def _changed(connection: Connection, namespace: str, name: str) -> Response:
+async def _changed(request: Request, connection: Connection, namespace: str, name: str) -> Response:
     """A job that was tagged or deleted; as in Marquez without its outputs and runs."""
     row = await find_job(connection, namespace, name)
-    (shown,) = await jobs.shaped(connection, [row])
+    (shown,) = await jobs.shaped(connection, [row], granted_to(request))
     return json_response({**shown, "outputs": [], "latestRun": None, "latestRuns": None})
 
 
@@ -109,9 +114,27 @@ async def delete_job(request: Request, namespace: NameInPath, job: NameInPath) -
     """Delete a job; a new event about it restores it."""
     async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
-        shown = await _changed(connection, namespace, job)
+        shown = await _changed(request, connection, namespace, job)
         await edits.hide(connection, "jobs", [row["id"]])
     return shown
+
+
+@router.get(f"{_JOB}/hierarchy", response_model=schemas.JobHierarchy)
+async def get_hierarchy(
+    request: Request,
+    namespace: NameInPath,
+    job: NameInPath,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Response:
+    """The job that starts this one, and the jobs that it starts, each with its latest run."""
+    granted = granted_to(request)
+
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        row = await find_job(connection, namespace, job)
+        return await hierarchy.of_job(connection, row, granted, max_rows, offset)
+
+    return await list_response(request, "children", limit, fetch)
 
 
 @router.get(f"{_JOB}/versions", response_model=schemas.JobVersions)
@@ -126,7 +149,11 @@ async def list_versions(
 
     async def fetch(connection: Connection, max_rows: int) -> Json:
         row = await find_job(connection, namespace, job)
-        return {"versions": await jobs.versions(connection, row, limit=max_rows, offset=offset)}
+        granted = granted_to(request)
+        versions = await jobs.versions(
+            connection, row, limit=max_rows, offset=offset, granted=granted
+        )
+        return {"versions": versions}
 
     return await list_response(request, "versions", limit, fetch)
 
@@ -138,7 +165,8 @@ async def get_version(
     """One version of a job."""
     async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
-        versions = await jobs.versions(connection, row, version=version)
+        granted = granted_to(request)
+        versions = await jobs.versions(connection, row, version=version, granted=granted)
     if not versions:
         raise not_found("Job version", version)
     return json_response(versions[0])
@@ -152,7 +180,7 @@ async def tag_job(
     async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
         await edits.tag_job(connection, row["id"], tag_name(tag))
-        return await _changed(connection, namespace, job)
+        return await _changed(request, connection, namespace, job)
 
 
 @router.delete(f"{_JOB}/tags/{{tag}}", response_model=schemas.Job)
@@ -163,4 +191,4 @@ async def untag_job(
     async with service_of(request).query_connection() as connection:
         row = await find_job(connection, namespace, job)
         await edits.untag_job(connection, row["id"], tag)
-        return await _changed(connection, namespace, job)
+        return await _changed(request, connection, namespace, job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 
 from starlette.middleware.gzip import GZipMiddleware
@@ -41,7 +42,8 @@ class SecurityMiddleware:
     The undecoded path keeps a `%2F` inside a name from splitting it.
 
     On loopback without keys, pages of other origins in the user's browser are the threat: they
-    must not write (Origin), nor read through a name that resolves to this machine (Host).
+    must not write (Origin), nor read through a name that resolves to this machine (Host). Another
+    port of this machine is another origin: any program may serve pages there.
     """
 
     def __init__(self, app: ASGIApp, settings: CatalogSettings, *, keys_required: bool) -> None:
@@ -82,9 +84,6 @@ class SecurityMiddleware:
             return None
         if origin.partition("://")[2] == host:
             return None
-        # The API and the page are two ports of the same service.
-        if is_loopback(_host_name(origin.partition("://")[2])) and is_loopback(name):
-            return None
         return "requests of this origin are not allowed: see HEADWATER_CATALOG__CORS_ORIGINS"
 
 
@@ -92,6 +91,51 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].lstrip("[")
     return host.partition(":")[0].lower()
+
+
+class HangUpMiddleware:
+    """Cancels a GET whose client has hung up: its statement is cancelled, and its slot is free.
+
+    Other requests are completed: they change something.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        complete = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal complete
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                complete = True
+            await send(message)
+
+        async def receive_without_body() -> Message:
+            await asyncio.wait({hang_up})
+            return {"type": "http.disconnect"}
+
+        hang_up = asyncio.ensure_future(_hang_up(receive))
+        request = asyncio.ensure_future(self._app(scope, receive_without_body, send_and_note))
+        try:
+            await asyncio.wait({request, hang_up}, return_when=asyncio.FIRST_COMPLETED)
+            # After a complete response the server reports the end of the connection as well.
+            if not request.done() and not complete:
+                request.cancel()
+            await asyncio.wait({request})
+        finally:
+            hang_up.cancel()
+            request.cancel()
+        if not request.cancelled():
+            request.result()
+
+
+async def _hang_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        """The body of a GET is ignored."""
 
 
 class CompressionMiddleware:

@@ -11,7 +11,7 @@ from headwater.catalog.api import openapi, schemas
 from headwater.catalog.api.bodies import Fields
 from headwater.catalog.api.params import Limit, NameInPath, Offset
 from headwater.catalog.api.problems import json_response, not_found, refused
-from headwater.catalog.api.responses import list_response, tag_name
+from headwater.catalog.api.responses import granted_to, list_response, tag_name
 from headwater.catalog.api.service import CatalogService, service_of
 from headwater.catalog.store import edits, namespaces
 from headwater.catalog.store.pool import Connection, ping
@@ -89,7 +89,7 @@ async def delete_namespace(request: Request, namespace: NameInPath) -> Response:
     service = service_of(request)
     deleted = await _namespace(service, namespace)
     async with service.query_connection() as connection:
-        await edits.hide_namespace(connection, namespace)
+        await edits.hide_namespace(connection, namespace, granted_to(request))
     return json_response(deleted)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import uuid4
@@ -20,10 +20,11 @@ from headwater.catalog.api.params import (
     RunStateParam,
     time_param,
 )
-from headwater.catalog.api.problems import json_response, refused
-from headwater.catalog.api.responses import find_job, find_run, list_response
+from headwater.catalog.api.problems import json_response, not_found, refused
+from headwater.catalog.api.responses import find_job, find_run, granted_to, list_response
 from headwater.catalog.api.service import service_of
-from headwater.catalog.store import edits, records, runs
+from headwater.catalog.ingest import Receipt
+from headwater.catalog.store import edits, hierarchy, records, runs
 from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json, facets_json
 
@@ -38,7 +39,7 @@ async def _list(
     async def fetch(connection: Connection, max_rows: int) -> Json:
         key = (await find_job(connection, *job))["id"] if job else None
         rows, count = await runs.page(connection, key, states, max_rows, offset)
-        shown = await runs.shaped(connection, rows)
+        shown = await runs.shaped(connection, rows, granted_to(request))
         return {"runs": [shown[row["id"]] for row in rows], "totalCount": count}
 
     return await list_response(request, "runs", limit, fetch)
@@ -94,7 +95,7 @@ async def create_run(request: Request, namespace: NameInPath, job: NameInPath) -
             text = f"Run '{run}' already exists for '{job}' under namespace '{namespace}'."
             raise refused(400, text)
         await edits.create_run(connection, run, row, body, datetime.now(UTC))
-        response = json_response((await find_run(connection, run))[1], 201)
+        response = json_response((await find_run(connection, run, granted_to(request)))[1], 201)
     response.headers["Location"] = f"/api/v1/jobs/runs/{run}"
     return response
 
@@ -104,6 +105,21 @@ async def get_run(request: Request, id: IdInPath) -> Response:
     """One run."""
     async with service_of(request).query_connection() as connection:
         return json_response((await find_run(connection, id))[1])
+
+
+@router.get(f"{_RUN}/hierarchy", response_model=schemas.RunHierarchy)
+async def get_run_hierarchy(
+    request: Request, id: IdInPath, limit: Limit = 100, offset: Offset = 0
+) -> Response:
+    """The job of a run, the run that started it, and the runs that it started."""
+
+    async def fetch(connection: Connection, max_rows: int) -> Json:
+        rows = await runs.rows_by_id(connection, [id])
+        if not rows:
+            raise not_found("Run", id)
+        return await hierarchy.of_run(connection, rows[0], max_rows, offset)
+
+    return await list_response(request, "children", limit, fetch)
 
 
 class FacetType(StrEnum):
@@ -150,7 +166,9 @@ def _marker(event_type: str) -> Any:
         id: IdInPath,
         at: Annotated[str | None, Query(description="Time of the event; default: now.")] = None,
     ) -> Response:
-        time = time_param("at", at) if at else datetime.now(UTC)
+        now = datetime.now(UTC)
+        limit = timedelta(seconds=service_of(request).settings.max_future_seconds)
+        time = Receipt(now, limit).effective(time_param("at", at) if at else now)
         async with service_of(request).query_connection() as connection:
             row, _ = await find_run(connection, id)
             await edits.mark_run(connection, row, event_type, time)

@@ -110,6 +110,7 @@ class Dataset(BaseModel):
     facets: Facets
     schemaLocation: str | None = None
     deleted: bool
+    truncated: bool | None = None
 
 
 class Datasets(BaseModel):
@@ -138,6 +139,7 @@ class Run(BaseModel):
     inputDatasetVersions: list[DatasetVersionOfRun]
     outputDatasetVersions: list[DatasetVersionOfRun]
     facets: Facets
+    truncated: bool | None = None
 
 
 class Runs(BaseModel):
@@ -168,6 +170,7 @@ class DatasetVersion(BaseModel):
     createdByRun: Run | None
     facets: Facets
     schemaLocation: str | None = None
+    truncated: bool | None = None
 
 
 class DatasetVersions(BaseModel):
@@ -196,11 +199,44 @@ class Job(BaseModel):
     currentVersion: str | None
     labels: list[str]
     tags: list[str]
+    truncated: bool | None = None
 
 
 class Jobs(BaseModel):
     totalCount: int
     jobs: list[Job]
+    truncated: bool | None = None
+
+
+class ListedRun(NamespacedName):
+    """A run without its facets and datasets; namespace and name are those of its job."""
+
+    id: str
+    state: str
+    startedAt: str | None
+    endedAt: str | None
+    updatedAt: str
+    durationMs: int | None
+
+
+class ListedJob(NamespacedName):
+    simpleName: str
+    type: str
+    latestRun: ListedRun | None
+
+
+class JobHierarchy(BaseModel):
+    parent: ListedJob | None
+    children: list[ListedJob]
+    totalCount: int
+    truncated: bool | None = None
+
+
+class RunHierarchy(BaseModel):
+    job: NamespacedName
+    parent: ListedRun | None
+    children: list[ListedRun]
+    totalCount: int
     truncated: bool | None = None
 
 
@@ -214,6 +250,7 @@ class JobVersion(BaseModel):
     inputs: list[NamespacedName]
     outputs: list[NamespacedName]
     latestRun: Run | None
+    truncated: bool | None = None
 
 
 class JobVersions(BaseModel):
@@ -224,6 +261,25 @@ class JobVersions(BaseModel):
 class Events(BaseModel):
     totalCount: int
     events: list[dict[str, Any]]
+    truncated: bool | None = None
+
+
+class QualityRun(NamespacedName):
+    id: str
+    state: str
+
+
+class QualityPoint(BaseModel):
+    at: str
+    version: str
+    written: bool
+    run: QualityRun | None
+    facets: dict[str, Any]
+    truncated: bool | None = None
+
+
+class QualityOverTime(BaseModel):
+    quality: list[QualityPoint]
     truncated: bool | None = None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import zoneinfo
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
+from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Query, Request
@@ -19,7 +19,7 @@ from headwater.catalog.api.responses import list_response
 from headwater.catalog.api.service import service_of
 from headwater.catalog.store import namespaces, stats
 from headwater.catalog.store.pool import Connection
-from headwater.catalog.store.values import Json, Row, to_rfc3339
+from headwater.catalog.store.values import Json
 
 router = APIRouter(prefix="/api/v1", tags=["catalog"])
 v2_router = APIRouter(prefix="/api/v2beta", tags=["catalog"])
@@ -96,6 +96,10 @@ async def search_datasets(request: Request, q: str, limit: Limit = 10) -> Respon
     return await search(request, q, SearchFilter.DATASET, limit=limit)
 
 
+# The default of Marquez.
+_BEFORE = "2030-01-01T00:00:00+00:00"
+
+
 class Direction(StrEnum):
     """Newest or oldest first."""
 
@@ -103,16 +107,35 @@ class Direction(StrEnum):
     ASC = "ASC"
 
 
+class Kind(StrEnum):
+    """Kinds of events."""
+
+    RUN_EVENT = "RUN_EVENT"
+    JOB_EVENT = "JOB_EVENT"
+    DATASET_EVENT = "DATASET_EVENT"
+    ALL = "ALL"
+
+
 @router.get("/events/lineage", response_model=schemas.Events)
 async def list_events(
     request: Request,
-    before: str = "2030-01-01T00:00:00+00:00",
+    before: str = _BEFORE,
     after: str = "1970-01-01T00:00:00+00:00",
     sortDirection: Annotated[Direction, Fuzzy, Query()] = Direction.DESC,
     limit: Limit = 100,
     offset: Offset = 0,
+    kind: Annotated[
+        Kind, Fuzzy, Query(description="Kind of events; as in Marquez, those of runs by default.")
+    ] = Kind.RUN_EVENT,
+    runId: Annotated[UUID | None, Query(description="Only events of this run.")] = None,
 ) -> Response:
-    """Stored events by event time."""
+    """Stored events by event time, as they were sent.
+
+    With `runId` the default of `before` does not apply: events of a run are listed also if their
+    clock was wrong.
+    """
+    if runId is not None and before == _BEFORE:
+        before = "9998-12-31T23:59:59Z"
     end, begin = time_param("before", before), time_param("after", after)
 
     async def fetch(connection: Connection, max_rows: int) -> Json:
@@ -123,69 +146,18 @@ async def list_events(
             ascending=sortDirection is Direction.ASC,
             limit=max_rows,
             offset=offset,
+            kind=None if kind is Kind.ALL else kind,
+            run=runId,
         )
-        body: Json = {"totalCount": count, "events": [_marquez_event(row) for row in rows]}
+        body: Json = {
+            "totalCount": count,
+            "events": [orjson.Fragment(row["body"]) for row in rows],
+        }
         if len(rows) < min(max_rows, count - offset):
             body["truncated"] = True
         return body
 
     return await list_response(request, "events", limit, fetch)
-
-
-# Marquez lists an event with its known facets as null where the event has none. Only the parts that
-# an event of its kind consists of are validated at ingest; others (`inputs` of a dataset event) are
-# returned as they were sent.
-_RUN = dict.fromkeys(("nominalTime", "parent"))
-_JOB = dict.fromkeys(("documentation", "sourceCodeLocation", "sql"))
-_DATASET = dict.fromkeys(
-    (
-        "documentation",
-        "schema",
-        "dataSource",
-        "description",
-        "lifecycleStateChange",
-        "columnLineage",
-        "symlinks",
-    )
-)
-_NO_DESCRIPTION = {"description": None}
-
-
-def _marquez_event(row: Row) -> Any:
-    """An event as Marquez lists it. Numbers that orjson can't represent are written by `json`."""
-    event = json.loads(row["body"])
-    shown: Json = {**event, "eventTime": to_rfc3339(row["event_time"])}
-    for key, known in (("run", _RUN), ("job", _JOB)):
-        if key in event:
-            shown[key] = _with_facets(event[key], known)
-    for key in ("inputs", "outputs"):
-        if isinstance(event.get(key), list):
-            shown[key] = [_dataset(each) for each in event[key]]
-    if "dataset" in event:
-        shown["dataset"] = _dataset(event["dataset"])
-    try:
-        orjson.dumps(shown)
-    except TypeError:
-        return orjson.Fragment(json.dumps(shown))
-    return shown
-
-
-def _with_facets(part: Any, known: Json) -> Any:
-    facets = part.get("facets") if isinstance(part, dict) else None
-    if not isinstance(part, dict) or not isinstance(facets, dict | None):
-        return part
-    return {**part, "facets": {**known, **(facets or {})}}
-
-
-def _dataset(each: Any) -> Any:
-    shown = _with_facets(each, _DATASET)
-    if shown is each:
-        return each
-    schema = shown["facets"]["schema"]
-    if isinstance(schema, dict) and isinstance(schema.get("fields"), list):
-        fields = [{**_NO_DESCRIPTION, **f} if isinstance(f, dict) else f for f in schema["fields"]]
-        shown["facets"]["schema"] = {**schema, "fields": fields}
-    return {**shown, **{key: each.get(key) for key in ("inputFacets", "outputFacets")}}
 
 
 PeriodParam = Annotated[stats.Period | None, Fuzzy, Query()]

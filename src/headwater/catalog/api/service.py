@@ -18,6 +18,8 @@ from headwater.settings import Settings, rules_file
 
 # How long a query waits for a slot: longer than most queries take, shorter than client timeouts.
 _SLOT_SECONDS = 5.0
+# Concurrent graphs: each may take several times the memory of other responses.
+_MAX_GRAPHS = 2
 # Connections for the writer, key lookups, metrics, alerts and retention, on top of `max_queries`.
 _SPARE_CONNECTIONS = 6
 
@@ -32,6 +34,7 @@ class CatalogService:
             size=settings.max_queries + _SPARE_CONNECTIONS,
             wait_seconds=5,
             query_seconds=settings.query_seconds,
+            response_bytes=int(settings.max_response_mb * 1024 * 1024),
         )
         self.writer = Writer(self.pool, max_waiting=settings.max_queued_events)
         self.metrics = ServiceMetrics(self.pool, self.writer.metrics, max_named=settings.max_named)
@@ -40,6 +43,7 @@ class CatalogService:
         )
         self.writer.on_stored = self.alerts.on_stored
         self._slots = asyncio.Semaphore(settings.max_queries)
+        self._graph_slots = asyncio.Semaphore(_MAX_GRAPHS)
         self._sweeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -67,24 +71,41 @@ class CatalogService:
         Raises:
             TooBusyError: no slot was free in time.
         """
-        try:
-            async with asyncio.timeout(_SLOT_SECONDS):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise TooBusyError(
-                f"{self.settings.max_queries} queries are already running",
-                hint="try again, or raise HEADWATER_CATALOG__MAX_QUERIES",
-            ) from None
-        try:
-            async with self.pool.connection() as connection:
-                yield connection
-        finally:
-            self._slots.release()
+        busy = TooBusyError(
+            f"{self.settings.max_queries} queries are already running",
+            hint="try again, or raise HEADWATER_CATALOG__MAX_QUERIES",
+        )
+        async with _slot(self._slots, busy), self.pool.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def graph_connection(self) -> AsyncIterator[Connection]:
+        """The same for a graph.
+
+        Raises:
+            TooBusyError: no slot was free in time.
+        """
+        busy = TooBusyError(f"{_MAX_GRAPHS} graphs are already requested", hint="try again")
+        async with _slot(self._graph_slots, busy), self.query_connection() as connection:
+            yield connection
 
     def capped_limit(self, limit: int) -> tuple[int, bool]:
         """The limit of a list, at most `max_rows`, and whether it is lower than requested."""
         max_rows = self.settings.max_rows
         return min(limit, max_rows), limit > max_rows
+
+
+@asynccontextmanager
+async def _slot(slots: asyncio.Semaphore, busy: TooBusyError) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(_SLOT_SECONDS):
+            await slots.acquire()
+    except TimeoutError:
+        raise busy from None
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 def service_of(request: Request) -> CatalogService:

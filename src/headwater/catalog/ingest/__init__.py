@@ -1,7 +1,8 @@
 """Parses OpenLineage events and projects them to rows. No clock, database or network."""
 
 from headwater.catalog.ingest.checks import BadEventError
-from headwater.catalog.ingest.event import DatasetRef, Event, EventKind, read_event
+from headwater.catalog.ingest.event import DatasetRef, Event, EventKind, Receipt, read_event
+from headwater.catalog.ingest.grants import limit_event
 from headwater.catalog.ingest.json_text import parse_json
 from headwater.catalog.ingest.projection import Projection, project
 
@@ -11,6 +12,8 @@ __all__ = [
     "Event",
     "EventKind",
     "Projection",
+    "Receipt",
+    "limit_event",
     "parse_json",
     "project",
     "read_event",

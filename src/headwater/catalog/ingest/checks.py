@@ -18,6 +18,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
 # Digits after microseconds are cut: PostgreSQL stores six.
 _FRACTION = re.compile(r"(\.\d{6})\d+")
+# The name of the zone that Java appends to the offset: `2026-01-01T00:00:00Z[UTC]`.
+_ZONE = re.compile(r"\[[\w/+-]{1,64}\]$", re.ASCII)
 
 
 class BadEventError(InputError):
@@ -152,7 +154,9 @@ def _unix_time(value: float) -> datetime:
 
 
 def _iso_time(value: str) -> datetime:
-    time = datetime.fromisoformat(_FRACTION.sub(r"\1", value))
+    # RFC 3339 allows a small `z`.
+    text = re.sub("z$", "Z", _ZONE.sub("", value))
+    time = datetime.fromisoformat(_FRACTION.sub(r"\1", text))
     if time.tzinfo is None:
         raise ValueError
     return time.astimezone(UTC)

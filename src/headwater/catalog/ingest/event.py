@@ -6,12 +6,12 @@ Unknown facets are stored unchanged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from headwater.catalog.identity import content_id
+from headwater.catalog.identity import content_id, run_id_of
 from headwater.catalog.ingest.checks import BadEventError, Checks
 from headwater.catalog.ingest.json_text import canonical_bytes
 from headwater.catalog.ingest.run_facets import (
@@ -47,12 +47,27 @@ class JobRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """When an event was received, and how far ahead of that its time may be."""
+
+    at: datetime
+    max_future: timedelta
+
+    def effective(self, time: datetime) -> datetime:
+        """The time that counts: a time too far in the future is that of the receipt."""
+        return time if time - self.at <= self.max_future else self.at
+
+
+@dataclass(frozen=True, slots=True)
 class ParentRef:
-    """The job that started this one, and its run if the run id is a UUID."""
+    """The job that started this one, and its run if the facet has a run id."""
 
     namespace: str
     name: str
     run_id: UUID | None
+    # The job or the run is in a namespace that the sender may not describe: only the reference to
+    # it is stored.
+    reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +84,14 @@ class DatasetRef:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A valid event. `key` is a hash of its content, independent of the order of its keys."""
+    """A valid event. `key` is a hash of its content, independent of the order of its keys.
+
+    `sent_at` is its `eventTime`; `at` is the time that counts (`Receipt.effective`).
+    """
 
     key: UUID
     kind: EventKind
+    sent_at: datetime
     at: datetime
     body: dict[str, Any]
     event_type: str | None = None
@@ -84,6 +103,8 @@ class Event:
     outputs: list[DatasetRef] = field(default_factory=list)
     ranges: list[OffsetRange] = field(default_factory=list)
     progress: Progress | None = None
+    # The namespaces that the sender may describe; None: all. See `limit_event`.
+    granted: frozenset[str] | None = None
 
     @property
     def namespace(self) -> str:
@@ -91,8 +112,11 @@ class Event:
         return self.job.namespace if self.job else self.outputs[0].namespace
 
 
-def read_event(body: Any) -> Event:
+def read_event(body: Any, receipt: Receipt | None = None) -> Event:
     """Validate an event.
+
+    Args:
+        receipt: limits how far in the future its time may be; None: no limit.
 
     Raises:
         BadEventError: names every invalid field.
@@ -100,37 +124,39 @@ def read_event(body: Any) -> Event:
     if not isinstance(body, dict):
         raise BadEventError("body must be a JSON object, one event", status=400)
     checks = Checks()
-    event = _read(body, checks)
+    event = _read(body, receipt, checks)
     checks.raise_any()
     return event
 
 
-def _read(body: dict[str, Any], checks: Checks) -> Event:
+def _read(body: dict[str, Any], receipt: Receipt | None, checks: Checks) -> Event:
     kind = _kind(body, checks)
-    at = checks.time(body.get("eventTime"), "eventTime")
+    sent_at = checks.time(body.get("eventTime"), "eventTime")
+    at = receipt.effective(sent_at) if receipt else sent_at
     _check_producer(body, checks)
     key = content_id(canonical_bytes(body))
     if kind is EventKind.DATASET:
         dataset = checks.object(body.get("dataset"), "dataset")
         outputs = [_dataset(dataset, "dataset", "outputFacets", checks)]
-        return Event(key, kind, at, body, outputs=outputs)
+        return Event(key, kind, sent_at, at, body, outputs=outputs)
     job = _job(body, checks)
     inputs = _datasets(body, "inputs", "inputFacets", checks)
     outputs = _datasets(body, "outputs", "outputFacets", checks)
     if kind is EventKind.JOB:
-        return Event(key, kind, at, body, job=job, inputs=inputs, outputs=outputs)
+        return Event(key, kind, sent_at, at, body, job=job, inputs=inputs, outputs=outputs)
     run = checks.object(body.get("run"), "run")
     facets = checks.facets(run.get("facets"), "run.facets")
     return Event(
         key,
         kind,
+        sent_at,
         at,
         body,
         event_type=_event_type(body, checks),
         run_id=checks.uuid(run.get("runId"), "run.runId"),
         run_facets=facets,
         job=job,
-        parent=_parent(facets.get("parent"), checks),
+        parent=_parent(parent_facet(facets), checks),
         inputs=inputs,
         outputs=outputs,
         ranges=read_offsets(facets.get("headwater_offsets"), checks),
@@ -149,11 +175,11 @@ def _kind(body: dict[str, Any], checks: Checks) -> EventKind:
     return _KINDS.get(url.rsplit("/", 1)[-1], EventKind.RUN)
 
 
-def _event_type(body: dict[str, Any], checks: Checks) -> str:
+def _event_type(body: dict[str, Any], checks: Checks) -> str | None:
+    # OpenLineage does not require it: such an event describes a run and does not change its state.
     value = body.get("eventType")
     if value is None:
-        checks.fail("eventType must not be null")
-        return "OTHER"
+        return None
     if not isinstance(value, str) or value.upper() not in _EVENT_TYPES:
         checks.fail(f"eventType must be one of {', '.join(sorted(_EVENT_TYPES))}")
         return "OTHER"
@@ -177,6 +203,11 @@ def _job(body: dict[str, Any], checks: Checks) -> JobRef:
     )
 
 
+def parent_facet(facets: Facets) -> Any:
+    """The facet `parent`, which clients of 2022 call `parentRun`."""
+    return facets.get("parent", facets.get("parentRun"))
+
+
 def _parent(facet: Any, checks: Checks) -> ParentRef | None:
     # The event is accepted with an invalid parent, which is stored as a facet only.
     if not isinstance(facet, dict) or not isinstance(facet.get("job"), dict):
@@ -186,7 +217,11 @@ def _parent(facet: Any, checks: Checks) -> ParentRef | None:
         return None
     run = facet.get("run")
     run_id = run.get("runId") if isinstance(run, dict) else None
-    return ParentRef(namespace, name, checks.uuid_or_none(run_id))
+    parsed = checks.uuid_or_none(run_id)
+    if parsed is None and checks.is_name(run_id):
+        # Old versions of Airflow's integration send the name of the DAG run.
+        parsed = run_id_of(namespace, name, run_id)
+    return ParentRef(namespace, name, parsed)
 
 
 def _datasets(body: dict[str, Any], key: str, io_key: str, checks: Checks) -> list[DatasetRef]:

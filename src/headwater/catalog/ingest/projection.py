@@ -28,8 +28,12 @@ from headwater.catalog.ingest.rows import (
     microseconds,
 )
 from headwater.catalog.ingest.run_facets import OffsetRange, Progress
+from headwater.catalog.ingest.writes import is_streaming, wrote_to
 
 _NO_FIELDS = UUID(int=0)
+# Facets that describe a version. Those of a reader do not replace the facets of the writer.
+_VERSION_FACETS = frozenset({"schema", "version", "columnLineage", "lifecycleStateChange"})
+_QUALITY_FACETS = frozenset({"dataQualityMetrics", "dataQualityAssertions"})
 # Run, batch, whether it is an output, dataset, partition, first offset.
 RangeKey = tuple[UUID, int, bool, UUID, int, int]
 
@@ -40,7 +44,11 @@ class Projection:
 
     namespaces: dict[str, datetime] = field(default_factory=dict)
     sources: dict[str, SourceRow] = field(default_factory=dict)
+    # Sources that limited keys named: they exist, and nothing else is known of them.
+    source_names: dict[str, datetime] = field(default_factory=dict)
     datasets: dict[UUID, DatasetRow] = field(default_factory=dict)
+    # Datasets that limited keys named for other namespaces.
+    references: dict[UUID, DatasetRow] = field(default_factory=dict)
     symlinks: dict[tuple[UUID, UUID], datetime] = field(default_factory=dict)
     documents: dict[tuple[UUID, UUID], str] = field(default_factory=dict)
     versions: dict[UUID, VersionRow] = field(default_factory=dict)
@@ -105,6 +113,9 @@ class _Adder:
             self.rows.ranges[key] = row
         row.add(each.last, each.job_version, self.at)
 
+    def _describes(self, namespace: str) -> bool:
+        return self.event.granted is None or namespace in self.event.granted
+
     def _add_namespace(self, name: str) -> None:
         known = self.rows.namespaces.get(name, self.at)
         self.rows.namespaces[name] = min(known, self.at)
@@ -126,10 +137,15 @@ class _Adder:
             merge_into(row.own_facets, facets)
         parent = self.event.parent
         if parent is not None and (parent.namespace, parent.name) != (job.namespace, job.name):
-            parent_key, _ = self._job_row(parent.namespace, parent.name)
+            parent_key = job_id(parent.namespace, parent.name)
             row.add_parent(parent_key, self.at)
-            if parent.run_id is not None and parent.run_id != self.run:
-                self._run_row(parent.run_id, parent_key, confirmed=False)
+            if not parent.reference:
+                self._job_row(parent.namespace, parent.name)
+                if parent.run_id is not None and parent.run_id != self.run:
+                    row_of_parent = self._run_row(parent.run_id, parent_key, confirmed=False)
+                    if self.event.event_type in ("START", "RUNNING"):
+                        # A run that sends no START has started with its first child.
+                        row_of_parent.add_running(self.at)
         return key
 
     def _run_row(self, run: UUID, job: UUID, *, confirmed: bool) -> RunRow:
@@ -143,18 +159,32 @@ class _Adder:
     def _add_run(self, run: UUID, job: UUID) -> None:
         event = self.event
         row = self._run_row(run, job, confirmed=True)
-        row.add_state(event.event_type or "OTHER", self.at)
-        if event.parent is not None and event.parent.run_id is not None:
-            row.parent_run_id = max(row.parent_run_id or event.parent.run_id, event.parent.run_id)
+        row.add_state(event.event_type, self.at)
+        # A run ends with its parent: with a foreign one, the sender would learn when that ended.
+        parent = event.parent.run_id if event.parent and not event.parent.reference else None
+        if parent is not None:
+            row.parent_run_id = max(row.parent_run_id or parent, parent)
         merge_into(row.facets, facet_map(event.run_facets, self.at))
         job_facets = event.job.facets if event.job else {}
         merge_into(row.job_facets, facet_map(job_facets, self.at))
-        job_type = job_facets.get("jobType")
-        if isinstance(job_type, dict) and job_type.get("processingType") == "STREAMING":
-            row.streaming = True
+        row.streaming |= is_streaming(event)
 
     def _add_dataset(self, dataset: DatasetRef, *, output: bool) -> None:
         key, row = self._dataset_row(dataset.namespace, dataset.name)
+        version = None
+        if self._describes(dataset.namespace):
+            version = self._describe(key, row, dataset, output=output)
+        if self.job is not None:
+            self._add_edge(key, output=output)
+        if self.run is not None:
+            self._add_run_dataset(key, dataset, version, output=output)
+        if output and self.job is not None:
+            self._add_columns(key, dataset.facets.get("columnLineage"))
+
+    def _describe(
+        self, key: UUID, row: DatasetRow, dataset: DatasetRef, *, output: bool
+    ) -> UUID | None:
+        """Add the description of the dataset; returns its version."""
         self._add_source(row, dataset.facets.get("dataSource"))
         for alias in dataset.symlinks:
             alias_key, _ = self._dataset_row(*alias)
@@ -167,19 +197,20 @@ class _Adder:
         version = self._add_version(key, dataset, facets, output=output)
         if version is None:
             merge_into(row.facets, facets)
-        if self.job is not None:
-            self._add_edge(key, output=output)
-        if self.run is not None:
-            self._add_run_dataset(key, dataset, version, output=output)
-        if output and self.job is not None:
-            self._add_columns(key, dataset.facets.get("columnLineage"), facets)
+        elif not output:
+            kept = {name: each for name, each in facets.items() if name not in _VERSION_FACETS}
+            merge_into(row.facets, kept)
+        return version
 
     def _dataset_row(self, namespace: str, name: str) -> tuple[UUID, DatasetRow]:
-        self._add_namespace(namespace)
         key = dataset_id(namespace, name)
-        row = self.rows.datasets.get(key)
+        rows = self.rows.references
+        if self._describes(namespace):
+            self._add_namespace(namespace)
+            rows = self.rows.datasets
+        row = rows.get(key)
         if row is None:
-            row = self.rows.datasets[key] = DatasetRow(namespace, name, Span(self.at, self.at))
+            row = rows[key] = DatasetRow(namespace, name, Span(self.at, self.at))
         row.seen.add(self.at)
         return key, row
 
@@ -189,6 +220,10 @@ class _Adder:
         name, uri = facet["name"], facet.get("uri")
         url = uri if Checks.is_name(uri) else ""
         row.add_source(name, self.at)
+        if self.event.granted is not None:
+            # A source belongs to no namespace: a limited key can't set its address.
+            self.rows.source_names.setdefault(name, self.at)
+            return
         source = self.rows.sources.get(name)
         if source is None:
             self.rows.sources[name] = SourceRow(name, Span(self.at, self.at), url, self.at)
@@ -216,7 +251,7 @@ class _Adder:
         if dataset.fields is None and not written and self.event.kind is not EventKind.DATASET:
             return None
         fields = None if dataset.fields is None else self._document(key, json_text(dataset.fields))
-        change = dataset.facets.get("lifecycleStateChange")
+        change = dataset.facets.get("lifecycleStateChange") if output else None
         state = change.get("lifecycleStateChange") if isinstance(change, dict) else None
         lifecycle = state if Checks.is_name(state) else ""
         run = self.run if written else None
@@ -224,8 +259,12 @@ class _Adder:
         row = self.rows.versions.get(version)
         if row is None:
             span = Span(self.at, self.at)
-            row = self.rows.versions[version] = VersionRow(key, run, span, fields, lifecycle)
+            row = VersionRow(key, run, span, fields, lifecycle, read=not output)
+            self.rows.versions[version] = row
         row.seen.add(self.at)
+        if written and wrote_to(self.event, dataset):
+            row.add_write(self.at)
+        row.read &= not output
         merge_into(row.facets, facets)
         return version
 
@@ -239,18 +278,25 @@ class _Adder:
     ) -> None:
         assert self.run is not None  # noqa: S101 - checked by the caller
         row_key = (self.run, key, output)
-        row = self.rows.run_datasets.setdefault(row_key, RunDatasetRow(self.at))
+        row = self.rows.run_datasets.setdefault(row_key, RunDatasetRow(self.at, described=False))
         row.at = max(row.at, self.at)
+        row.described |= self._describes(dataset.namespace)
         if version is not None:
             row.add_version(version, self.at)
-        merge_into(row.facets, facet_map(dataset.io_facets, self.at))
+        facets = dataset.io_facets
+        if not output:
+            # Test results that stand among the other facets of an input.
+            named = dataset.facets.items()
+            facets = {**{name: each for name, each in named if name in _QUALITY_FACETS}, **facets}
+        merge_into(row.facets, facet_map(facets, self.at))
 
-    def _add_columns(self, key: UUID, facet: Any, facets: FacetMap) -> None:
+    def _add_columns(self, key: UUID, facet: Any) -> None:
         fields = facet.get("fields") if isinstance(facet, dict) else None
         if not isinstance(fields, dict):
             return
         assert self.job is not None  # noqa: S101 - checked by the caller
-        digest = UUID(facets["columnLineage"][1])
+        # The hash under which `_documents` stores the facet.
+        digest = content_id(json_text(facet).encode())
         row_key = (key, self.job, digest)
         self.rows.column_sets.setdefault(row_key, Span(self.at, self.at)).add(self.at)
         inputs = {name: self._dataset_row(*name)[0] for name in _inputs_of(fields)}

@@ -20,6 +20,9 @@ FacetMap = dict[str, tuple[int, str]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+# Of several ends of a run the last one in this list is kept, then the latest.
+END_STATES = ("COMPLETED", "ABORTED", "FAILED")
+
 
 def microseconds(at: datetime) -> int:
     """Microseconds since 1970 as an integer; a float would round."""
@@ -82,7 +85,14 @@ class VersionRow:
     seen: Span
     fields: UUID | None
     lifecycle: str
+    # The last event that reports a write; None if the run has written nothing to it so far.
+    written_at: datetime | None = None
+    # Whether only readers have seen it.
+    read: bool = False
     facets: FacetMap = field(default_factory=dict)
+
+    def add_write(self, at: datetime) -> None:
+        self.written_at = max(self.written_at or at, at)
 
 
 @dataclass(slots=True)
@@ -126,17 +136,26 @@ class RunRow:
         if (not confirmed, at, job) < (not self.job_confirmed, self.job_at, self.job_id):
             self.job_id, self.job_at, self.job_confirmed = job, at, confirmed
 
-    def add_state(self, event_type: str, at: datetime) -> None:
+    def add_state(self, event_type: str | None, at: datetime) -> None:
+        """Without a type, the event describes the run and does not change its state."""
         self.last_event_at = max(self.last_event_at or at, at)
         if event_type == "START":
             self.started_at = min(self.started_at or at, at)
         elif event_type in ("RUNNING", "OTHER"):
-            self.running_at = min(self.running_at or at, at)
-        else:
+            self.add_running(at)
+        elif event_type is not None:
             state = {"COMPLETE": "COMPLETED", "ABORT": "ABORTED", "FAIL": "FAILED"}[event_type]
             self.completed |= state == "COMPLETED"
-            if self.ended_at is None or (self.ended_at, self.end_state or "") < (at, state):
+            # A failure outweighs a success, whichever event is later.
+            if self.ended_at is None or self._end < (END_STATES.index(state), at):
                 self.ended_at, self.end_state = at, state
+
+    def add_running(self, at: datetime) -> None:
+        self.running_at = min(self.running_at or at, at)
+
+    @property
+    def _end(self) -> tuple[int, datetime | None]:
+        return END_STATES.index(self.end_state or END_STATES[0]), self.ended_at
 
 
 @dataclass(slots=True)
@@ -146,6 +165,8 @@ class RunDatasetRow:
     at: datetime
     version_id: UUID | None = None
     version_at: datetime | None = None
+    # Whether an event of the run describes the dataset: not if its key has no access to it.
+    described: bool = True
     facets: FacetMap = field(default_factory=dict)
 
     def add_version(self, version: UUID, at: datetime) -> None:

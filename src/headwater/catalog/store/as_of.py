@@ -18,10 +18,12 @@ from headwater.catalog.store.values import Row
 
 # A stream writes continuously between its first and its last event; any other run at its end.
 _WRITTEN = """
-SELECT d.canonical_id AS id, max(least(v.last_seen, %(at)s)) AS at
+SELECT d.canonical_id AS id, max(least(v.written_at, %(at)s)) AS at
 FROM datasets d JOIN dataset_versions v ON v.dataset_id = d.id JOIN runs r ON r.id = v.run_id
 WHERE d.canonical_id = ANY(%(datasets)s) AND v.created_at <= %(at)s
-    AND (r.streaming OR (r.completed AND v.last_seen <= %(at)s))
+    AND v.written_at IS NOT NULL
+    AND (r.streaming
+        OR (r.end_state = 'COMPLETED' AND NOT r.closed AND v.written_at <= %(at)s))
 GROUP BY 1
 """
 
@@ -49,8 +51,8 @@ async def datasets_as_of(
     connection: AsyncConnection[Any], rows: dict[UUID, Row], at: datetime
 ) -> dict[UUID, Row]:
     """Rows of datasets, each with the last write as of a time."""
-    later = [key for key, row in rows.items() if row["current_written"] and row["current_at"] > at]
+    later = [key for key, row in rows.items() if row["written_at"] and row["written_at"] > at]
     values = {"datasets": later, "at": at}
     known = {row["id"]: row["at"] for row in await fetch(connection, _WRITTEN, values)}
-    then = {key: {"current_at": known.get(key), "current_written": key in known} for key in later}
+    then = {key: {"written_at": known.get(key)} for key in later}
     return {key: {**row, **then.get(key, {})} for key, row in rows.items()}

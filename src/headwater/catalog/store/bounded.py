@@ -35,6 +35,8 @@ class BoundedConnection(AsyncConnection[Any]):
 
     # The default applies while the connection is set up; its user sets another.
     reply_timeout = 5.0
+    # The limit for facets, and for other entries, of a response; see `limits`.
+    response_bytes = 8 * 1024 * 1024
 
     async def wait(self, *values: Any, **named: Any) -> Any:
         """Overrides the method through which the driver waits for every reply."""

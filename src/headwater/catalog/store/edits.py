@@ -32,6 +32,7 @@ from headwater.catalog.ingest.rows import (
     facet_map,
 )
 from headwater.catalog.store.merge import merge
+from headwater.catalog.store.symlinks import Granted
 from headwater.catalog.store.values import Json, Row
 from headwater.catalog.store.write_cache import WriteCache
 
@@ -101,15 +102,16 @@ async def put_dataset(
         rows.documents[key, fields] = text
     run = body.get("runId")
     version = dataset_version_id(key, fields or _NO_FIELDS, "", run)
-    rows.versions[version] = VersionRow(key, run, Span(now, now), fields, "")
+    written = now if run is not None else None
+    rows.versions[version] = VersionRow(key, run, Span(now, now), fields, "", written)
     if run is not None:
         rows.run_datasets[run, key, True] = RunDatasetRow(now, version, now)
     await merge(connection, rows, WriteCache())
     await connection.execute(
         "UPDATE datasets SET type = %s, physical_name = %s, "
         "description = coalesce(%s, description), "
-        "schema_location = %s, current_version = %s, current_at = %s, current_written = %s "
-        "WHERE id = %s",
+        "schema_location = %s, current_version = %s, current_at = %s, current_written = %s, "
+        "current_described = true, written_at = coalesce(%s, written_at) WHERE id = %s",
         (
             body["type"],
             body["physicalName"],
@@ -118,6 +120,7 @@ async def put_dataset(
             version,
             now,
             run is not None,
+            written,
             key,
         ),
     )
@@ -131,8 +134,18 @@ async def put_dataset(
     await tag_dataset(connection, key, tags)
 
 
-async def put_job(connection: AsyncConnection[Any], name: Name, body: Json, now: datetime) -> None:
-    """Create or update a job with its inputs and outputs."""
+async def put_job(
+    connection: AsyncConnection[Any],
+    name: Name,
+    body: Json,
+    now: datetime,
+    granted: Granted = None,
+) -> None:
+    """Create or update a job with its inputs and outputs.
+
+    Args:
+        granted: datasets of other namespaces are only referred to.
+    """
     key = job_id(*name)
     facets: Json = {"jobType": {"processingType": body["type"]}}
     if body.get("description") is not None:
@@ -145,8 +158,11 @@ async def put_job(connection: AsyncConnection[Any], name: Name, body: Json, now:
     for output, listed in ((False, body.get("inputs") or []), (True, body.get("outputs") or [])):
         for each in listed:
             dataset = dataset_id(*each)
-            rows.namespaces[each[0]] = now
-            rows.datasets.setdefault(dataset, DatasetRow(each[0], each[1], Span(now, now)))
+            if granted is None or each[0] in granted:
+                rows.namespaces[each[0]] = now
+                rows.datasets.setdefault(dataset, DatasetRow(each[0], each[1], Span(now, now)))
+            else:
+                rows.references[dataset] = DatasetRow(each[0], each[1], Span(now, now))
             rows.edges[key, dataset, output] = Span(now, now)
             if body.get("runId") is not None:
                 rows.run_datasets[body["runId"], dataset, output] = RunDatasetRow(now)
@@ -238,10 +254,21 @@ async def hide(connection: AsyncConnection[Any], table: str, keys: Sequence[UUID
     await connection.execute(f"{tables[table]} SET hidden = true WHERE id = ANY(%s)", (list(keys),))
 
 
-async def hide_namespace(connection: AsyncConnection[Any], name: str) -> None:
-    """Delete a namespace with its jobs and datasets."""
+async def hide_namespace(
+    connection: AsyncConnection[Any], name: str, granted: Granted = None
+) -> None:
+    """Delete a namespace with its jobs and datasets.
+
+    Args:
+        granted: datasets with names in other namespaces are kept.
+    """
     key = (namespace_id(name),)
     # In the order in which events lock the tables.
     await connection.execute("UPDATE namespaces SET hidden = true WHERE id = %s", key)
-    await connection.execute("UPDATE datasets SET hidden = true WHERE namespace_id = %s", key)
+    await connection.execute(
+        "UPDATE datasets d SET hidden = true WHERE d.namespace_id = %s AND NOT EXISTS ("
+        "SELECT FROM datasets a WHERE a.canonical_id = d.id AND a.canonical_id <> a.id "
+        "AND %s::text[] IS NOT NULL AND a.namespace <> ALL(%s))",
+        (*key, *(None if granted is None else list(granted) for _ in range(2))),
+    )
     await connection.execute("UPDATE jobs SET hidden = true WHERE namespace_id = %s", key)

@@ -35,7 +35,8 @@ SELECT j.id AS job_id, j.namespace, j.name, r.*, p.rows_in, p.rows_out, p.rows_w
 FROM jobs j
 CROSS JOIN LATERAL (
     SELECT l.id, l.seen_at, l.last_event_at, l.started_at, l.running_at, l.ended_at, l.end_state,
-        l.streaming, l.facets->'errorMessage' AS error
+        l.streaming, CASE WHEN octet_length(l.facets->'errorMessage'->>1) <= 100000
+            THEN l.facets->'errorMessage' END AS error
     FROM runs l WHERE l.job_id = j.id
     ORDER BY coalesce(l.ended_at, l.seen_at) DESC, l.id DESC LIMIT 2
 ) r
@@ -61,14 +62,14 @@ GROUP BY j.id
 """
 
 _DATASETS = """
-SELECT d.id, d.namespace, d.name, CASE WHEN d.current_written THEN d.current_at END AS written_at,
+SELECT d.id, d.namespace, d.name, d.written_at,
     d.facets->'dataQualityAssertions' AS assertions,
     v.facets->'dataQualityAssertions' AS version_assertions
 FROM datasets d LEFT JOIN LATERAL (
     SELECT facets FROM dataset_versions WHERE dataset_id = d.id
     ORDER BY created_at DESC, id DESC LIMIT 1
 ) v ON true
-WHERE d.id = ANY(%s) AND NOT d.hidden AND d.canonical_id = d.id
+WHERE d.id = ANY(%s) AND NOT d.hidden AND d.canonical_id = d.id AND NOT d.reference
 """
 
 # Newest first: when each version was written, and the row count that its run reported.
@@ -116,7 +117,7 @@ async def ids_after(
     connection: AsyncConnection[Any], table: str, after: UUID, limit: int
 ) -> list[Any]:
     """The next ids of jobs or datasets in order, to walk over all of them in pages."""
-    only = " AND canonical_id = id" if table == "datasets" else ""
+    only = " AND canonical_id = id AND NOT reference" if table == "datasets" else ""
     cursor = await connection.execute(
         f"SELECT id FROM {table} WHERE id > %s AND NOT hidden{only} ORDER BY id LIMIT %s",
         (after, limit),

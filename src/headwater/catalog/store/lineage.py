@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 from headwater.catalog.identity import namespace_id
 from headwater.catalog.store import datasets, jobs, runs
 from headwater.catalog.store.as_of import datasets_as_of, run_as_of
+from headwater.catalog.store.limits import MAX_LINKS, response_bytes, truncated
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 from headwater.model import CHECKS_NAMESPACE
@@ -50,6 +51,7 @@ _EDGES = """
 SELECT DISTINCT e.job_id, e.output, d.canonical_id AS dataset_id
 FROM edges e JOIN datasets d ON d.id = e.dataset_id
 WHERE e.job_id = ANY(%(jobs)s) AND e.first_seen <= %(at)s
+LIMIT %(edges)s
 """
 
 # Without the job that `headwater doctor` uses for its checks: it is only shown for its namespace.
@@ -75,6 +77,7 @@ _RUN_EDGES = """
 SELECT DISTINCT r.job_id, rd.output, d.canonical_id AS dataset_id
 FROM runs r JOIN run_datasets rd ON rd.run_id = r.id JOIN datasets d ON d.id = rd.dataset_id
 WHERE r.id = ANY(%(runs)s)
+LIMIT %(edges)s
 """
 
 _FAMILY_OF_RUN = """
@@ -84,6 +87,10 @@ WITH RECURSIVE family(id) AS (
 )
 SELECT id, job_id FROM family JOIN runs USING (id) ORDER BY seen_at, id LIMIT %s
 """
+
+
+# The JSON of an edge without its names.
+_EDGE_BYTES = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,15 @@ class GraphLimits:
     at: datetime | None = None
 
     def values(self) -> Json:
-        return {"at": self.at or "infinity", "limit": self.max_nodes + 1}
+        return {
+            "at": self.at or "infinity",
+            "limit": self.max_nodes + 1,
+            "edges": self.max_edges + 1,
+        }
+
+    @property
+    def max_edges(self) -> int:
+        return max(MAX_LINKS, 4 * self.max_nodes)
 
 
 async def around_job(connection: AsyncConnection[Any], job: UUID, limits: GraphLimits) -> Json:
@@ -131,18 +146,19 @@ async def complete(
     kept = ids[: limits.max_nodes]
     edges = await fetch(connection, _EDGES, {"jobs": kept, **limits.values()})
     graph = await _nodes(connection, kept, edges, limits)
-    return {**graph, **({"truncated": True} if len(ids) > len(kept) else {})}
+    return {**graph, **truncated(len(ids) > len(kept), graph.get("truncated"))}
 
 
 async def of_run(connection: AsyncConnection[Any], run: UUID, limits: GraphLimits) -> Json:
     """The inputs and outputs of a run and of its child runs."""
     cursor = await connection.execute(_FAMILY_OF_RUN, (run, limits.max_nodes + 1))
     family = await cursor.fetchall()
-    truncated = len(family) > limits.max_nodes
+    cut = len(family) > limits.max_nodes
     del family[limits.max_nodes :]
-    edges = await fetch(connection, _RUN_EDGES, {"runs": [key for key, _ in family]})
+    values = {"runs": [key for key, _ in family], **limits.values()}
+    edges = await fetch(connection, _RUN_EDGES, values)
     graph = await _nodes(connection, {job for _, job in family}, edges, limits)
-    return {**graph, **({"truncated": True} if truncated else {})}
+    return {**graph, **truncated(cut, graph.get("truncated"))}
 
 
 async def _graph(
@@ -160,12 +176,10 @@ async def _graph(
     }
     walked = await (await connection.execute(_WALK, values)).fetchall()
     job_ids = [job for job, _ in walked]
-    truncated = any(each for _, each in walked)
+    cut = any(each for _, each in walked)
     edges = await fetch(connection, _EDGES, {"jobs": job_ids, **limits.values()})
     graph = await _nodes(connection, job_ids, edges, limits, also)
-    if truncated:
-        graph["truncated"] = True
-    return graph
+    return {**graph, **truncated(cut, graph.get("truncated"))}
 
 
 async def _nodes(
@@ -176,9 +190,10 @@ async def _nodes(
     also: UUID | None = None,
 ) -> Json:
     job_rows = {row["id"]: row for row in await jobs.by_ids(connection, list(job_ids))}
+    cut = len(edges) > limits.max_edges
     wanted = sorted({edge["dataset_id"] for edge in edges})
     room = max(limits.max_nodes - len(job_rows), 0)
-    truncated = len(wanted) > room
+    cut |= len(wanted) > room
     chosen = {*wanted[:room], *([also] if also else [])}
     dataset_rows = {row["id"]: row for row in await datasets.by_ids(connection, list(chosen))}
     names = {key: f"job:{r['namespace']}:{r['name']}" for key, r in job_rows.items()}
@@ -186,10 +201,16 @@ async def _nodes(
     into: dict[UUID, list[Json]] = defaultdict(list)
     out: dict[UUID, list[Json]] = defaultdict(list)
     io: dict[UUID, list[Row]] = defaultdict(list)
+    # Each edge is in both nodes, and in the inputs and outputs of the job.
+    room = response_bytes(connection)
     for edge in edges:
         job, dataset = edge["job_id"], edge["dataset_id"]
         if job not in names or dataset not in names:
             continue
+        room -= 2 * len(names[job]) + 3 * len(names[dataset]) + _EDGE_BYTES
+        if room < 0:
+            cut = True
+            break
         origin, end = (job, dataset) if edge["output"] else (dataset, job)
         shown = {"origin": names[origin], "destination": names[end]}
         out[origin].append(shown)
@@ -206,7 +227,8 @@ async def _nodes(
         }
         for key in sorted(names, key=lambda key: names[key])
     ]
-    return {"graph": nodes, **({"truncated": True} if truncated else {})}
+    cut |= any("truncated" in node["data"] for node in nodes)
+    return {"graph": nodes, **truncated(cut)}
 
 
 def _edge_order(edge: Json) -> tuple[str, str]:
@@ -230,8 +252,8 @@ async def _data(
         dataset_rows = await datasets_as_of(connection, dataset_rows, at)
     shown = await runs.shaped(connection, [run for listed in latest.values() for run in listed])
     tags = await datasets.tags_of(connection, list(dataset_rows))
-    documentation = [_documentation(row) for row in dataset_rows.values()]
-    texts = await datasets.documents_of(connection, documentation)
+    needed = [_facets_of_graph(row) for row in dataset_rows.values()]
+    texts = await datasets.documents_of(connection, needed)
     children: dict[UUID, list[Json]] = defaultdict(list)
     for row in job_rows.values():
         if row["parent_id"] in job_rows:
@@ -242,20 +264,21 @@ async def _data(
         run = shown[runs_of[0]["id"]] if runs_of else None
         data[key] = _job_data(row, io[key], run, children[key])
     for key, row in dataset_rows.items():
-        facets = datasets.full_facets(key, _documentation(row)["facets"], texts)
+        facets = datasets.full_facets(key, _facets_of_graph(row)["facets"], texts)
         data[key] = {
-            **datasets.head_json(row, tags[key]),
+            **datasets.head_json(row, datasets.all_tags(tags[key], facets)),
             "description": datasets.description(row, facets),
             "lastLifecycleState": row["lifecycle"],
+            **truncated(row["cut"], datasets.cut_facets(facets)),
         }
     return data
 
 
-def _documentation(row: Row) -> Row:
-    """The only facet that a graph shows."""
-    facets = [(row[key] or {}).get("documentation") for key in ("facets", "version_facets")]
-    values = [value for value in facets if value]
-    return {"id": row["id"], "facets": {"documentation": max(values)} if values else {}}
+def _facets_of_graph(row: Row) -> Row:
+    """The only facets that a graph needs."""
+    merged = datasets.merged_facets(row)
+    names = ("documentation", "tags")
+    return {"id": row["id"], "facets": {name: merged[name] for name in names if name in merged}}
 
 
 def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -> Json:
@@ -272,4 +295,5 @@ def _job_data(row: Row, io: list[Row], run: Json | None, children: list[Json]) -
         "description": jobs.description(row),
         "latestRun": run,
         **({"children": sorted(children, key=lambda c: c["name"])} if children else {}),
+        **truncated(row["cut"], run is not None and run.get("truncated")),
     }

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from headwater.catalog.identity import job_version_id
 from headwater.catalog.ingest import Projection
-from headwater.catalog.store import statements, table_rows
+from headwater.catalog.store import derived, statements, table_rows
 from headwater.catalog.store.symlinks import canonical_names
 from headwater.catalog.store.values import Row
 from headwater.catalog.store.write_cache import WriteCache
@@ -20,12 +20,16 @@ async def merge(connection: AsyncConnection[Any], rows: Projection, cache: Write
     """Merge all rows. Texts and column edges in the cache are not sent again."""
     texts = {key: body for key, body in rows.documents.items() if key not in cache.documents}
     runs = sorted(rows.runs)
+    # Without runs that only the parent facets of others mention: nothing depends on these.
+    active = [run for run in runs if rows.runs[run].last_event_at is not None]
     linked: Any = None
     async with connection.pipeline():
         for statement, written in (
             (statements.NAMESPACES, table_rows.namespaces(rows)),
             (statements.SOURCES, table_rows.sources(rows)),
+            (statements.SOURCE_NAMES, table_rows.source_names(rows)),
             (statements.DATASETS, table_rows.datasets(rows)),
+            (statements.REFERENCES, table_rows.references(rows)),
             (statements.DOCUMENTS, table_rows.documents(texts)),
             (statements.JOBS, table_rows.jobs(rows)),
             (statements.RUNS, table_rows.runs(rows)),
@@ -42,19 +46,33 @@ async def merge(connection: AsyncConnection[Any], rows: Projection, cache: Write
         if rows.symlinks:
             links = _json(table_rows.symlinks(rows))
             linked = await connection.execute(statements.SYMLINKS, (links,))
+        if active:
+            await connection.execute(derived.CLOSED_RUNS, {"runs": active})
         if rows.versions or runs:
             current = {"versions": sorted(rows.versions), "runs": runs}
-            await connection.execute(statements.CURRENT_VERSIONS, current)
-            await connection.execute(statements.CURRENT_FIELDS, current)
+            await connection.execute(derived.CURRENT_VERSIONS, current)
+            await connection.execute(derived.CURRENT_FIELDS, current)
+            await connection.execute(derived.LAST_WRITES, current)
         await connection.execute(statements.REVIVED, (sorted(rows.datasets),))
-        shapes = await connection.execute(statements.RUN_SHAPES, (runs,))
+        shapes = await connection.execute(derived.RUN_SHAPES, (runs,))
     shape_rows = await shapes.fetchall()
+    failed = [run for run in runs if rows.runs[run].end_state in ("ABORTED", "FAILED")]
+    if failed:
+        await _recount(connection, failed)
     changed = await _update_canonical(connection, await linked.fetchall()) if linked else []
     if changed:
         affected = await connection.execute(statements.RUNS_OF_DATASETS, (changed,))
         runs = sorted({*runs, *(run for (run,) in await affected.fetchall())})
-        shape_rows = await (await connection.execute(statements.RUN_SHAPES, (runs,))).fetchall()
+        shape_rows = await (await connection.execute(derived.RUN_SHAPES, (runs,))).fetchall()
     await _update_versions(connection, shape_rows)
+
+
+async def _recount(connection: AsyncConnection[Any], failed: list[UUID]) -> None:
+    """Find the current versions again of datasets whose version no longer counts."""
+    found = await connection.execute(derived.UNCOUNTED, (failed,))
+    datasets = [key for (key,) in await found.fetchall()]
+    if datasets:
+        await connection.execute(derived.RECOUNTED, (datasets,))
 
 
 async def _update_canonical(
@@ -84,7 +102,7 @@ async def _update_versions(connection: AsyncConnection[Any], shapes: list[Any]) 
             changed.append({"id": run, "version": new_version, "location": new_location})
     if changed:
         changed.sort(key=lambda row: row["id"])
-        await connection.execute(statements.RUN_VERSIONS, (_json(changed),))
+        await connection.execute(derived.RUN_VERSIONS, (_json(changed),))
 
 
 def _location(code: str | None) -> str | None:

@@ -31,7 +31,9 @@ FROM (
 WHERE reads OR writes OR NOT EXISTS (SELECT FROM jobs child WHERE child.parent_id = each.id)
 """
 
-_DATASETS = "SELECT count(*) AS n FROM datasets WHERE NOT hidden AND canonical_id = id"
+_DATASETS = """
+SELECT count(*) AS n FROM datasets WHERE NOT hidden AND canonical_id = id AND NOT reference
+"""
 
 _NOT_A_CHECK = "r.job_id <> ALL(ARRAY(SELECT id FROM jobs WHERE namespace_id = %s))"
 
@@ -71,8 +73,8 @@ ORDER BY j.created_at, j.id
 
 # By age: the same datasets are named every time.
 _FRESHNESS = """
-SELECT namespace, name, current_at FROM datasets
-WHERE NOT hidden AND canonical_id = id AND current_written AND current_at IS NOT NULL
+SELECT namespace, name, written_at FROM datasets
+WHERE NOT hidden AND canonical_id = id AND written_at IS NOT NULL
 ORDER BY created_at, id
 """
 
@@ -88,7 +90,7 @@ async def collect(
     (recent,) = await fetch(connection, _RECENT, checks)
     (progress,) = await fetch(connection, _PROGRESS)
     lag = await _bounded(connection, _LAG, "sum(lag)", max_named)
-    fresh = await _bounded(connection, _FRESHNESS, "min(current_at)", max_named)
+    fresh = await _bounded(connection, _FRESHNESS, "min(written_at)", max_named)
     return CatalogMetrics(
         at=now,
         jobs=jobs["jobs"],
@@ -104,7 +106,7 @@ async def collect(
         dead_lettered=int(progress["dead"]),
         order_violations=int(progress["violations"]),
         freshness=tuple(
-            NamedValue(row["namespace"], row["name"], age(row["current_at"], now))
+            NamedValue(row["namespace"], row["name"], age(row["written_at"], now))
             for row in fresh[0]
         ),
         stalest_other=None if fresh[1] is None else age(fresh[1], now),

@@ -5,18 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg import AsyncConnection
 
 from headwater.catalog.identity import namespace_id, source_id
+from headwater.catalog.ingest import EventKind
+from headwater.catalog.store.limits import response_bytes, truncated, within_limit
 from headwater.catalog.store.queries import count, fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 
 
 async def namespaces(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
     """Namespaces by name, including deleted ones, which are marked as hidden."""
-    statement = "SELECT * FROM namespaces ORDER BY name LIMIT %s OFFSET %s"
-    return [namespace_json(row) for row in await fetch(connection, statement, (limit, offset))]
+    columns = "id, name, created_at, updated_at, hidden"
+    rows = await _page(connection, "SELECT * FROM namespaces", columns, _TEXTS, limit, offset)
+    return [{**namespace_json(row), **truncated(row["cut"])} for row in rows]
+
+
+_TEXTS = ("owner", "description")
+
+
+async def _page(
+    connection: AsyncConnection[Any],
+    statement: str,
+    columns: str,
+    texts: Sequence[str],
+    limit: int,
+    offset: int,
+) -> list[Row]:
+    """Rows by name, with their texts as far as they fit into a response."""
+    page = f"{statement} ORDER BY name LIMIT %(limit)s OFFSET %(offset)s"
+    values = {"limit": limit, "offset": offset, "facet_bytes": response_bytes(connection)}
+    limited = within_limit(page, columns, facets=(), texts=texts, order="name")
+    return await fetch(connection, limited, values)
 
 
 async def namespace(connection: AsyncConnection[Any], name: str) -> Json | None:
@@ -30,7 +52,7 @@ def namespace_json(row: Row) -> Json:
         "name": row["name"],
         "createdAt": to_rfc3339(row["created_at"]),
         "updatedAt": to_rfc3339(row["updated_at"]),
-        "ownerName": row["owner"],
+        "ownerName": row["owner"] or "",
         "description": row["description"],
         "isHidden": row["hidden"],
     }
@@ -39,7 +61,7 @@ def namespace_json(row: Row) -> Json:
 _DEFAULT_SOURCE = """
 SELECT 'default' AS name, 'OTHER' AS type, '' AS connection_url, NULL::text AS description,
     min(created_at) AS created_at, max(updated_at) AS updated_at
-FROM datasets WHERE source IS NULL AND canonical_id = id HAVING count(*) > 0
+FROM datasets WHERE source IS NULL AND canonical_id = id AND NOT reference HAVING count(*) > 0
 """
 _SOURCES = f"""
 SELECT name, type, connection_url, description, created_at, updated_at FROM sources
@@ -50,8 +72,10 @@ UNION ALL SELECT * FROM ({_DEFAULT_SOURCE}) AS d
 
 async def sources(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
     """Sources by name; `default` is the source of datasets without one."""
-    statement = f"{_SOURCES} ORDER BY name LIMIT %s OFFSET %s"
-    return [source_json(row) for row in await fetch(connection, statement, (limit, offset))]
+    statement = f"SELECT *, name AS id FROM ({_SOURCES}) AS s"
+    columns, texts = "id, name, type, created_at, updated_at", ("connection_url", "description")
+    rows = await _page(connection, statement, columns, texts, limit, offset)
+    return [{**source_json(row), **truncated(row["cut"])} for row in rows]
 
 
 async def source(connection: AsyncConnection[Any], name: str) -> Json | None:
@@ -68,20 +92,24 @@ def source_json(row: Row) -> Json:
         "name": row["name"],
         "createdAt": to_rfc3339(row["created_at"]),
         "updatedAt": to_rfc3339(row["updated_at"]),
-        "connectionUrl": row["connection_url"],
+        "connectionUrl": row["connection_url"] or "",
         "description": row["description"],
     }
 
 
 async def tags(connection: AsyncConnection[Any], limit: int, offset: int) -> list[Json]:
-    statement = "SELECT name, description FROM tags ORDER BY name LIMIT %s OFFSET %s"
-    return await fetch(connection, statement, (limit, offset))
+    statement = "SELECT name, name AS id, description FROM tags"
+    rows = await _page(connection, statement, "id, name", ("description",), limit, offset)
+    return [
+        {"name": row["name"], "description": row["description"], **truncated(row["cut"])}
+        for row in rows
+    ]
 
 
 _SEARCH = """
 SELECT * FROM (
     SELECT 'DATASET' AS type, d.name, d.updated_at, d.namespace, 'dataset' AS prefix
-    FROM datasets d WHERE NOT d.hidden
+    FROM datasets d WHERE NOT d.hidden AND NOT d.reference
     UNION ALL
     SELECT 'JOB', j.name, j.updated_at, j.namespace, 'job' FROM jobs j WHERE NOT j.hidden
 ) AS things
@@ -122,7 +150,6 @@ SELECT event_time, body FROM (
     ) AS listed WINDOW page AS (ORDER BY {order})
 ) AS measured WHERE size <= %(bytes)s OR number = 1 ORDER BY {order}
 """
-MAX_EVENT_BYTES = 32 * 1024 * 1024
 
 
 async def events(
@@ -133,16 +160,32 @@ async def events(
     ascending: bool,
     limit: int,
     offset: int,
+    kind: str | None = None,
+    run: UUID | None = None,
 ) -> tuple[Sequence[Row], int]:
-    """Events by time, as many as fit into the limits, and their total count."""
+    """Events by time, as many as fit into the limits, and their total count.
+
+    Args:
+        kind: only events of this kind.
+        run: only events of this run.
+    """
     order = "event_time, key" if ascending else "event_time DESC, key DESC"
     where = "WHERE event_time < %(before)s AND event_time >= %(after)s"
+    if kind == EventKind.RUN:
+        # The index by time has this column, and only events of runs have a type.
+        where += " AND event_type IS NOT NULL"
+    elif kind is not None:
+        where += " AND kind = %(kind)s"
+    if run is not None:
+        where += " AND run_id = %(run)s"
     values = {
         "before": before,
         "after": after,
         "limit": limit,
         "offset": offset,
-        "bytes": MAX_EVENT_BYTES,
+        "bytes": response_bytes(connection),
+        "kind": kind,
+        "run": run,
     }
     rows = await fetch(connection, _EVENTS.format(where=where, order=order), values)
     return rows, await count(connection, f"events {where}", values)

@@ -8,6 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from headwater.catalog.store import runs
+from headwater.catalog.store.limits import MAX_LINKS
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.values import Json, Row, to_rfc3339
 
@@ -52,7 +53,7 @@ WITH newest AS (
 SELECT r.*, d.namespace AS dataset_namespace
 FROM newest n JOIN record_ranges r ON r.run_id = %(run)s AND r.batch = n.batch
 JOIN datasets d ON d.id = r.dataset_id
-ORDER BY r.batch DESC, r.output, r.topic, r.partition, r.first_offset
+ORDER BY r.batch DESC, r.output, r.topic, r.partition, r.first_offset LIMIT %(ranges)s
 """
 
 # A longer trace is truncated: every step costs a few queries.
@@ -90,7 +91,10 @@ async def batches(
 ) -> tuple[list[Json], bool]:
     """The newest micro-batches of a run, newest first; and whether there are more."""
     by_number: dict[int, Json] = {}
-    for row in await fetch(connection, _BATCHES, {"run": run, "limit": limit + 1}):
+    values = {"run": run, "limit": limit + 1, "ranges": MAX_LINKS + 1}
+    rows = await fetch(connection, _BATCHES, values)
+    cut = len(rows) > MAX_LINKS
+    for row in rows[:MAX_LINKS]:
         batch = by_number.setdefault(
             row["batch"],
             {
@@ -103,7 +107,10 @@ async def batches(
         )
         batch["outputs" if row["output"] else "inputs"].append(_range_json(row))
     shown = list(by_number.values())
-    return shown[:limit], len(shown) > limit
+    if cut and len(shown) > 1:
+        # The ranges of the last one may be incomplete.
+        shown.pop()
+    return shown[:limit], cut or len(shown) > limit
 
 
 def _range_json(row: Row) -> Json:

@@ -2,12 +2,14 @@
 
 Several services may start on one database at the same time: an advisory lock lets one of them
 migrate while the others wait. A schema that is newer than this code is refused: writing to it could
-break what the newer version relies on.
+break what the newer version relies on. A service that is already running then only reads (see
+`Pool`).
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -32,6 +34,7 @@ def migrations() -> dict[int, str]:
     return dict(sorted(statements.items()))
 
 
+@cache
 def newest() -> int:
     """The schema version of this code."""
     return max(migrations())
@@ -63,8 +66,8 @@ def _migrate(connection: psycopg.Connection[Any]) -> int:
         "CREATE TABLE IF NOT EXISTS schema_versions "
         "(version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
     )
-    row = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()
-    current = int(row[0]) if row else 0
+    applied = {row[0] for row in connection.execute("SELECT version FROM schema_versions")}
+    current = max(applied, default=0)
     if current > newest():
         raise UnsupportedVersionError(
             f"the catalog's database has schema {current}, newer than {newest()} of this Headwater",
@@ -72,7 +75,8 @@ def _migrate(connection: psycopg.Connection[Any]) -> int:
             found=current,
         )
     for version, statements in migrations().items():
-        if version > current:
+        # Also one with a lower number than others that were applied: it came from another branch.
+        if version not in applied:
             # One transaction: a migration that is killed is rolled back.
             with connection.transaction():
                 text = statements.replace("{default_namespace}", str(namespace_id("default")))

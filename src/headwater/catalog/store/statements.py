@@ -7,6 +7,8 @@ maximum or the latest value: the result does not depend on the order of events.
 
 from __future__ import annotations
 
+from headwater.catalog.ingest.rows import END_STATES
+
 
 def _facets(table: str, column: str = "facets") -> str:
     """Newer facets replace the stored ones; only late facets need the slow merge."""
@@ -17,6 +19,9 @@ def _facets(table: str, column: str = "facets") -> str:
     {column}_from = least({table}.{column}_from, excluded.{column}_from),
     {column}_at = greatest({table}.{column}_at, excluded.{column}_at)"""
 
+
+# Of several ends of a run the last one of these is kept, then the latest.
+_ENDS = f"ARRAY[{', '.join(repr(state) for state in END_STATES)}]"
 
 # Compares texts as Python does: the result must not depend on the collation of the database, nor on
 # which events arrive in one transaction.
@@ -58,6 +63,14 @@ ON CONFLICT (id) DO UPDATE SET
     {_later("sources", "connection_url", "url_at", _TEXT)}
 """
 
+# Sources that a limited key named. Any other event replaces the address, whatever its time.
+SOURCE_NAMES = """
+INSERT INTO sources (id, name, type, connection_url, url_at, created_at, updated_at)
+SELECT id, name, type, '', to_timestamp(0), at, at FROM json_to_recordset(%s)
+    AS x(id uuid, name text, type text, at timestamptz)
+ON CONFLICT (id) DO NOTHING
+"""
+
 DATASETS = f"""
 INSERT INTO datasets (id, namespace_id, namespace, name, canonical_id, source, source_at,
     created_at, updated_at, facets, facets_from, facets_at)
@@ -67,11 +80,24 @@ SELECT id, namespace_id, namespace, name, id, source, source_at, first, last,
          source_at timestamptz, first timestamptz, last timestamptz,
          facets jsonb, facets_from bigint, facets_at bigint)
 ON CONFLICT (id) DO UPDATE SET
-    created_at = least(datasets.created_at, excluded.created_at),
-    updated_at = greatest(datasets.updated_at, excluded.updated_at),
+    created_at = CASE WHEN datasets.reference THEN excluded.created_at
+        ELSE least(datasets.created_at, excluded.created_at) END,
+    updated_at = CASE WHEN datasets.reference THEN excluded.updated_at
+        ELSE greatest(datasets.updated_at, excluded.updated_at) END,
     hidden = false,
+    reference = false,
     {_later("datasets", "source", "source_at", _TEXT)},
     {_facets("datasets")}
+"""
+
+# Datasets that a limited key named for another namespace: a node for its edges, and nothing else.
+REFERENCES = """
+INSERT INTO datasets (id, namespace_id, namespace, name, canonical_id, created_at, updated_at,
+    reference)
+SELECT id, namespace_id, namespace, name, id, first, last, true FROM json_to_recordset(%s)
+    AS x(id uuid, namespace_id uuid, namespace text, name text, first timestamptz,
+         last timestamptz)
+ON CONFLICT (id) DO NOTHING
 """
 
 SYMLINKS = """
@@ -129,15 +155,18 @@ ON CONFLICT (dataset_id, hash) DO UPDATE SET sent_at = now()
 """
 
 VERSIONS = f"""
-INSERT INTO dataset_versions (id, dataset_id, run_id, created_at, last_seen, fields, lifecycle,
-    facets, facets_from, facets_at)
-SELECT id, dataset_id, run_id, first, last, fields, lifecycle, facets, facets_from, facets_at
-    FROM json_to_recordset(%s)
+INSERT INTO dataset_versions (id, dataset_id, run_id, created_at, last_seen, written_at, fields,
+    lifecycle, read, facets, facets_from, facets_at)
+SELECT id, dataset_id, run_id, first, last, written_at, fields, lifecycle, read, facets,
+    facets_from, facets_at FROM json_to_recordset(%s)
     AS x(id uuid, dataset_id uuid, run_id uuid, first timestamptz, last timestamptz,
-         fields uuid, lifecycle text, facets jsonb, facets_from bigint, facets_at bigint)
+         written_at timestamptz, fields uuid, lifecycle text, read boolean, facets jsonb,
+         facets_from bigint, facets_at bigint)
 ON CONFLICT (id) DO UPDATE SET
+    read = dataset_versions.read AND excluded.read,
     created_at = least(dataset_versions.created_at, excluded.created_at),
     last_seen = greatest(dataset_versions.last_seen, excluded.last_seen),
+    written_at = greatest(dataset_versions.written_at, excluded.written_at),
     {_facets("dataset_versions")}
 """
 
@@ -158,6 +187,10 @@ ON CONFLICT (id) DO UPDATE SET
     {_facets("jobs")},
     {_facets("jobs", "own_facets")}
 """
+
+_END = f"""excluded.end_state IS NOT NULL AND (runs.end_state IS NULL OR runs.closed OR
+        (array_position({_ENDS}, runs.end_state), runs.ended_at)
+            < (array_position({_ENDS}, excluded.end_state), excluded.ended_at))"""
 
 RUNS = f"""
 INSERT INTO runs (id, job_id, job_at, job_told, seen_at, last_event_at, started_at, running_at,
@@ -183,7 +216,9 @@ ON CONFLICT (id) DO UPDATE SET
     last_event_at = greatest(runs.last_event_at, excluded.last_event_at),
     started_at = least(runs.started_at, excluded.started_at),
     running_at = least(runs.running_at, excluded.running_at),
-    {_later("runs", "end_state", "ended_at", _TEXT)},
+    end_state = CASE WHEN {_END} THEN excluded.end_state ELSE runs.end_state END,
+    ended_at = CASE WHEN {_END} THEN excluded.ended_at ELSE runs.ended_at END,
+    closed = runs.closed AND excluded.end_state IS NULL,
     completed = runs.completed OR excluded.completed,
     streaming = runs.streaming OR excluded.streaming,
     parent_run_id = greatest(runs.parent_run_id, excluded.parent_run_id),
@@ -192,13 +227,15 @@ ON CONFLICT (id) DO UPDATE SET
 """
 
 RUN_DATASETS = f"""
-INSERT INTO run_datasets (run_id, dataset_id, output, at, version_id, version_at,
+INSERT INTO run_datasets (run_id, dataset_id, output, at, version_id, version_at, described,
     facets, facets_from, facets_at)
-SELECT run_id, dataset_id, output, at, version_id, version_at, facets, facets_from, facets_at
-    FROM json_to_recordset(%s)
+SELECT run_id, dataset_id, output, at, version_id, version_at, described, facets, facets_from,
+    facets_at FROM json_to_recordset(%s)
     AS x(run_id uuid, dataset_id uuid, output boolean, at timestamptz, version_id uuid,
-         version_at timestamptz, facets jsonb, facets_from bigint, facets_at bigint)
+         version_at timestamptz, described boolean, facets jsonb, facets_from bigint,
+         facets_at bigint)
 ON CONFLICT (run_id, dataset_id, output) DO UPDATE SET
+    described = run_datasets.described OR excluded.described,
     at = greatest(run_datasets.at, excluded.at),
     {_later("run_datasets", "version_id", "version_at")},
     {_facets("run_datasets")}
@@ -262,57 +299,6 @@ SELECT run_id, {", ".join(_COUNTS)}, lag, lag_at FROM json_to_recordset(%s)
 ON CONFLICT (run_id) DO UPDATE SET
     {", ".join(f"{n} = greatest(run_progress.{n}, excluded.{n})" for n in _COUNTS)},
     {_later("run_progress", "lag", "lag_at")}
-"""
-
-# Updates the current version of the datasets that the runs and versions concern. A version counts
-# if it was observed without a run, or if its run completed or streams. Written versions precede
-# observed ones.
-CURRENT_VERSIONS = """
-WITH candidates AS (
-    SELECT DISTINCT ON (v.dataset_id) v.dataset_id, v.id, v.run_id IS NOT NULL AS written,
-        v.last_seen
-    FROM dataset_versions v LEFT JOIN runs r ON r.id = v.run_id
-    WHERE (v.id = ANY(%(versions)s) OR v.run_id = ANY(%(runs)s))
-        AND (v.run_id IS NULL OR r.completed OR r.streaming)
-    ORDER BY v.dataset_id, v.run_id IS NOT NULL DESC, v.last_seen DESC, v.id DESC
-)
-UPDATE datasets d SET current_version = c.id, current_written = c.written, current_at = c.last_seen
-FROM candidates c WHERE d.id = c.dataset_id AND (d.current_at IS NULL
-    OR (d.current_written, d.current_at, d.current_version) < (c.written, c.last_seen, c.id))
-"""
-
-CURRENT_FIELDS = """
-WITH candidates AS (
-    SELECT DISTINCT ON (v.dataset_id) v.dataset_id, v.fields, v.last_seen
-    FROM dataset_versions v LEFT JOIN runs r ON r.id = v.run_id
-    WHERE (v.id = ANY(%(versions)s) OR v.run_id = ANY(%(runs)s)) AND v.fields IS NOT NULL
-        AND (v.run_id IS NULL OR r.completed OR r.streaming)
-    ORDER BY v.dataset_id, v.last_seen DESC, v.fields DESC
-)
-UPDATE datasets d SET fields = c.fields, fields_at = c.last_seen
-FROM candidates c WHERE d.id = c.dataset_id
-    AND (d.fields_at IS NULL OR (d.fields_at, d.fields) < (c.last_seen, c.fields))
-"""
-
-# The parts of a job version, for runs that ended or stream.
-RUN_SHAPES = """
-SELECT r.id, j.namespace, j.name, r.version, r.location,
-    (r.job_facets->'sourceCodeLocation'->>1) AS code,
-    coalesce(json_agg(json_build_array(d.output, s.namespace, s.name))
-        FILTER (WHERE d.run_id IS NOT NULL), '[]') AS datasets
-FROM runs r JOIN jobs j ON j.id = r.job_id
-LEFT JOIN run_datasets d ON d.run_id = r.id
-LEFT JOIN datasets s0 ON s0.id = d.dataset_id
-LEFT JOIN datasets s ON s.id = s0.canonical_id
-WHERE r.id = ANY(%s) AND (r.end_state IS NOT NULL OR r.streaming)
-GROUP BY r.id, j.namespace, j.name
-"""
-
-RUN_VERSIONS = """
-UPDATE runs SET version = x.version, location = x.location
-FROM json_to_recordset(%s) AS x(id uuid, version uuid, location text)
-WHERE runs.id = x.id AND (runs.version IS DISTINCT FROM x.version
-    OR runs.location IS DISTINCT FROM x.location)
 """
 
 EVENTS = """

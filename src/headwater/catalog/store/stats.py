@@ -52,7 +52,7 @@ async def counts(
     connection: AsyncConnection[Any], kind: str, spans: Sequence[Interval]
 ) -> list[Json]:
     """The number of jobs, datasets or sources at the end of each interval."""
-    only = " AND t.canonical_id = t.id" if kind == "datasets" else ""
+    only = " AND t.canonical_id = t.id AND NOT t.reference" if kind == "datasets" else ""
     statement = f"""
 SELECT i.lower, i.upper,
     (SELECT count(*) FROM {_TABLES[kind]} t WHERE t.created_at < i.upper{only}) AS count
@@ -101,7 +101,8 @@ def _interval(row: Json) -> Json:
 _TOTALS = """
 SELECT (SELECT count(*) FROM namespaces WHERE NOT hidden) AS namespaces,
     (SELECT count(*) FROM jobs WHERE NOT hidden) AS jobs,
-    (SELECT count(*) FROM datasets WHERE NOT hidden AND canonical_id = id) AS datasets,
+    (SELECT count(*) FROM datasets WHERE NOT hidden AND canonical_id = id AND NOT reference)
+        AS datasets,
     (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM events) AS events
 """
 

@@ -6,7 +6,7 @@ The names of a dataset are merged when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -20,8 +20,11 @@ Link = tuple[UUID, UUID, datetime]
 # follows.
 StoredFacets = dict[str, list[Any]]
 
-_CURRENT = ("current_written", "current_at", "current_version")
-_FIELDS = ("fields_at", "fields")
+# The namespaces that a key can access; None: all.
+Granted = Collection[str] | None
+
+_CURRENT = ("current_written", "current_described", "current_at", "current_version")
+_FIELDS = ("fields_described", "fields_at", "fields")
 
 
 def canonical_names(links: Iterable[Link]) -> dict[UUID, UUID]:
@@ -74,14 +77,32 @@ def latest_facets(facets: StoredFacets, others: StoredFacets) -> StoredFacets:
     return latest
 
 
+def hide_canonical(row: Row, granted: Granted) -> None:
+    """Replace the canonical name of a run's or job's dataset by the one that its events use.
+
+    Only if a limited key can't access the canonical name. The version of a dataset that it can't
+    access is not shown either.
+    """
+    if granted is None or row["namespace"] in granted:
+        return
+    row["dataset_id"] = row["id"]
+    row["namespace"], row["name"] = row["named_namespace"], row["named_name"]
+    if row["namespace"] not in granted:
+        row["version"] = None
+
+
 def merge_alias(row: Row, alias: Row) -> None:
     """Merge the row of an alias into the row of its dataset.
 
-    By the rules of the store: a written version precedes an observed one, then the latest.
+    By the rules of the store: a written version precedes a described one, and this one precedes a
+    version that was only read; then the latest.
     """
     row["created_at"] = min(row["created_at"], alias["created_at"])
     row["updated_at"] = max(row["updated_at"], alias["updated_at"])
     row["source"] = row["source"] or alias["source"]
+    writes = [each["written_at"] for each in (row, alias) if each["written_at"]]
+    row["written_at"] = max(writes, default=None)
+    row["unversioned"] &= alias["unversioned"]
     row["facets"] = latest_facets(row["facets"], _owned(alias, "facets"))
     if _is_later(row, alias, _CURRENT):
         row.update({key: alias[key] for key in (*_CURRENT, "lifecycle")})

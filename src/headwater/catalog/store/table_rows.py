@@ -74,6 +74,14 @@ def sources(rows: Projection) -> list[Row]:
     ]
 
 
+def source_names(rows: Projection) -> list[Row]:
+    ids = {source_id(name): (name, at) for name, at in rows.source_names.items()}
+    return [
+        {"id": key, "name": name, "type": source_type(name), "at": at}
+        for key, (name, at) in _by_key(ids)
+    ]
+
+
 def source_type(url: str) -> str:
     """The type of a source, from its URL: `s3://lake` is S3."""
     scheme, colon, _ = url.partition(":")
@@ -100,6 +108,19 @@ def datasets(rows: Projection) -> list[Row]:
     ]
 
 
+def references(rows: Projection) -> list[Row]:
+    return [
+        {
+            "id": key,
+            "namespace_id": namespace_id(row.namespace),
+            "namespace": row.namespace,
+            "name": row.name,
+            **_span(row.seen),
+        }
+        for key, row in _by_key(rows.references)
+    ]
+
+
 def symlinks(rows: Projection) -> list[Row]:
     return [
         {"alias_id": alias, "dataset_id": dataset, "at": at}
@@ -118,7 +139,7 @@ def versions(rows: Projection) -> list[Row]:
     return [
         {
             "id": key,
-            **_copied(row, "dataset_id", "run_id", "fields", "lifecycle"),
+            **_copied(row, "dataset_id", "run_id", "fields", "lifecycle", "read", "written_at"),
             **_span(row.seen),
             **_facets(row.facets),
         }
@@ -156,7 +177,7 @@ def run_datasets(rows: Projection) -> list[Row]:
             "run_id": run,
             "dataset_id": dataset,
             "output": output,
-            **_copied(row, "at", "version_id", "version_at"),
+            **_copied(row, "at", "version_id", "version_at", "described"),
             **_facets(row.facets),
         }
         for (run, dataset, output), row in _by_key(rows.run_datasets)

@@ -10,6 +10,9 @@ import orjson
 Json = dict[str, Any]
 Row = dict[str, Any]
 
+# More tags of one facet are not shown.
+_MAX_FACET_TAGS = 1000
+
 
 def to_rfc3339(at: datetime | None) -> str | None:
     """`2026-11-15T10:00:01Z`, with milliseconds or microseconds if there are any."""
@@ -39,6 +42,20 @@ def facet(facets: dict[str, list[Any]], name: str) -> Json:
     value = facets.get(name)
     body = orjson.loads(value[1]) if value else None
     return body if isinstance(body, dict) else {}
+
+
+def facet_tags(body: Json) -> list[tuple[str, str]]:
+    """(column, tag) of OpenLineage's `tags` facet; the column is empty for the object itself.
+
+    A tag of the API has a name only: `key`, or `key:value` unless the value is `true`.
+    """
+    tags: list[tuple[str, str]] = []
+    for each in dicts_of(body.get("tags"))[:_MAX_FACET_TAGS]:
+        key, value, column = (text_of(each.get(name)) for name in ("key", "value", "field"))
+        if key:
+            name = key if not value or value.lower() == "true" else f"{key}:{value}"
+            tags.append((column or "", name))
+    return tags
 
 
 def text_of(value: Any) -> str | None:

@@ -180,8 +180,9 @@ async def _insert_events(connection: AsyncConnection[Any], items: Sequence[Item]
         {
             "key": event.key,
             "kind": event.kind,
-            "event_type": event.event_type,
-            "at": event.at,
+            # Events of runs have a type, all others none: an index has this column.
+            "event_type": event.event_type or ("OTHER" if event.run_id else None),
+            "at": event.sent_at,
             "run_id": event.run_id,
             "body": text,
         }

@@ -7,7 +7,8 @@ from headwater.delivery.dead_letter.listing import (
     Summary,
     list_dead_letters,
 )
-from headwater.delivery.dead_letter.redrive import Handled, RedriveOutcome, RedriveReport, redrive
+from headwater.delivery.dead_letter.original import RedriveOutcome
+from headwater.delivery.dead_letter.redrive import Handled, RedriveReport, redrive
 
 __all__ = [
     "DeadLetterFilter",

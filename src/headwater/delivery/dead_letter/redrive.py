@@ -1,6 +1,6 @@
 """Sends dead letters back to the topics they came from, each once.
 
-A redriven record has the raw key and value, the headers that other applications set, and a
+A redriven record has the original's key, value and headers of other applications, and a
 lineage whose only parent is the dead letter. By that lineage a later redrive recognizes it:
 `history` reads what the topic already contains. No other state is kept, so a redrive that was
 interrupted at any point is completed by the next one. A topic has one redrive at once.
@@ -8,20 +8,20 @@ interrupted at any point is completed by the next one. A topic has one redrive a
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 
 from headwater.delivery.dead_letter.history import REDRIVE_JOB, History
 from headwater.delivery.dead_letter.listing import DeadLetterFilter, Letters
+from headwater.delivery.dead_letter.original import RedriveOutcome, Refusal, Restored, restore
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, RecordReader
-from headwater.model import Address, Header, Lineage, Record
+from headwater.model import Address, Header, Lineage
 from headwater.model.dead_letter import REDRIVE_COUNT, REDRIVE_OF, DeadLetter
+from headwater.model.foreign_headers import limited
 from headwater.model.header import (
     LINEAGE,
     PARENT_LINEAGE,
@@ -30,7 +30,7 @@ from headwater.model.header import (
     encode,
     parent_lineage_text,
 )
-from headwater.model.local_files import locked
+from headwater.model.local_files import locked, state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings, fault_points, load
 
@@ -41,18 +41,6 @@ _VERSION = "v1"
 _FLUSH_EVERY = 100
 # The client's default limit of one megabyte may be below the limit of the topic.
 _LARGEST_VALUE = 256 * 1024 * 1024
-
-
-class RedriveOutcome(Enum):
-    """The result of a redrive for one dead letter."""
-
-    REDRIVEN = "redriven"
-    BEFORE = "redriven before"
-    TOO_OFTEN = "redriven too often"
-    NO_ORIGIN = "no origin"
-    ORIGINAL_GONE = "original gone"
-    NOT_THE_ORIGINAL = "not the original"
-    UNPROVEN = "unproven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +66,6 @@ class RedriveReport:
     def passed(self) -> bool:
         """No letter was refused: all selected ones were redriven, now or before."""
         return not set(self.counts) - {RedriveOutcome.REDRIVEN, RedriveOutcome.BEFORE}
-
-
-# Why a letter is not sent.
-_Refusal = tuple[RedriveOutcome, str]
-
-
-@dataclass(frozen=True)
-class _Sendable:
-    """The record to send for a dead letter, and why it may differ from the original."""
-
-    key: bytes | None
-    value: bytes | None
-    partition: int
-    doubt: str | None = None
 
 
 def redrive(
@@ -138,7 +112,23 @@ def redrive(
             for letter in letters:
                 handled, content = decisions.handle(letter, reader)
                 if content is not None and not dry_run:
-                    _send(producer, handled, content, report.run_id)
+                    headers = redriven_headers(
+                        letter,
+                        report.run_id,
+                        content.redrives,
+                        limited(
+                            content.headers,
+                            settings.jobs.max_header_bytes,
+                            settings.jobs.max_headers,
+                        ),
+                    )
+                    producer.send(
+                        handled.target or "",
+                        content.value,
+                        content.key,
+                        headers=headers,
+                        partition=content.partition,
+                    )
                     fault_points.reach("record_redriven")
                 waiting.append(handled)
                 report.counts[handled.outcome] += 1
@@ -160,10 +150,10 @@ class _Decisions:
         self._allow_unproven = allow_unproven
         self._sent: set[Address] = set()
 
-    def handle(self, letter: DeadLetter, reader: RecordReader) -> tuple[Handled, _Sendable | None]:
+    def handle(self, letter: DeadLetter, reader: RecordReader) -> tuple[Handled, Restored | None]:
         target = self._target or (letter.origin.topic if letter.origin else None)
         result = self._decide(letter, target, reader)
-        if isinstance(result, _Sendable):
+        if isinstance(result, Restored):
             self._sent.add(letter.identity)
             return Handled(letter, RedriveOutcome.REDRIVEN, target), result
         outcome, why = result
@@ -171,7 +161,7 @@ class _Decisions:
 
     def _decide(
         self, letter: DeadLetter, target: str | None, reader: RecordReader
-    ) -> _Sendable | _Refusal:
+    ) -> Restored | Refusal:
         if target is None:
             return RedriveOutcome.NO_ORIGIN, "its headers do not name its origin; use --to"
         history = self.histories.get(target)
@@ -182,79 +172,39 @@ class _Decisions:
         copy = history.copies.get(letter.identity)
         if copy is not None:
             return RedriveOutcome.BEFORE, f"as {copy}"
-        if letter.redrives >= self._max_redrives:
-            count = letter.redrives
-            return (
-                RedriveOutcome.TOO_OFTEN,
-                f"it failed again after {count} redrives; see --max-redrives",
-            )
         return self._restore(letter, history, reader)
 
     def _restore(
         self, letter: DeadLetter, history: History, reader: RecordReader
-    ) -> _Sendable | _Refusal:
-        restored = _restore(letter, history.topic, reader, by_request=self._target is not None)
-        if isinstance(restored, _Sendable) and not self._allow_unproven:
+    ) -> Restored | Refusal:
+        restored = restore(letter, history.topic, reader, by_request=self._target is not None)
+        if not isinstance(restored, Restored):
+            return restored
+        if restored.redrives >= self._max_redrives:
+            count = restored.redrives
+            return (
+                RedriveOutcome.TOO_OFTEN,
+                f"it failed again after {count} redrives; see --max-redrives",
+            )
+        if not self._allow_unproven:
             doubt = history.doubt(letter.origin) or restored.doubt
             if doubt is not None:
                 return RedriveOutcome.UNPROVEN, f"{doubt}; --allow-unproven sends it anyway"
         return restored
 
 
-def _restore(
-    letter: DeadLetter, target: str, reader: RecordReader, *, by_request: bool
-) -> _Sendable | _Refusal:
-    """The original record, compared with its topic as long as it exists there.
-
-    Headers can be forged: without this check, write access to a dead letter topic would be
-    enough to send records to any topic that the redrive can write to.
-    """
-    origin = letter.origin
-    if origin is None:
-        return _Sendable(letter.record.key, letter.record.value, -1)
-    original = reader.fetch(origin)
-    # To its own partition, after the original, where the next redrive searches for it.
-    own = origin.topic == target and (isinstance(original, Record) or original.may_have_existed)
-    partition = origin.partition if own else -1
-    if isinstance(original, Record):
-        if not _is_value_of(letter, original):
-            return RedriveOutcome.NOT_THE_ORIGINAL, f"the value at {origin} differs"
-        # The job may have changed the key.
-        return _Sendable(original.key, original.value, partition)
-    if letter.reference is not None:
-        return RedriveOutcome.ORIGINAL_GONE, f"its value was only at {origin}: {original.value}"
-    if not original.may_have_existed and not by_request:
-        return (
-            RedriveOutcome.NOT_THE_ORIGINAL,
-            f"no record ever existed at {origin}: {original.value}",
-        )
-    doubt = None if by_request else f"it can't be compared with {origin}: {original.value}"
-    return _Sendable(letter.record.key, letter.record.value, partition, doubt)
-
-
-def _is_value_of(letter: DeadLetter, original: Record) -> bool:
-    if letter.reference is None:
-        return letter.record.value == original.value
-    return hashlib.sha256(original.value or b"").hexdigest() == letter.reference.sha256
-
-
-def _send(producer: RecordProducer, handled: Handled, content: _Sendable, run_id: str) -> None:
-    producer.send(
-        handled.target or "",
-        content.value,
-        content.key,
-        headers=redriven_headers(handled.letter, run_id),
-        partition=content.partition,
-    )
-
-
-def redriven_headers(letter: DeadLetter, run_id: str) -> list[Header]:
+def redriven_headers(
+    letter: DeadLetter, run_id: str, redrives: int, foreign: Iterable[Header]
+) -> list[Header]:
     """The redrive's stamp, the letter's stamp, the lineage with the letter as parent, then the
     headers of other applications.
 
     The error headers are not copied: the lineage leads to the letter, which has them.
+
+    Args:
+        redrives: how often the record was redriven before.
     """
-    count = letter.redrives + 1
+    count = redrives + 1
     headers = list(JobStamp(REDRIVE_JOB, _VERSION, count).headers(STAMP_HEADERS))
     stamp = [(name, value or b"") for name, value in letter.record.headers[:3]]
     if {name for name, _ in stamp} == set(STAMP_HEADERS):
@@ -265,7 +215,7 @@ def redriven_headers(letter: DeadLetter, run_id: str) -> list[Header]:
     headers.append((LINEAGE, encode(Lineage(run_id, (letter.address,)))))
     headers.append((REDRIVE_COUNT, str(count).encode()))
     headers.append((REDRIVE_OF, str(letter.identity).encode()))
-    return [*headers, *letter.foreign_headers()]
+    return [*headers, *foreign]
 
 
 def _flush(
@@ -283,7 +233,7 @@ def _exclusive(topic: str, settings: Settings, dry_run: bool) -> Iterator[None]:
     if dry_run:
         yield
         return
-    path = settings.home_dir / "redrive" / f"{topic}.lock"
+    path = state_folder(settings.home_dir, "redrive") / f"{topic}.lock"
 
     def busy() -> InputError:
         return InputError(

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from headwater.model.local_files import lock
+from headwater.model.local_files import lock, state_folder
 from headwater.openlineage.spool.losses import LOST_FILE, LOST_FILE_BYTES, add_lost
 from headwater.settings import Settings, fault_points
 
@@ -200,7 +200,8 @@ class Spool:
         _sync_folder(self.folder)
 
     def _make_folder(self) -> None:
-        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        state_folder(self.root.parent, self.root.name)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         # Renamed after locking: a free lock file means that the process is dead.
         unlocked = self.folder / f"{LOCK_FILE}.new"
         file = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)

@@ -162,6 +162,11 @@ def run_of(body: bytes) -> str:
     return str(json.loads(body).get("run", {}).get("runId", ""))
 
 
+def namespace_of(body: bytes) -> str:
+    """The namespace of the job of an event."""
+    return str(json.loads(body).get("job", {}).get("namespace", ""))
+
+
 class OrphanedSpool:
     """The backlog of a dead process, locked while this process delivers it."""
 

@@ -2,8 +2,9 @@
 
 Events of dead processes are delivered before those of this process, so that events of one run
 arrive in order. Events that the catalog refuses are moved to `refused.jsonl`, as are events that it
-fails on (`PoisonEventDetector`). After all other errors delivery is retried with exponential
-backoff while the process runs; undelivered events stay on disk.
+fails on, and those that the key may not send (`PoisonEventDetector`). After all other errors
+delivery is retried with exponential backoff while the process runs; undelivered events stay on
+disk.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from headwater.openlineage.spool.orphans import (
     SpooledEvent,
     claim_orphans,
     keep_refused,
+    namespace_of,
     run_of,
 )
 from headwater.openlineage.transport import CatalogClient, Delivered, Outcome, Refused, RetryLater
@@ -257,15 +259,18 @@ def flush(
 
 # Other 5xx statuses indicate problems on the path to the catalog: 502 and 503 of a proxy.
 _SERVER_ERROR = 500
+# The key lacks the role, or the namespace of this event.
+_FORBIDDEN = 403
+_MAYBE_BY_EVENT = (_SERVER_ERROR, _FORBIDDEN)
 # More than one, because the catalog may fail for other runs too; each costs a request.
 _MAX_PROBES = 3
 
 
 class PoisonEventDetector:
-    """Decides whether a 500 response is caused by the event.
+    """Decides whether a 500 or 403 response is caused by the event.
 
-    After `max_attempts` it sends up to three queued events of other runs. If the catalog accepts
-    one, and this event fails again, the event is refused.
+    After `max_attempts` it sends up to three queued events of other runs; after 403 those of other
+    namespaces. If the catalog accepts one, and this event fails again, the event is refused.
     """
 
     def __init__(self, client: CatalogClient, max_attempts: int) -> None:
@@ -273,29 +278,35 @@ class PoisonEventDetector:
         self._max_attempts = max_attempts
         self._entry: SpooledEvent | None = None
         self._attempts = 0
-        # Runs with a poison event: their next events are likely to fail, and are checked at once.
-        self._runs: set[str] = set()
+        # Runs with a poison event, and namespaces that the key lacks: their next events are likely
+        # to fail, and are checked at once.
+        self._known: set[tuple[int, str]] = set()
 
     def classify(
         self, entry: SpooledEvent, later: RetryLater, backlogs: Iterable[Backlog]
     ) -> Outcome:
         """Decide what to do with an event that was not accepted; may send it again."""
-        if later.status != _SERVER_ERROR:
+        status = later.status
+        if status not in _MAYBE_BY_EVENT:
             self._entry = None
             return later
         if entry != self._entry:
             self._entry, self._attempts = entry, 0
         self._attempts += 1
         run = run_of(entry.body)
-        if self._attempts < self._max_attempts and run not in self._runs:
+        cause = (status, namespace_of(entry.body) if status == _FORBIDDEN else run)
+        if self._attempts < self._max_attempts and cause not in self._known:
             return later
-        if not self._accepts_one_of(islice(_others(run, backlogs), _MAX_PROBES)):
+        others = _others(run, backlogs)
+        if status == _FORBIDDEN:
+            others = _of_other_namespaces(entry, others)
+        if not self._accepts_one_of(islice(others, _MAX_PROBES)):
             return later
         # The catalog may have recovered in between.
         again = self._client.send(entry.body)
-        if isinstance(again, RetryLater) and again.status == _SERVER_ERROR:
-            self._runs.add(run)
-            return Refused(_SERVER_ERROR, again.response)
+        if isinstance(again, RetryLater) and again.status == status:
+            self._known.add(cause)
+            return Refused(status, again.response)
         return again
 
     def _accepts_one_of(self, others: Iterable[SpooledEvent]) -> bool:
@@ -303,7 +314,7 @@ class PoisonEventDetector:
             outcome = self._client.send(other.body)
             if isinstance(outcome, Delivered):
                 return True
-            if isinstance(outcome, RetryLater) and outcome.status != _SERVER_ERROR:
+            if isinstance(outcome, RetryLater) and outcome.status not in _MAYBE_BY_EVENT:
                 return False
         return False
 
@@ -313,3 +324,14 @@ def _others(run: str, backlogs: Iterable[Backlog]) -> Iterator[SpooledEvent]:
         # An unreadable backlog has no events to send.
         with suppress(OSError):
             yield from backlog.of_other_runs(run)
+
+
+def _of_other_namespaces(
+    entry: SpooledEvent, others: Iterable[SpooledEvent]
+) -> Iterator[SpooledEvent]:
+    """The first event of each other namespace."""
+    seen = {namespace_of(entry.body)}
+    for other in others:
+        if (namespace := namespace_of(other.body)) not in seen:
+            seen.add(namespace)
+            yield other

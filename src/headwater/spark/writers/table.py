@@ -7,7 +7,7 @@ kill finds its commit and writes nothing: no row twice, and no reader sees part 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,17 +16,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headwater.errors import (
+    CheckpointError,
     CheckpointInUseError,
     HeadwaterError,
     InputError,
     LineageTableError,
 )
-from headwater.model.local_files import file_uri, local_path
+from headwater.model.local_files import file_uri, local_folder, local_path
 from headwater.settings import fault_points
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import lease
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
 from headwater.spark.writers.merge_into import ROWS, MergeRule, merge, snapshot_configuration
+from headwater.storage.checkpoint import query_id, read_progress
+from headwater.storage.query_identity import DUPLICATES
 from headwater.storage.tables.contract import COLUMN, TYPE, TableFormat
 from headwater.storage.tables.registry import KnownTable
 
@@ -64,6 +67,14 @@ class Table(ABC):
         """Write a batch in one commit, unless it is already written."""
 
     @abstractmethod
+    def newest_batch(self, query_id: str) -> int | None:
+        """The newest batch of a query in the table; None if there is none."""
+
+    def may_have_forgotten(self, query_id: str, batch: int) -> bool:
+        """Whether the batch may be committed although the table does not show it."""
+        return False
+
+    @abstractmethod
     def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
         """Merge a batch in one commit, unless it is already written; returns the number of rows.
 
@@ -95,6 +106,14 @@ class DeltaTable(Table):
         # Delta skips a commit with an application id and version that it already has.
         once = {"txnAppId": query_id, "txnVersion": str(batch)}
         rows.write.format("delta").mode("append").options(**once).save(self._uri)
+
+    def newest_batch(self, query_id: str) -> int | None:
+        try:
+            from headwater.storage.delta.open_table import transaction_version
+        except ImportError:
+            # The extra `index` is not installed.
+            return None
+        return transaction_version(self._location, query_id)
 
     def merge(self, rows: DataFrame, rule: MergeRule, query_id: str, batch: int) -> int:
         # As options of a write; a statement takes them from the session.
@@ -140,6 +159,37 @@ class IcebergTable(Table):
         properties = {_QUERY_ID: query_id, _BATCH_ID: str(batch)}
         return merge(self.name, rows, rule, snapshot_configuration(properties))
 
+    def newest_batch(self, query_id: str) -> int | None:
+        summary = F.col("summary")
+        newest = (
+            self.spark.table(f"{self.name}.snapshots")
+            .where(summary[_QUERY_ID] == query_id)
+            .agg(F.max(summary[_BATCH_ID].cast("bigint")))
+            .head()
+        )
+        return None if newest is None or newest[0] is None else int(newest[0])
+
+    def may_have_forgotten(self, query_id: str, batch: int) -> bool:
+        """Whether snapshots after the last known commit of the query have expired."""
+        if self._rows_written(query_id, batch) is not None:
+            return False
+        marked = F.col("summary")[_QUERY_ID] == query_id
+        rows = self.spark.table(f"{self.name}.snapshots").select(
+            "snapshot_id", "parent_id", marked.alias("marked")
+        )
+        snapshots = {row["snapshot_id"]: row for row in rows.collect()}
+        refs = self.spark.table(f"{self.name}.refs").where(F.col("name") == "main")
+        current = refs.select("snapshot_id").head()
+        each = None if current is None else current[0]
+        while each is not None:
+            if each not in snapshots:
+                return True
+            # An earlier batch of the query: no snapshot since then is missing.
+            if snapshots[each]["marked"]:
+                return False
+            each = snapshots[each]["parent_id"]
+        return False
+
     def _rows_written(self, query_id: str, batch: int) -> int | None:
         """The number of rows in the commit of the batch; None if it is not committed."""
         summary = F.col("summary")
@@ -156,6 +206,42 @@ class IcebergTable(Table):
         return int(snapshot[1] or 0) if snapshot[0] == batch else 0
 
 
+def refuse_other_progress(
+    table: Table, checkpoint: Path | str, folder: Path, accept: Collection[str]
+) -> None:
+    """Refuse a checkpoint whose next batch the table would take for a committed one, or can't
+    recognize as committed.
+
+    Args:
+        checkpoint: its path or URI.
+        folder: the checkpoint, or a local copy of it.
+
+    Raises:
+        CheckpointError: the table has later batches of the query; or one was interrupted, and
+            the snapshots that would show its commit have expired.
+    """
+    query, progress = query_id(folder), read_progress(folder)
+    newest = None if query is None else table.newest_batch(query)
+    if newest is not None and newest > progress.started:
+        raise CheckpointError(
+            f"{checkpoint} is older than table {table.name}: its newest batch is "
+            f"{progress.started}, but the table has batch {newest} of this query",
+            hint="use the newest checkpoint: the table would not accept other rows with the same "
+            "batch ids. With a new --checkpoint, all records are written again",
+            checkpoint=str(checkpoint),
+        )
+    if query is None or progress.cut_off is None or DUPLICATES in accept:
+        return
+    if table.may_have_forgotten(query, progress.cut_off):
+        raise CheckpointError(
+            f"{checkpoint}: batch {progress.cut_off} was interrupted, and snapshots of table "
+            f"{table.name} have expired since: whether the batch is committed is not known",
+            hint=f"look for its rows: `lineage.batch_version = {progress.cut_off}`. To write them "
+            f"again: --accept {DUPLICATES}, or LineageJob(accept=[…])",
+            checkpoint=str(checkpoint),
+        )
+
+
 def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) -> Table:
     """The table: a folder for Delta, a name in a catalog for Iceberg.
 
@@ -163,7 +249,13 @@ def table_of(spark: SparkSession, table: str | Path, table_format: TableFormat) 
         InputError: an unknown format, or an invalid name.
     """
     if table_format == "delta":
-        return DeltaTable(spark, Path(table))
+        try:
+            return DeltaTable(spark, local_folder(table, table=True))
+        except ValueError as error:
+            raise InputError(
+                f"the Delta table {error}",
+                hint="for a table of a catalog use table_format='iceberg'",
+            ) from None
     if table_format != "iceberg":
         raise InputError(f"unknown table format: {table_format!r}", hint="known: delta, iceberg")
     parts = str(table).split(".")
@@ -188,13 +280,13 @@ def writer_of(
     """
 
     def write(rows: DataFrame, batch: int) -> None:
-        query_id = _query_id(rows)
+        query = _query_id(rows)
         fault_points.reach("before_table_commit")
         with_lineage = with_stored_lineage(rows, job_run, batch)
         if rule is None:
-            table.append(with_lineage, query_id, batch)
+            table.append(with_lineage, query, batch)
         else:
-            on_merge(batch, table.merge(with_lineage, rule, query_id, batch))
+            on_merge(batch, table.merge(with_lineage, rule, query, batch))
         fault_points.reach("after_table_commit")
 
     return write
@@ -238,9 +330,9 @@ def check_columns(table: Table, rows: DataFrame) -> None:
 def _query_id(rows: DataFrame) -> str:
     # Set on the thread that runs the micro-batch.
     context = rows.sparkSession.sparkContext
-    query_id = context.getLocalProperty("sql.streaming.queryId")
-    assert query_id is not None  # noqa: S101 - Spark sets it for every streaming query
-    return query_id
+    query = context.getLocalProperty("sql.streaming.queryId")
+    assert query is not None  # noqa: S101 - Spark sets it for every streaming query
+    return query
 
 
 @contextmanager

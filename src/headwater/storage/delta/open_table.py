@@ -49,6 +49,13 @@ class TableKind(Generic[File]):
     if_damaged: str
 
 
+def transaction_version(path: Path, application: str) -> int | None:
+    """The newest version that an application, such as a streaming query, has committed to a Delta
+    table; None if there is none."""
+    version = DeltaTable(str(path)).transaction_version(application)
+    return None if version is None else int(version)
+
+
 class OpenTable(Generic[File]):
     """The table and its files, as of the last refresh."""
 

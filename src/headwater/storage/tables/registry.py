@@ -9,6 +9,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headwater.model.local_files import state_folder
 from headwater.settings import Settings
 
 FOLDER = "tables"
@@ -24,8 +25,7 @@ class KnownTable:
 
 def register(table: KnownTable, settings: Settings) -> None:
     """Register a table; idempotent."""
-    folder = settings.home_dir / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = state_folder(settings.home_dir, FOLDER)
     name = hashlib.sha256(table.location.encode()).hexdigest()[:32]
     unfinished = folder / f".{name}.{os.getpid()}"
     unfinished.write_text(json.dumps(asdict(table)), encoding="utf-8")

@@ -69,6 +69,10 @@ final class Bytes {
     }
   }
 
+  int size() {
+    return size;
+  }
+
   byte[] toArray() {
     return Arrays.copyOf(bytes, size);
   }

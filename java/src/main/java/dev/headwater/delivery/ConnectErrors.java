@@ -8,7 +8,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** The error headers of Kafka Connect for records in a dead letter topic. */
 final class ConnectErrors {
-  private static final String PREFIX = "__connect.errors.";
+  static final String PREFIX = "__connect.errors.";
+
+  // A message of any length, such as one that contains the value, must not exceed the limits.
+  private static final int MAX_TEXT = 4096;
 
   private static final Pattern ADDRESS = Pattern.compile("([^,/]+)/(\\d+)@(\\d+)");
 
@@ -28,7 +31,7 @@ final class ConnectErrors {
   }
 
   /** For a record that Kafka rejected; the address is that of its parents. */
-  static List<Header> ofRejected(String address, String jobName, Exception error) {
+  static List<Header> ofRejected(String address, String jobName, String kind, String message) {
     Matcher parent = ADDRESS.matcher(address);
     boolean single = parent.matches();
     return List.of(
@@ -37,11 +40,15 @@ final class ConnectErrors {
         header("offset", single ? parent.group(3) : null),
         header("connector.name", jobName),
         header("stage", "TASK_PUT"),
-        header("exception.class.name", error.getClass().getName()),
-        header("exception.message", error.getMessage()));
+        header("exception.class.name", kind),
+        header("exception.message", message));
   }
 
   private static Header header(String name, String value) {
-    return LineageHeaders.header(PREFIX + name, value);
+    String text = value;
+    if (value != null && value.length() > MAX_TEXT) {
+      text = value.substring(0, MAX_TEXT) + "…";
+    }
+    return LineageHeaders.header(PREFIX + name, text);
   }
 }

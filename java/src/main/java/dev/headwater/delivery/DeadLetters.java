@@ -1,9 +1,6 @@
 package dev.headwater.delivery;
 
 import java.io.IOException;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.util.HexFormat;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
@@ -11,7 +8,6 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
-import org.apache.kafka.common.header.Header;
 
 /**
  * Records that Kafka rejects permanently, such as for their size. With a topic for failures a
@@ -20,15 +16,17 @@ import org.apache.kafka.common.header.Header;
 final class DeadLetters {
   private record Rejected(ProducerRecord<byte[], byte[]> record, Exception error) {}
 
-  private final SinkOptions options;
+  private final boolean enabled;
+  private final DeadLetterReference references;
   private final Queue<Rejected> waiting = new ConcurrentLinkedQueue<>();
 
   DeadLetters(SinkOptions options) {
-    this.options = options;
+    this.enabled = options.deadLetterFailures();
+    this.references = new DeadLetterReference(options);
   }
 
   boolean isEnabled() {
-    return options.failuresSuffix() != null;
+    return enabled;
   }
 
   boolean accepts(Throwable error) {
@@ -53,16 +51,8 @@ final class DeadLetters {
       Exception error,
       WrittenOffsets written)
       throws IOException {
-    String address = DeliveryFailedException.parentsIn(record.headers());
-    String topic = options.outputOf(record.topic()) + options.failuresSuffix();
     ProducerRecord<byte[], byte[]> reference =
-        new ProducerRecord<>(topic, null, record.key(), reference(address, record.value()));
-    for (Header header : record.headers()) {
-      reference.headers().add(header);
-    }
-    for (Header header : ConnectErrors.ofRejected(address, options.jobName(), error)) {
-      reference.headers().add(header);
-    }
+        references.of(record, error.getClass().getName(), error.getMessage());
     try {
       written.add(producer.send(reference).get());
     } catch (ExecutionException failed) {
@@ -70,21 +60,6 @@ final class DeadLetters {
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
       throw new DeliveryFailedException(reference, stopped);
-    }
-  }
-
-  private static byte[] reference(String address, byte[] value) {
-    int size = value == null ? 0 : value.length;
-    Bytes out = new Bytes().add("{\"address\":\"").add(address).add("\",\"size\":").add(size);
-    return out.add(",\"sha256\":\"").add(sha256(value)).add("\"}").toArray();
-  }
-
-  private static String sha256(byte[] value) {
-    try {
-      byte[] hashed = value == null ? new byte[0] : value;
-      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(hashed));
-    } catch (NoSuchAlgorithmException missing) {
-      throw new IllegalStateException(missing);
     }
   }
 }

@@ -15,8 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The headers of an output record: the stamp of the job, the stamp of its parent, `lineage`, then
- * those of the row or, without any, the parent's headers of other applications. Format:
- * docs/concepts/lineage-header.md.
+ * those of the row or, without any, headers that the parent has of other applications, up to a
+ * limit. Format: docs/concepts/lineage-header.md.
  */
 final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
@@ -24,9 +24,12 @@ final class LineageHeaders {
   private static final String BATCH_VERSION = "batch_version";
   static final String PARENT_LINEAGE = "parent_lineage";
   private static final String LINEAGE = "lineage";
+  static final String DROPPED_HEADERS = "lineage_dropped_headers";
   private static final String FORMAT_VERSION = "1";
-  private static final List<String> OWN =
-      List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE);
+  static final List<String> OWN =
+      List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS);
+  // Readers accept no longer ones: `model/header.py`.
+  static final int MAX_LINEAGE_BYTES = 64 * 1024;
 
   private final String jobName;
   private final Header[] stamp = new Header[ParentStamp.HEADERS];
@@ -34,6 +37,12 @@ final class LineageHeaders {
   private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] prefix;
   private final HeaderNames notForwarded;
+  private final HeaderPatterns inherited;
+  private final HeaderNames describingContent;
+  private final HeaderPatterns moreInherited;
+  private final int maxHeaderBytes;
+  private final int maxHeaders;
+  private long dropped;
 
   LineageHeaders(SinkOptions options, long batch) {
     jobName = options.jobName();
@@ -48,14 +57,19 @@ final class LineageHeaders {
       stamp[i] = header(name, value);
     }
     prefix = (FORMAT_VERSION + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
-    List<String> dropped = new ArrayList<>(OWN);
-    dropped.addAll(options.droppedHeaders());
+    List<String> excluded = new ArrayList<>(OWN);
+    excluded.addAll(options.droppedHeaders());
     for (int i = 0; i < options.ownHeaders().size(); i += 2) {
       String name = options.ownHeaders().get(i);
       ownHeaders.add(header(name, options.ownHeaders().get(i + 1)));
-      dropped.add(name);
+      excluded.add(name);
     }
-    notForwarded = new HeaderNames(dropped);
+    notForwarded = new HeaderNames(excluded);
+    inherited = new HeaderPatterns(options.inheritedHeaders());
+    describingContent = new HeaderNames(options.contentHeaders());
+    moreInherited = new HeaderPatterns(options.moreHeaders());
+    maxHeaderBytes = options.maxHeaderBytes();
+    maxHeaders = options.maxHeaders();
   }
 
   /** With the row's own headers or, if they are null, those of its parent. */
@@ -78,7 +92,16 @@ final class LineageHeaders {
   /** Adds the addresses of records with additional parents after the identity of the record. */
   static void addUnlisted(ProducerRecord<byte[], byte[]> record, List<String> addresses) {
     Header lineage = record.headers().headers(LINEAGE).iterator().next();
-    Bytes extended = new Bytes().add(lineage.value()).add(" >").add(String.join(",", addresses));
+    Bytes extended = new Bytes().add(lineage.value());
+    String separator = " >";
+    for (String address : addresses) {
+      if (extended.size() + separator.length() + address.length() > MAX_LINEAGE_BYTES) {
+        // The others are found by their key, which is the id of the record.
+        break;
+      }
+      extended.add(separator).add(address);
+      separator = ",";
+    }
     byte[] value = extended.toArray();
     Header[] before = record.headers().toArray();
     for (Header one : before) {
@@ -99,30 +122,69 @@ final class LineageHeaders {
 
   private List<Header> build(
       Parents parents, long ordinal, List<Header> errors, ArrayData rowHeaders) {
-    ArrayData inherited = parents.headers();
-    ArrayData others = rowHeaders == null ? inherited : rowHeaders;
+    ArrayData ofParent = parents.headers();
+    ArrayData others = rowHeaders == null ? ofParent : rowHeaders;
     int count = others == null ? 0 : others.numElements();
-    List<Header> all = new ArrayList<>(OWN.size() + ownHeaders.size() + errors.size() + count);
+    int size = OWN.size() + ownHeaders.size() + errors.size() + Math.min(count, maxHeaders);
+    List<Header> all = new ArrayList<>(size);
     for (Header one : stamp) {
       all.add(one);
     }
-    Header parentLineage = parentStamp.of(inherited);
+    Header parentLineage = parentStamp.of(ofParent);
     if (parentLineage != null) {
       all.add(parentLineage);
     }
     all.add(new RecordHeader(LINEAGE, lineage(parents, ordinal)));
     all.addAll(ownHeaders);
     all.addAll(errors);
-    // A stamp is never forwarded.
-    int first = others == rowHeaders || parentLineage == null ? 0 : stamp.length;
-    for (int i = first; others != null && i < count; i++) {
-      InternalRow header = others.getStruct(i, 2);
-      if (!notForwarded.contains(header.getUTF8String(0))) {
-        byte[] value = header.isNullAt(1) ? null : header.getBinary(1);
-        all.add(new RecordHeader(header.getUTF8String(0).toString(), value));
-      }
+    if (count > 0) {
+      // A stamp is never forwarded.
+      int first = others == rowHeaders || parentLineage == null ? 0 : stamp.length;
+      // Headers of the row are its own choice, and a dead letter has its parent's value.
+      addForeign(all, others, first, others == rowHeaders || !errors.isEmpty());
     }
     return all;
+  }
+
+  private void addForeign(List<Header> all, ArrayData headers, int first, boolean unfiltered) {
+    int kept = 0;
+    int bytes = 0;
+    int excess = 0;
+    for (int i = first; i < headers.numElements(); i++) {
+      InternalRow header = headers.getStruct(i, 2);
+      UTF8String name = header.getUTF8String(0);
+      if (notForwarded.contains(name) || !(unfiltered || isInherited(name))) {
+        continue;
+      }
+      byte[] value = kept == maxHeaders || header.isNullAt(1) ? null : header.getBinary(1);
+      int size = name.numBytes() + (value == null ? 0 : value.length);
+      if (kept == maxHeaders || size > maxHeaderBytes - bytes) {
+        excess++;
+      } else {
+        all.add(new RecordHeader(name.toString(), value));
+        kept++;
+        bytes += size;
+      }
+    }
+    if (excess > 0) {
+      all.add(header(DROPPED_HEADERS, Integer.toString(excess)));
+      dropped += excess;
+    }
+  }
+
+  private boolean isInherited(UTF8String name) {
+    return inherited.contains(name) && !describingContent.contains(name)
+        || moreInherited.contains(name);
+  }
+
+  /** The number of headers that exceeded the limits, of all records so far. */
+  long dropped() {
+    return dropped;
+  }
+
+  /** The number in the header of a record. */
+  static long droppedIn(Header marker) {
+    return Long.parseLong(new String(marker.value(), StandardCharsets.US_ASCII));
   }
 
   /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; addresses of additional parents are added later. */

@@ -1,5 +1,6 @@
 package dev.headwater.delivery;
 
+import java.util.Arrays;
 import java.util.List;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -15,6 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class ParentStamp {
   static final int HEADERS = 3;
+  // The text is for people; a stamp of another producer may have any length.
+  static final int MAX_VALUE_BYTES = 1024;
   private static final HeaderNames NAMES =
       new HeaderNames(List.of("job_name", "job_version", "batch_version"));
 
@@ -58,10 +61,24 @@ final class ParentStamp {
       }
       out.add(i == 0 ? "[\"{" : ",\"{");
       if (!one.isNullAt(1)) {
-        out.add(name.getBytes()).add(", ").addEscaped(one.getBinary(1));
+        out.add(name.getBytes()).add(", ");
+        addShortened(out, one.getBinary(1));
       }
       out.add("}\"");
     }
     return out.add(']').toArray();
+  }
+
+  private static void addShortened(Bytes out, byte[] value) {
+    int end = MAX_VALUE_BYTES;
+    if (value.length <= end) {
+      out.addEscaped(value);
+      return;
+    }
+    // Not within a character of UTF-8.
+    while (end > MAX_VALUE_BYTES - 3 && (value[end] & 0xC0) == 0x80) {
+      end--;
+    }
+    out.addEscaped(Arrays.copyOf(value, end)).add("…");
   }
 }

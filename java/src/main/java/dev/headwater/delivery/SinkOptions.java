@@ -18,11 +18,20 @@ record SinkOptions(
     String runId,
     List<String> headerOrder,
     List<String> droppedHeaders,
+    // Names and patterns of headers that are copied from a parent, names excluded from them, and
+    // further names and patterns that the user has set.
+    List<String> inheritedHeaders,
+    List<String> contentHeaders,
+    List<String> moreHeaders,
+    // Of the headers that are not the job's own.
+    int maxHeaderBytes,
+    int maxHeaders,
     List<String> outputTopics,
     // Of topics for records that list parents which do not fit into the header.
     String parentsSuffix,
-    // Of dead letter topics. Null: a record that Kafka rejects stops the job.
-    String failuresSuffix,
+    String deadLetterSuffix,
+    // Whether a record that Kafka rejects becomes a dead letter; otherwise it stops the job.
+    boolean deadLetterFailures,
     long pauseMillis,
     // The batch id of a batch DataFrame; a stream has its own.
     long batch,
@@ -45,9 +54,15 @@ record SinkOptions(
         options.get("runId"),
         lines(options.get("headerOrder")),
         lines(options.getOrDefault("droppedHeaders", "")),
+        lines(options.getOrDefault("inheritedHeaders", "")),
+        lines(options.getOrDefault("contentHeaders", "")),
+        lines(options.getOrDefault("moreHeaders", "")),
+        options.getInt("maxHeaderBytes", 0),
+        options.getInt("maxHeaders", 0),
         lines(options.get("outputTopics")),
         options.get("parentsSuffix"),
-        options.get("failuresSuffix"),
+        options.get("deadLetterSuffix"),
+        options.getBoolean("deadLetterFailures", false),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),
         lines(options.getOrDefault("ownHeaders", "")),

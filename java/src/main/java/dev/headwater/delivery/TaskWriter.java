@@ -21,6 +21,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final Delivery delivery;
   private final LineageHeaders headers;
   private final UnlistedParents unlistedParents;
+  private final SizeLimit sizeLimit;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
@@ -29,6 +30,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
     this.unlistedParents = new UnlistedParents(delivery, headers, options);
+    this.sizeLimit = new SizeLimit(options);
   }
 
   @Override
@@ -51,6 +53,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
                 ? headers.of(parents, ordinal, row.isNullAt(HEADERS) ? null : row.getArray(HEADERS))
                 : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
     UTF8String unlisted = parents.rest();
+    int reserved = unlisted == null ? 0 : LineageHeaders.MAX_LINEAGE_BYTES;
+    record = sizeLimit.fit(record, !row.isNullAt(ERROR), reserved);
     if (unlisted != null) {
       String id = headers.recordId(parents.allParentsHash(), ordinal);
       unlistedParents.send(record, unlisted.toString(), id);
@@ -66,6 +70,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
     unlistedParents.sendAll();
     WrittenOffsets written = delivery.finish();
     written.addWithoutParents(withoutParents);
+    written.addDroppedHeaders(headers.dropped());
     return written;
   }
 

@@ -20,6 +20,7 @@ final class WrittenOffsets implements WriterCommitMessage {
   // Ranges by topic, then by partition; null if nothing was written.
   private final Map<String, long[][]> topics = new HashMap<>();
   private long withoutParents;
+  private long droppedHeaders;
   private transient String lastTopic;
   private transient long[][] ofLastTopic;
 
@@ -35,8 +36,14 @@ final class WrittenOffsets implements WriterCommitMessage {
     withoutParents += rows;
   }
 
+  /** Headers that exceeded the limits. */
+  synchronized void addDroppedHeaders(long headers) {
+    droppedHeaders += headers;
+  }
+
   synchronized void addAll(WrittenOffsets other) {
     withoutParents += other.withoutParents;
+    droppedHeaders += other.droppedHeaders;
     other.topics.forEach(
         (topic, ranges) -> {
           for (int partition = 0; partition < ranges.length; partition++) {
@@ -82,6 +89,9 @@ final class WrittenOffsets implements WriterCommitMessage {
         });
     if (withoutParents > 0) {
       metrics.put("without-parents", Long.toString(withoutParents));
+    }
+    if (droppedHeaders > 0) {
+      metrics.put("dropped-headers", Long.toString(droppedHeaders));
     }
     return metrics;
   }

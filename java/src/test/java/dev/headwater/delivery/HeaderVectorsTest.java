@@ -43,6 +43,30 @@ class HeaderVectorsTest {
         });
   }
 
+  @TestFactory
+  Stream<DynamicTest> anOutputInheritsTheHeadersOfTheVectors() throws IOException {
+    JsonNode rule = new ObjectMapper().readTree(VECTORS).get("inheritance");
+    return tests(
+        "inherited",
+        vector -> {
+          SinkOptions options =
+              TestSink.options(
+                  "inheritedHeaders",
+                  String.join("\n", texts(rule.get("inherited"))),
+                  "contentHeaders",
+                  String.join("\n", texts(rule.get("content"))),
+                  "moreHeaders",
+                  String.join("\n", texts(vector.get("more"))));
+          List<String> names = texts(vector.get("parent"));
+          Object[] parent = names.stream().map(name -> TestSink.header(name, "1")).toArray();
+          InternalRow lineage = lineage(List.of("in/0@1"), 0, null, new GenericArrayData(parent));
+          List<Header> all = new LineageHeaders(options, 0).of(new Parents(lineage), 0, null);
+          List<String> written = all.stream().map(Header::key).toList();
+          int own = written.indexOf("lineage") + 1;
+          assertEquals(texts(vector.get("kept")), written.subList(own, written.size()));
+        });
+  }
+
   private static String lineageHeader(JsonNode vector) {
     SinkOptions options =
         TestSink.options(
@@ -83,9 +107,7 @@ class HeaderVectorsTest {
   private static ArrayData stamp(JsonNode stamp) {
     List<Object> headers = new ArrayList<>();
     for (JsonNode header : stamp) {
-      UTF8String name = UTF8String.fromString(header.get(0).asText());
-      headers.add(
-          new GenericInternalRow(new Object[] {name, TestSink.bytes(header.get(1).asText())}));
+      headers.add(TestSink.header(header.get(0).asText(), header.get(1).asText()));
     }
     return new GenericArrayData(headers.toArray());
   }

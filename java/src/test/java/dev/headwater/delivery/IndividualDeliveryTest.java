@@ -51,7 +51,7 @@ class IndividualDeliveryTest {
     MockProducer<byte[], byte[]> acknowledging = TestSink.producer(true);
     IndividualDelivery delivery =
         new IndividualDelivery(
-            TestSink.options("failuresSuffix", "-dead-letter"),
+            TestSink.options("deadLetterFailures", "true"),
             new BatchTask(0, 0, 1, 0),
             key -> acknowledging);
     delivery.send(TestSink.record("first", 6));

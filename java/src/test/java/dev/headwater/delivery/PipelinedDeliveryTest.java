@@ -61,8 +61,7 @@ class PipelinedDeliveryTest {
   void aRejectedRecordIsReplacedByAReferenceInTheTopicForFailures() throws IOException {
     MockProducer<byte[], byte[]> acknowledging = TestSink.producer(true);
     PipelinedDelivery delivery =
-        new PipelinedDelivery(
-            TestSink.options("failuresSuffix", "-dead-letter"), key -> acknowledging);
+        new PipelinedDelivery(TestSink.options("deadLetterFailures", "true"), key -> acknowledging);
     delivery.send(TestSink.record("x".repeat(TestSink.TOO_LARGE), 7));
     delivery.send(TestSink.record("small", 8));
     Map<String, String> written = delivery.finish().metrics();

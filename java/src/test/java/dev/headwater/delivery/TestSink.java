@@ -13,9 +13,12 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** Options, records and producers for tests of the sink. */
 final class TestSink {
@@ -35,6 +38,9 @@ final class TestSink {
     options.put("headerOrder", "job_name\njob_version\nbatch_version");
     options.put("outputTopics", "out");
     options.put("parentsSuffix", "-parents");
+    options.put("deadLetterSuffix", "-dead-letter");
+    options.put("maxHeaderBytes", "65536");
+    options.put("maxHeaders", "100");
     for (int at = 0; at < changed.length; at += 2) {
       options.put(changed[at], changed[at + 1]);
     }
@@ -62,6 +68,15 @@ final class TestSink {
     String lineage = "1 " + RUN + " in/0@" + parentOffset;
     List<Header> headers = List.of(LineageHeaders.header("lineage", lineage));
     return new ProducerRecord<>("out", 0, bytes("key"), bytes(value), headers);
+  }
+
+  /** A header as Spark's source gives it. */
+  static InternalRow header(String name, String value) {
+    return header(name, bytes(value));
+  }
+
+  static InternalRow header(String name, byte[] value) {
+    return new GenericInternalRow(new Object[] {UTF8String.fromString(name), value});
   }
 
   static byte[] bytes(String text) {

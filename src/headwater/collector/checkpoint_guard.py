@@ -1,0 +1,193 @@
+"""Compares a checkpoint with the query that starts with it, before its first batch.
+
+Refused unless accepted by name (`query_identity.ACCEPTABLE`): the checkpoint of another job, output
+or input; topics that were recreated; a new checkpoint for an output that has records of this job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from headwater.collector.query import QueryDescription
+from headwater.collector.sources import KafkaInputs
+from headwater.errors import AuthorizationError, CheckpointError
+from headwater.kafka import existing_topics, list_topics, partition_states, topic_ids
+from headwater.model import Record
+from headwater.model.local_files import network_file_system
+from headwater.openlineage.events import name_of
+from headwater.settings import Settings
+from headwater.storage.checkpoint import NO_BATCH, read_checkpoint, read_progress
+from headwater.storage.query_identity import (
+    DUPLICATES,
+    ONCE_MODES,
+    RECREATED_INPUT,
+    IdentityDifference,
+    QueryIdentity,
+    differences,
+    read_identity,
+    recent_records,
+    refuse,
+    refuse_other_mode,
+    reset_topics,
+    save_identity,
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+def guard_checkpoint(
+    checkpoint: Path | str,
+    folder: Path,
+    query: QueryDescription,
+    delivery: str | None,
+    settings: Settings,
+    accept: Collection[str] = (),
+) -> None:
+    """Refuse a checkpoint that does not belong to the query, then store that it does.
+
+    A checkpoint of an earlier version, which has no identity, is adopted.
+
+    Args:
+        checkpoint: its path or URI.
+        folder: the checkpoint, or a local copy of it.
+        delivery: the delivery mode; None for tables.
+        accept: differences that are accepted, by their names.
+
+    Raises:
+        CheckpointError: the checkpoint and the query do not belong together.
+    """
+    if isinstance(checkpoint, Path):
+        _warn_of_network_file_system(checkpoint)
+    inputs = _inputs_of(query, settings)
+    stored, current = read_identity(folder), _identity(query, delivery, settings)
+    if inputs is not None:
+        current = replace(current, inputs=_ids_of_inputs(inputs, folder, settings))
+    progress = read_progress(folder)
+    accepted: list[IdentityDifference] = []
+    if stored is not None:
+        refuse_other_mode(stored, current, progress.cut_off, checkpoint)
+        found = list(differences(stored, current, partial(_reads, inputs)))
+        for difference in found:
+            if difference.change not in accept:
+                raise refuse(difference, checkpoint)
+        accepted += found
+        _restart(
+            folder, [each.subject for each in found if each.change == RECREATED_INPUT], settings
+        )
+    if progress.started == NO_BATCH and delivery in ONCE_MODES and not _was_accepted(stored):
+        accepted += _lost_checkpoint(checkpoint, query, inputs, settings, accept)
+    for difference in accepted:
+        _LOG.warning(
+            "accepted %s: %s was %s, is %s",
+            *(difference.change, difference.subject, difference.before, difference.after),
+        )
+    query.accepted.extend(each.as_json() for each in accepted)
+    if stored is not None:
+        # A topic of a pattern that does not exist now may be recreated later.
+        missing = {topic: known for topic, known in stored.inputs.items() if _reads(inputs, topic)}
+        current = replace(current, inputs={**missing, **current.inputs}, accepted=stored.accepted)
+    save_identity(folder, replace(current, accepted=(*current.accepted, *query.accepted)))
+
+
+def _reads(inputs: KafkaInputs | None, topic: str) -> bool:
+    return inputs is None or inputs.reads(topic)
+
+
+def _warn_of_network_file_system(checkpoint: Path) -> None:
+    kind = network_file_system(checkpoint)
+    if kind is not None:
+        _LOG.warning(
+            "%s is on a network file system (%s), whose locks may not reach other hosts: make sure "
+            "that only one host uses it",
+            *(checkpoint, kind),
+        )
+
+
+def _inputs_of(query: QueryDescription, settings: Settings) -> KafkaInputs | None:
+    """None if the plan is not known."""
+    if query.rows is None:
+        return None
+    plan = query.rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+    return KafkaInputs(plan, settings.bootstrap_servers)
+
+
+def _identity(query: QueryDescription, delivery: str | None, settings: Settings) -> QueryIdentity:
+    """The identity without its inputs."""
+    names = [name_of(each) for each in query.outputs]
+    side_topics = {*query.roles.dead_letters, *query.roles.late, *query.roles.parents}
+    topics = {each.name for each in names if each.namespace.startswith("kafka:")} - side_topics
+    tables = {each.name for each in names if not each.namespace.startswith("kafka:")}
+    ids = topic_ids(topics, settings.kafka)
+    outputs = {**dict.fromkeys(tables, ""), **{topic: ids.get(topic, "") for topic in topics}}
+    return QueryIdentity(query.job_name, delivery, {}, outputs)
+
+
+def _ids_of_inputs(inputs: KafkaInputs, folder: Path, settings: Settings) -> dict[str, str]:
+    names = set(inputs.names)
+    state = read_checkpoint(folder)
+    if state is not None:
+        names |= {topic for topic in state.planned if inputs.reads(topic)}
+    if inputs.has_patterns:
+        names |= {each.name for each in list_topics(settings.kafka) if inputs.reads(each.name)}
+    return topic_ids(names, settings.kafka)
+
+
+def _restart(folder: Path, topics: Collection[str], settings: Settings) -> None:
+    """Let the query read recreated topics from their beginning."""
+    if topics:
+        reset_topics(
+            folder,
+            {
+                topic: {
+                    each.partition: each.first for each in partition_states(topic, settings.kafka)
+                }
+                for topic in topics
+            },
+        )
+
+
+def _was_accepted(stored: QueryIdentity | None) -> bool:
+    return stored is not None and any(each["change"] == DUPLICATES for each in stored.accepted)
+
+
+def _lost_checkpoint(
+    checkpoint: Path | str,
+    query: QueryDescription,
+    inputs: KafkaInputs | None,
+    settings: Settings,
+    accept: Collection[str],
+) -> list[IdentityDifference]:
+    """Refuse a new checkpoint if the output has records of this job: it would write them again."""
+    names = [name_of(each) for each in query.outputs]
+    topics = [each.name for each in names if each.namespace.startswith("kafka:")]
+    record = _record_of(query.job_name, topics, inputs, settings)
+    if record is None:
+        return []
+    if DUPLICATES not in accept:
+        raise CheckpointError(
+            f"{checkpoint} is new, but {record.address} is a record of the job "
+            f"{query.job_name!r}: its checkpoint was lost, or is elsewhere",
+            hint="restore the checkpoint, or choose the --checkpoint that wrote the output. To "
+            f"write the output again: --accept {DUPLICATES}, or LineageJob(accept=[…])",
+            checkpoint=str(checkpoint),
+            address=str(record.address),
+        )
+    return [IdentityDifference(DUPLICATES, "the output", str(record.address), "written again")]
+
+
+def _record_of(
+    job_name: str, topics: Iterable[str], inputs: KafkaInputs | None, settings: Settings
+) -> Record | None:
+    """One of the last records that this job made from these inputs, without replays."""
+    for topic in existing_topics(topics, settings.kafka):
+        try:
+            reads = partial(_reads, inputs)
+            for record, _ in recent_records(topic, job_name, reads, settings.kafka):
+                return record
+        except AuthorizationError as error:
+            _LOG.warning("a lost checkpoint can't be noticed: %s", error.message)
+    return None
