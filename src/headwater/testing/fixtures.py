@@ -54,6 +54,9 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
             # Otherwise rows of a list are read by ten Python workers, a second each to start.
             "spark.default.parallelism": "2",
             "spark.sql.warehouse.dir": str(warehouse),
+            # Row lineage of plain jobs, for tests that set `spark.headwater.lineage.enabled`.
+            "spark.sql.extensions": "dev.headwater.RowLineageExtension",
+            "spark.headwater.lineage.enabled": "false",
         },
     )
     yield session

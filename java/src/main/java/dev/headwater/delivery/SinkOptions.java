@@ -26,12 +26,17 @@ record SinkOptions(
     // Of the headers that are not the job's own.
     int maxHeaderBytes,
     int maxHeaders,
+    // The topic of all rows, or null if each row has its own.
+    String topic,
     List<String> outputTopics,
     // Of topics for records that list parents which do not fit into the header.
     String parentsSuffix,
     String deadLetterSuffix,
     // Whether a record that Kafka rejects becomes a dead letter; otherwise it stops the job.
     boolean deadLetterFailures,
+    // Whether a record that is too large with its lineage is sent without it; otherwise it becomes
+    // a dead letter.
+    boolean largeWithoutLineage,
     long pauseMillis,
     // The batch id of a batch DataFrame; a stream has its own.
     long batch,
@@ -59,10 +64,12 @@ record SinkOptions(
         lines(options.getOrDefault("moreHeaders", "")),
         options.getInt("maxHeaderBytes", 0),
         options.getInt("maxHeaders", 0),
+        options.get("topic"),
         lines(options.get("outputTopics")),
         options.get("parentsSuffix"),
         options.get("deadLetterSuffix"),
         options.getBoolean("deadLetterFailures", false),
+        options.getOrDefault("largeRecords", "").equals("without-lineage"),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),
         lines(options.getOrDefault("ownHeaders", "")),
@@ -71,10 +78,10 @@ record SinkOptions(
   }
 
   /** The output that a topic belongs to: itself, or the one with a suffix. */
-  String outputOf(String topic) {
+  String outputOf(String written) {
     String found = null;
     for (String output : outputTopics) {
-      boolean belongs = topic.equals(output) || topic.startsWith(output + "-");
+      boolean belongs = written.equals(output) || written.startsWith(output + "-");
       if (belongs && (found == null || output.length() > found.length())) {
         found = output;
       }

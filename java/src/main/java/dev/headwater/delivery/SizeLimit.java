@@ -18,20 +18,18 @@ final class SizeLimit {
   private static final int OWN_HEADER_BYTES = 2 * LineageHeaders.MAX_LINEAGE_BYTES;
 
   private final DeadLetterReference references;
+  private final boolean withoutLineage;
   private final int limit;
   private final int surelyFits;
 
   SizeLimit(SinkOptions options) {
     references = new DeadLetterReference(options);
+    withoutLineage = options.largeWithoutLineage();
     Object configured = options.producer().get(ProducerConfig.MAX_REQUEST_SIZE_CONFIG);
     limit =
         configured == null ? DEFAULT_MAX_REQUEST_BYTES : Integer.parseInt(configured.toString());
-    surelyFits =
-        limit
-            - RECORD_OVERHEAD
-            - OWN_HEADER_BYTES
-            - options.maxHeaderBytes()
-            - options.maxHeaders() * HEADER_OVERHEAD;
+    long headers = options.maxHeaderBytes() + options.maxHeaders() * (long) HEADER_OVERHEAD;
+    surelyFits = (int) Math.max(limit - RECORD_OVERHEAD - OWN_HEADER_BYTES - headers, -1);
   }
 
   /**
@@ -51,6 +49,10 @@ final class SizeLimit {
       size += HEADER_OVERHEAD + 3L * header.key().length() + length(header.value());
     }
     if (size <= limit) {
+      return record;
+    }
+    if (withoutLineage) {
+      LineageHeaders.OWN.forEach(record.headers()::remove);
       return record;
     }
     if (deadLetter) {

@@ -22,6 +22,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final LineageHeaders headers;
   private final UnlistedParents unlistedParents;
   private final SizeLimit sizeLimit;
+  private final String onlyTopic;
+  private final boolean listsAll;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
@@ -31,6 +33,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.headers = new LineageHeaders(options, batch);
     this.unlistedParents = new UnlistedParents(delivery, headers, options);
     this.sizeLimit = new SizeLimit(options);
+    this.onlyTopic = options.topic();
+    this.listsAll = options.parentsSuffix() != null;
   }
 
   @Override
@@ -45,14 +49,14 @@ final class TaskWriter implements DataWriter<InternalRow> {
     long ordinal = row.isNullAt(ORDINAL) ? 0 : row.getLong(ORDINAL);
     ProducerRecord<byte[], byte[]> record =
         new ProducerRecord<>(
-            topic(row.getUTF8String(TOPIC)),
+            onlyTopic == null ? topic(row.getUTF8String(TOPIC)) : onlyTopic,
             row.isNullAt(PARTITION) ? null : row.getInt(PARTITION),
             row.isNullAt(KEY) ? null : row.getBinary(KEY),
             row.isNullAt(VALUE) ? null : row.getBinary(VALUE),
             row.isNullAt(ERROR)
                 ? headers.of(parents, ordinal, row.isNullAt(HEADERS) ? null : row.getArray(HEADERS))
                 : headers.ofFailed(parents, ordinal, row.getStruct(ERROR, 2)));
-    UTF8String unlisted = parents.rest();
+    UTF8String unlisted = listsAll ? parents.rest() : null;
     int reserved = unlisted == null ? 0 : LineageHeaders.MAX_LINEAGE_BYTES;
     record = sizeLimit.fit(record, !row.isNullAt(ERROR), reserved);
     if (unlisted != null) {
@@ -83,6 +87,10 @@ final class TaskWriter implements DataWriter<InternalRow> {
   public void close() {}
 
   private String topic(UTF8String topic) {
+    if (topic == null) {
+      throw new IllegalArgumentException(
+          "a row has no topic: set the option topic, or a topic in each row");
+    }
     // Nearly all rows have the same topic, whose name is decoded once.
     if (!topic.equals(lastTopic)) {
       lastTopic = topic.copy();

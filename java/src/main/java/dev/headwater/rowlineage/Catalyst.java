@@ -1,0 +1,157 @@
+package dev.headwater.rowlineage;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.optimizer.InlineCTE;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Creates nodes and expressions of Spark. The signatures that differ between Spark's versions are
+ * called here only.
+ *
+ * <p>Expressions are created by their constructors, not looked up by name: a temporary function of
+ * the job could have the same name.
+ */
+final class Catalyst {
+  private Catalyst() {}
+
+  static <T> List<T> java(Seq<? extends T> seq) {
+    return new ArrayList<>(CollectionConverters.asJava(seq));
+  }
+
+  @SuppressWarnings("unchecked")
+  static <T> Seq<T> seq(List<?> list) {
+    return (Seq<T>) scala.collection.immutable.List.from(CollectionConverters.asScala(list));
+  }
+
+  /** The list with one more element. */
+  static <T> Seq<T> added(Seq<?> seq, Object last) {
+    List<Object> all = java(seq);
+    all.add(last);
+    return seq(all);
+  }
+
+  static LogicalPlan inlineCommonTables(LogicalPlan plan) {
+    return new InlineCTE(true, false).apply(plan);
+  }
+
+  static Alias named(Expression expression, String name) {
+    return new Alias(
+        expression, name, NamedExpression.newExprId(), seq(List.of()), Option.empty(), noNames());
+  }
+
+  /** An alias with the identity of an attribute, which it replaces. */
+  static Alias inPlaceOf(Attribute attribute, Expression expression) {
+    return new Alias(
+        expression,
+        attribute.name(),
+        attribute.exprId(),
+        attribute.qualifier(),
+        Option.empty(),
+        noNames());
+  }
+
+  private static Seq<String> noNames() {
+    return seq(List.of());
+  }
+
+  static AttributeReference attribute(String name, DataType type) {
+    return new AttributeReference(
+        name, type, true, Metadata.empty(), NamedExpression.newExprId(), noNames());
+  }
+
+  static Expression text(String value) {
+    return Literal.create(value == null ? null : UTF8String.fromString(value), DataTypes.StringType);
+  }
+
+  static Expression number(long value) {
+    return Literal.create(value, DataTypes.LongType);
+  }
+
+  static Expression nothing(DataType type) {
+    return Literal.create(null, type);
+  }
+
+  static Expression cast(Expression expression, DataType type) {
+    return expression.dataType().sameType(type) ? expression : new Cast(expression, type, Option.empty(), EvalMode.LEGACY());
+  }
+
+  /** A call of a static method, in generated code, with null for null. */
+  static Expression call(
+      Class<?> owner, String method, DataType type, boolean deterministic, Expression... values) {
+    boolean nullable = !type.equals(DataTypes.BooleanType) && !type.equals(DataTypes.LongType);
+    return new StaticInvoke(
+        owner,
+        type,
+        method,
+        seq(Arrays.asList(values)),
+        seq(List.of()),
+        false,
+        nullable,
+        deterministic,
+        Option.empty());
+  }
+
+  static Aggregate aggregate(List<?> keys, List<?> results, LogicalPlan child) {
+    return new Aggregate(seq(keys), seq(results), child, Option.empty());
+  }
+
+  static List<LogicalPlan> children(LogicalPlan plan) {
+    return java(plan.children());
+  }
+
+  /** A copy with other children; whatever else the node has is kept. */
+  static LogicalPlan withChildren(LogicalPlan plan, List<LogicalPlan> children) {
+    return plan.withNewChildren(seq(children));
+  }
+
+  static LogicalPlan withFirstChild(LogicalPlan plan, LogicalPlan child) {
+    List<LogicalPlan> children = children(plan);
+    children.set(0, child);
+    return withChildren(plan, children);
+  }
+
+  /** A copy with another value of one constructor parameter, and another first child. */
+  static LogicalPlan withParameter(LogicalPlan plan, int number, Object value, LogicalPlan child) {
+    LogicalPlan moved = withFirstChild(plan, child);
+    Object[] parameters =
+        java(scala.collection.immutable.List.from(moved.productIterator())).toArray();
+    parameters[number] = value;
+    LogicalPlan copy = moved.makeCopy(parameters);
+    copy.copyTagsFrom(plan);
+    return copy;
+  }
+
+  static boolean hasOutput(LogicalPlan plan, Attribute attribute) {
+    return Catalyst.<Attribute>java(plan.output()).stream()
+        .anyMatch(each -> each.exprId().equals(attribute.exprId()));
+  }
+
+  /** The column of this exact name, or null. */
+  static Attribute column(Seq<Attribute> columns, String name) {
+    for (Attribute each : Catalyst.<Attribute>java(columns)) {
+      if (each.name().equals(name)) {
+        return each;
+      }
+    }
+    return null;
+  }
+}

@@ -1,0 +1,208 @@
+package dev.headwater.rowlineage;
+
+import static dev.headwater.rowlineage.LineageStruct.ALL_PARENTS_HASH;
+import static dev.headwater.rowlineage.LineageStruct.FIELDS;
+import static dev.headwater.rowlineage.LineageStruct.OFFSET;
+import static dev.headwater.rowlineage.LineageStruct.ORDINAL;
+import static dev.headwater.rowlineage.LineageStruct.PARENTS;
+import static dev.headwater.rowlineage.LineageStruct.PARTITION;
+import static dev.headwater.rowlineage.LineageStruct.REST;
+import static dev.headwater.rowlineage.LineageStruct.TOPIC;
+import static dev.headwater.rowlineage.LineageStruct.UNLISTED;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** What the expressions of {@link LineageStruct} compute; called by generated code. */
+public final class LineageFunctions {
+  // As in `model/header.py`: the most that a header lists.
+  static final int MAX_LISTED_PARENTS = 64;
+  static final int MAX_PARENTS_BYTES = 32 * 1024;
+  // A position in a nested array or map gets 20 bits.
+  private static final long POSITIONS = 1L << 20;
+
+  private static final UTF8String LINEAGE = UTF8String.fromString("lineage");
+  private static final UTF8String COMMA = UTF8String.fromString(",");
+
+  private LineageFunctions() {}
+
+  /**
+   * The parents of the left row, then those of the right one. Either may be null, or have none; both
+   * have the same fields.
+   */
+  public static InternalRow join(InternalRow left, InternalRow right) {
+    UTF8String first = left == null ? null : parents(left);
+    UTF8String second = right == null ? null : parents(right);
+    if (first == null || second == null) {
+      return first == null ? right : left;
+    }
+    boolean same = first.equals(second) && unlisted(left) + unlisted(right) == 0;
+    UTF8String listed = same ? first : joined(first, second);
+    UTF8String rest = joined(text(left, REST), text(right, REST));
+    UTF8String hidden = joined(text(left, ALL_PARENTS_HASH), text(right, ALL_PARENTS_HASH));
+    long unlisted = unlisted(left) + unlisted(right);
+    if (listed.numBytes() > MAX_PARENTS_BYTES) {
+      int end = position(listed, MAX_LISTED_PARENTS);
+      UTF8String others = listed.substringSQL(end + 2, Integer.MAX_VALUE);
+      hidden = joined(listed, hidden);
+      unlisted += count(others);
+      rest = joined(others, rest);
+      listed = listed.substring(0, end);
+    } else if (hidden != null) {
+      hidden = joined(listed, hidden);
+    }
+    GenericInternalRow row = row(isNumbered(left));
+    row.update(PARENTS, listed);
+    row.setLong(UNLISTED, unlisted);
+    row.update(ALL_PARENTS_HASH, hidden == null ? null : sha256(hidden));
+    row.update(REST, rest);
+    if (row.numFields() > FIELDS) {
+      row.setLong(ORDINAL, ordinal(ordinalOf(left), ordinalOf(right)));
+    }
+    return row;
+  }
+
+  /** The number of a row, from that of the row it was made of and its position among its siblings. */
+  public static long ordinal(long before, long position) {
+    return before * POSITIONS + position;
+  }
+
+  /** The addresses of all parents as one text, or null. */
+  public static UTF8String parentsText(InternalRow lineage) {
+    return lineage == null ? null : joined(parents(lineage), text(lineage, REST));
+  }
+
+  /** The addresses of all parents, or null. */
+  public static ArrayData parentsArray(InternalRow lineage) {
+    UTF8String all = parentsText(lineage);
+    return all == null ? null : new GenericArrayData(all.split(COMMA, -1));
+  }
+
+  /**
+   * The headers of a record for Spark's Kafka sink: those of the job, and its lineage.
+   *
+   * @param own of the job, or null
+   * @param batch the id of the micro-batch, or null
+   */
+  public static ArrayData headers(
+      ArrayData own, InternalRow lineage, UTF8String runId, UTF8String batch) {
+    List<Object> all = new ArrayList<>();
+    for (int i = 0; own != null && i < own.numElements(); i++) {
+      InternalRow header = own.getStruct(i, 2);
+      // A copy of the parent's header would be a second lineage.
+      if (!LINEAGE.equals(header.getUTF8String(0))) {
+        all.add(header.copy());
+      }
+    }
+    byte[] value = header(lineage, runId.toString(), batch == null ? null : batch.toString());
+    all.add(new GenericInternalRow(new Object[] {LINEAGE, value}));
+    return new GenericArrayData(all.toArray());
+  }
+
+  /** The `lineage` header: docs/concepts/lineage-header.md. */
+  private static byte[] header(InternalRow lineage, String runId, String batch) {
+    UTF8String listed = lineage == null ? null : parents(lineage);
+    String parents = listed == null ? "-" : listed.toString();
+    boolean exact = batch == null && parents.indexOf('~') < 0 && parents.indexOf('?') < 0;
+    StringBuilder text = new StringBuilder(exact ? "1 " : "2 ").append(runId);
+    text.append(' ').append(parents);
+    if (lineage != null && unlisted(lineage) > 0) {
+      text.append(",+").append(unlisted(lineage));
+    }
+    if (lineage != null && ordinalOf(lineage) > 0) {
+      text.append(" #").append(ordinalOf(lineage));
+    }
+    if (batch != null) {
+      text.append(" b").append(batch);
+    }
+    return text.toString().getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** The parents that the header lists, or null. */
+  static UTF8String parents(InternalRow lineage) {
+    if (!lineage.isNullAt(PARENTS)) {
+      return lineage.getUTF8String(PARENTS);
+    }
+    if (lineage.isNullAt(TOPIC)) {
+      return null;
+    }
+    String address =
+        lineage.getUTF8String(TOPIC)
+            + "/"
+            + lineage.getInt(PARTITION)
+            + "@"
+            + lineage.getLong(OFFSET);
+    return UTF8String.fromString(address);
+  }
+
+  static UTF8String text(InternalRow lineage, int field) {
+    return lineage.isNullAt(field) ? null : lineage.getUTF8String(field);
+  }
+
+  static long unlisted(InternalRow lineage) {
+    return lineage.isNullAt(UNLISTED) ? 0 : lineage.getLong(UNLISTED);
+  }
+
+  static boolean isNumbered(InternalRow lineage) {
+    return lineage.numFields() > FIELDS;
+  }
+
+  static long ordinalOf(InternalRow lineage) {
+    return isNumbered(lineage) && !lineage.isNullAt(ORDINAL) ? lineage.getLong(ORDINAL) : 0;
+  }
+
+  static GenericInternalRow row(boolean numbered) {
+    GenericInternalRow row = new GenericInternalRow(numbered ? FIELDS + 1 : FIELDS);
+    row.setLong(UNLISTED, 0);
+    if (numbered) {
+      row.setLong(ORDINAL, 0);
+    }
+    return row;
+  }
+
+  private static UTF8String joined(UTF8String first, UTF8String second) {
+    if (first == null || second == null) {
+      return first == null ? second : first;
+    }
+    return UTF8String.concat(first, COMMA, second);
+  }
+
+  private static int count(UTF8String addresses) {
+    int count = 1;
+    for (byte each : addresses.getBytes()) {
+      count += each == ',' ? 1 : 0;
+    }
+    return count;
+  }
+
+  /** Where the address after the first ones begins, in bytes: addresses are ASCII. */
+  private static int position(UTF8String addresses, int count) {
+    byte[] bytes = addresses.getBytes();
+    int seen = 0;
+    for (int i = 0; i < bytes.length; i++) {
+      if (bytes[i] == ',' && ++seen == count) {
+        return i;
+      }
+    }
+    return bytes.length;
+  }
+
+  private static UTF8String sha256(UTF8String text) {
+    try {
+      MessageDigest digest = MessageDigest.getInstance("SHA-256");
+      byte[] hash = digest.digest(text.toString().getBytes(StandardCharsets.UTF_8));
+      return UTF8String.fromString(HexFormat.of().formatHex(hash));
+    } catch (NoSuchAlgorithmException missing) {
+      throw new IllegalStateException(missing);
+    }
+  }
+}

@@ -1,0 +1,155 @@
+package dev.headwater.rowlineage;
+
+import dev.headwater.delivery.LineageSink;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Headwater's sink in place of Spark's Kafka sink, with the options that the job gave to Spark's.
+ *
+ * <p>The plan of a query does not contain the options of its sink; Spark passes them when the query
+ * runs. It also compares the name of a sink with those that it knows, so the name remains.
+ */
+final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
+  private static final String PARENTS_SUFFIX = "-parents";
+  // As for the default delivery of Headwater's own jobs (`delivery/modes.py`).
+  private static final Map<String, String> PRODUCER =
+      Map.of("kafka.linger.ms", "20", "kafka.compression.type", "lz4", "kafka.max.block.ms", "120000");
+  private static final Map<String, String> RELIABLE =
+      Map.of(
+          "kafka.acks", "all",
+          "kafka.enable.idempotence", "true",
+          "kafka.max.in.flight.requests.per.connection", "5");
+  private static final int BATCH_BYTES = 256 * 1024;
+  // Headers of the job's own: as many as Kafka takes.
+  private static final int ALL_HEADERS = 100_000;
+
+  private final SupportsWrite original;
+  private final StructType schema;
+  private final RowLineageConf conf;
+  private final String jobName;
+  private final String runId;
+  private final boolean manyParents;
+  private final SupportsWrite sink =
+      (SupportsWrite) new LineageSink().getTable(new StructType(), new Transform[0], Map.of());
+
+  /**
+   * @param schema of the rows that the job writes
+   * @param manyParents whether a row may have more parents than a header lists
+   */
+  ReplacedKafkaSink(
+      SupportsWrite original,
+      StructType schema,
+      RowLineageConf conf,
+      String jobName,
+      String runId,
+      boolean manyParents) {
+    this.original = original;
+    this.schema = schema;
+    this.conf = conf;
+    this.jobName = jobName;
+    this.runId = runId;
+    this.manyParents = manyParents;
+  }
+
+  @Override
+  public String name() {
+    return original.name();
+  }
+
+  @Override
+  public StructType schema() {
+    return new StructType();
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return sink.capabilities();
+  }
+
+  @Override
+  public Map<String, String> metrics() {
+    return ((ReportsSinkMetrics) sink).metrics();
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    // Whatever Spark's sink refuses is refused with its own error.
+    original.newWriteBuilder(new Info(info.options(), info.queryId(), schema)).build().toStreaming();
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(options(info));
+    return sink.newWriteBuilder(new Info(options, info.queryId(), info.schema()));
+  }
+
+  private Map<String, String> options(LogicalWriteInfo info) {
+    CaseInsensitiveStringMap given = info.options();
+    Map<String, String> options = new HashMap<>(given.asCaseSensitiveMap());
+    String topic = given.get("topic");
+    boolean transactional = conf.delivery().equals("transactional");
+    addDefaults(options, given, transactional);
+    KafkaTopics topics = new KafkaTopics(options);
+    int limit = topics.maxMessageBytes(topic);
+    if (!given.containsKey("kafka.batch.size")) {
+      // A batch above the topic's limit would be rejected with all its records.
+      options.put("kafka.batch.size", String.valueOf(Math.min(limit, BATCH_BYTES)));
+    }
+    options.put("mode", transactional ? "transactional" : "pipelined");
+    options.put("jobName", jobName);
+    options.put("jobVersion", conf.jobVersion());
+    options.put("runId", runId);
+    options.put("stamp", conf.stamp());
+    options.put("headerOrder", "job_name\njob_version\nbatch_version");
+    options.put("outputTopics", topic == null ? "" : topic.trim());
+    options.put("largeRecords", "without-lineage");
+    options.put("maxHeaders", String.valueOf(ALL_HEADERS));
+    options.put("maxHeaderBytes", String.valueOf(Integer.MAX_VALUE / 2));
+    options.put("deadLetterSuffix", "-dead-letter");
+    if (topic != null && manyParents && topics.ensure(topic.trim() + PARENTS_SUFFIX)) {
+      options.put("parentsSuffix", PARENTS_SUFFIX);
+    }
+    addInherited(options);
+    return options;
+  }
+
+  /** The job's own options take precedence. */
+  private static void addDefaults(
+      Map<String, String> options, CaseInsensitiveStringMap given, boolean transactional) {
+    PRODUCER.forEach((name, value) -> addMissing(options, given, name, value));
+    boolean chosen = RELIABLE.keySet().stream().anyMatch(given::containsKey);
+    if (!chosen && !given.containsKey("kafka.retries")) {
+      options.putAll(RELIABLE);
+    }
+    if (transactional) {
+      options.putAll(RELIABLE);
+      options.put("kafka.max.in.flight.requests.per.connection", "1");
+      addMissing(options, given, "kafka.transaction.timeout.ms", "600000");
+    }
+  }
+
+  private static void addMissing(
+      Map<String, String> options, CaseInsensitiveStringMap given, String name, String value) {
+    if (!given.containsKey(name)) {
+      options.put(name, value);
+    }
+  }
+
+  private void addInherited(Map<String, String> options) {
+    if (conf.readsHeaders()) {
+      options.put("inheritedHeaders", "traceparent\ntracestate\nbaggage");
+      if (!conf.inheritHeaders().equalsIgnoreCase("true")) {
+        options.put("moreHeaders", String.join("\n", conf.inheritHeaders().split("\\s*,\\s*")));
+      }
+    }
+  }
+
+  private record Info(CaseInsensitiveStringMap options, String queryId, StructType schema)
+      implements LogicalWriteInfo {}
+}

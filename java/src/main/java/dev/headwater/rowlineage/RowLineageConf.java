@@ -1,0 +1,57 @@
+package dev.headwater.rowlineage;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import org.apache.spark.sql.RuntimeConfig;
+
+/**
+ * The settings of row lineage: configuration of the Spark session when a query is started.
+ *
+ * @param sink `headwater` replaces Spark's Kafka sink, `headers` adds a header for it
+ * @param inheritHeaders `false`, `true` for headers of tracing, or further names and patterns
+ * @param stateful `new` adds lineage to the state of new queries, `never` to that of none
+ */
+record RowLineageConf(
+    boolean enabled,
+    String sink,
+    String delivery,
+    String jobVersion,
+    String stamp,
+    String inheritHeaders,
+    String stateful,
+    List<String> disabledQueries) {
+  static final String PREFIX = "spark.headwater.lineage.";
+
+  static RowLineageConf of(RuntimeConfig conf) {
+    return new RowLineageConf(
+        Boolean.parseBoolean(conf.get(PREFIX + "enabled", "true").trim()),
+        oneOf(conf, "sink", "headwater", "headers"),
+        oneOf(conf, "delivery", "idempotent", "transactional"),
+        conf.get(PREFIX + "jobVersion", "v1.0.0"),
+        oneOf(conf, "stamp", "compact", "full"),
+        conf.get(PREFIX + "inheritHeaders", "false").trim(),
+        oneOf(conf, "stateful", "new", "never"),
+        Arrays.stream(conf.get(PREFIX + "disabledQueries", "").split(","))
+            .map(String::trim)
+            .filter(name -> !name.isEmpty())
+            .toList());
+  }
+
+  boolean readsHeaders() {
+    return !inheritHeaders.equalsIgnoreCase("false");
+  }
+
+  boolean enabledFor(String query) {
+    return enabled && !disabledQueries.contains(query);
+  }
+
+  private static String oneOf(RuntimeConfig conf, String name, String... allowed) {
+    String value = conf.get(PREFIX + name, allowed[0]).trim().toLowerCase(Locale.ROOT);
+    if (!List.of(allowed).contains(value)) {
+      throw new IllegalArgumentException(
+          PREFIX + name + " is '" + value + "', expected one of " + String.join(", ", allowed));
+    }
+    return value;
+  }
+}

@@ -1,0 +1,187 @@
+package dev.headwater.rowlineage;
+
+import java.io.IOException;
+import java.util.UUID;
+import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.WriteToStream;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.collection.immutable.Seq;
+
+/**
+ * Adds lineage to the rows that a query writes. Spark applies it once to the analyzed plan of each
+ * query that starts, and of each write of a batch.
+ *
+ * <p>If anything goes wrong, the plan remains as it was, and the reason is reported.
+ */
+final class WriteRule extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger("dev.headwater.rowlineage");
+  // Sinks of Headwater, whose rows have lineage already.
+  private static final String OWN = "dev.headwater.";
+  // Commands are analyzed more than once.
+  private static final TreeNodeTag<Boolean> DONE = new TreeNodeTag<>("headwater.lineage");
+
+  private final SparkSession session;
+
+  WriteRule(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    boolean isWrite = plan instanceof WriteToStream || BatchWrites.isWrite(plan);
+    if (!isWrite || plan.getTagValue(DONE).isDefined()) {
+      return plan;
+    }
+    plan.setTagValue(DONE, true);
+    try {
+      LogicalPlan rewritten =
+          plan instanceof WriteToStream write
+              ? new StreamWrite(session, write).rewrite()
+              : new BatchWrites(session).rewrite(plan);
+      rewritten.setTagValue(DONE, true);
+      return rewritten;
+    } catch (Exception | LinkageError | StackOverflowError failed) {
+      LOG.debug("row lineage", failed);
+      RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
+      return plan;
+    }
+  }
+
+  private String nameOf(LogicalPlan plan) {
+    return plan instanceof WriteToStream write
+        ? StreamWrite.nameOf(write, session)
+        : session.sparkContext().appName();
+  }
+
+  /** One streaming query that starts. */
+  private static final class StreamWrite {
+    private final SparkSession session;
+    private final WriteToStream write;
+    private final String name;
+    private final String runId = UUID.randomUUID().toString();
+    private RowLineageConf conf;
+    private boolean manyParents;
+
+    StreamWrite(SparkSession session, WriteToStream write) {
+      this.session = session;
+      this.write = write;
+      this.name = nameOf(write, session);
+    }
+
+    static String nameOf(WriteToStream write, SparkSession session) {
+      return write.name() == null ? session.sparkContext().appName() : write.name();
+    }
+
+    LogicalPlan rewrite() throws IOException {
+      if (write.sink().getClass().getName().startsWith(OWN)) {
+        return write;
+      }
+      StateMark mark =
+          new StateMark(
+              write.resolvedCheckpointLocation(), session.sessionState().newHadoopConf());
+      boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
+      conf = RowLineageConf.of(session.conf());
+      if (!conf.enabledFor(name) && !stateHasLineage) {
+        return off(mark, null);
+      }
+      PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
+      PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
+      if (!rows.haveLineage()) {
+        return write;
+      }
+      manyParents = rewriter.mergesParents();
+      if (rewriter.changesState()) {
+        String reason = refusal(mark);
+        if (reason != null) {
+          return off(mark, reason);
+        }
+      }
+      LogicalPlan rewritten = written(rows);
+      if (rewritten == null) {
+        return off(mark, "the sink " + write.sink().name() + " has no column for it");
+      }
+      check(rewritten);
+      if (rewriter.changesState() && !mark.hasStarted()) {
+        mark.write();
+      }
+      RowLineageStatus.on(name, rewriter.coverage(), runId).report();
+      return withQuery(rewritten);
+    }
+
+    private String refusal(StateMark mark) throws IOException {
+      if (!mark.hasStarted()) {
+        return conf.stateful().equals("never")
+            ? RowLineageConf.PREFIX + "stateful is never, and the query keeps state"
+            : null;
+      }
+      if (mark.version() == null) {
+        return "the checkpoint has state without lineage; a query with a new checkpoint gets it";
+      }
+      return mark.isSupported()
+          ? null
+          : "the checkpoint has lineage of version " + mark.version() + " in its state";
+    }
+
+    private LogicalPlan off(StateMark mark, String reason) throws IOException {
+      if (!mark.hasStarted()) {
+        mark.remove();
+      }
+      if (reason != null) {
+        RowLineageStatus.off(name, reason).report();
+      }
+      return write;
+    }
+
+    private LogicalPlan written(PlanRewriter.Rows rows) {
+      Seq<Attribute> columns = write.inputQuery().output();
+      if (KafkaRelations.isOfConnector(write.sink())) {
+        return conf.sink().equals("headers")
+            ? SinkColumns.withHeader(rows, columns, runId, null)
+            : SinkColumns.forLineageSink(rows, columns);
+      }
+      if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
+        return SinkColumns.withHiddenColumn(rows, columns);
+      }
+      return null;
+    }
+
+    private Table sink() {
+      if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
+        return new ReplacedKafkaSink(
+            (SupportsWrite) write.sink(),
+            write.inputQuery().schema(),
+            conf,
+            name,
+            runId,
+            manyParents);
+      }
+      return write.sink();
+    }
+
+    private LogicalPlan withQuery(LogicalPlan query) {
+      return write.copy(
+          write.name(),
+          write.resolvedCheckpointLocation(),
+          sink(),
+          write.outputMode(),
+          write.deleteCheckpointOnStop(),
+          query,
+          write.catalogAndIdent(),
+          write.catalogTable());
+    }
+
+    /** Errors that Spark would report when the query runs must show here. */
+    private void check(LogicalPlan query) {
+      session.sessionState().analyzer().checkAnalysis(query);
+      UnsupportedOperationChecker.checkForStreaming(query, write.outputMode());
+    }
+  }
+}
