@@ -30,11 +30,13 @@ final class OffsetSet {
 
   void add(long first, long last) {
     if (last - first < FIRST_LENGTH) {
-      for (long offset = first; offset <= last; offset++) {
-        add(offset);
+      for (long i = 0; i <= last - first; i++) {
+        add(first + i);
       }
     } else {
-      bitmap().addRange(first, last + 1);
+      // Its end is excluded, and the last offset may be the greatest number.
+      bitmap().addRange(first, last);
+      add(last);
     }
   }
 
