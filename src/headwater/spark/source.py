@@ -8,6 +8,7 @@ the headers of the parent. `with_lineage` adds it to a Kafka source, `merge_line
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from headwater.errors import InputError, UnsafeDeliveryError
 from headwater.model.header import MAX_LISTED_PARENTS, MAX_PARENTS_BYTES
 from headwater.settings import Settings
+from headwater.spark.session import own_class
 
 LINEAGE_COLUMN = "lineage"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
@@ -67,10 +69,14 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
     """The lineage of an aggregated row, as an aggregate: all parents, listed up to a limit.
 
     The others are listed by records in the topic `<output>-parents`. Sorted, so that the same
-    group has the same text for any order of its rows.
+    group has the same text for any order of its rows. The state of a streaming query has about two
+    bytes per parent; its form is in `rowlineage/ParentState.java`.
+
+    Raises:
+        NotInstalledError: Headwater's jar is not on Spark's class path.
     """
-    texts = F.collect_set(_all_parents_text(lineage))
-    return lineage_of(F.flatten(F.transform(texts, lambda text: F.split(text, ","))), max_listed)
+    java: Any = lineage._jc  # noqa: SLF001
+    return Column(own_class("rowlineage.MergeParents").column(java, max_listed))
 
 
 def parent_addresses(lineage: Column) -> Column:
