@@ -9,7 +9,8 @@ import scala.runtime.BoxedUnit;
  * Row lineage for jobs that are not changed: {@code
  * spark.sql.extensions=dev.headwater.RowLineageExtension}.
  */
-public final class RowLineageExtension extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+public final class RowLineageExtension
+    extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     RowLineage.inject(extensions);

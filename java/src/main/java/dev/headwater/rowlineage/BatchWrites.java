@@ -1,49 +1,101 @@
 package dev.headwater.rowlineage;
 
 import java.util.UUID;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
-import scala.collection.immutable.Seq;
+import org.apache.spark.sql.types.StructType;
 
 /** Writes of a batch, such as in foreachBatch. */
 final class BatchWrites {
-  // Set by Spark while it runs a micro-batch.
-  private static final String BATCH_ID = "streaming.sql.batchId";
-
   private final SparkSession session;
+  private final RowLineageConf conf;
+  private String name;
+  private String runId = UUID.randomUUID().toString();
 
   BatchWrites(SparkSession session) {
     this.session = session;
+    this.name = session.sparkContext().appName();
+    this.conf = RowLineageConf.of(session.conf());
   }
 
   static boolean isWrite(LogicalPlan plan) {
-    return plan instanceof SaveIntoDataSourceCommand;
+    return plan instanceof SaveIntoDataSourceCommand
+        || plan instanceof AppendData append && tableOf(append).resolved();
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
-    RowLineageConf conf = RowLineageConf.of(session.conf());
-    String name = session.sparkContext().appName();
     if (!conf.enabledFor(name)) {
       return plan;
     }
+    if (plan instanceof AppendData append) {
+      return appended(append);
+    }
     SaveIntoDataSourceCommand write = (SaveIntoDataSourceCommand) plan;
-    if (!KafkaRelations.isOfConnector(write.dataSource())) {
+    LogicalPlan query = saved(write);
+    if (query == null) {
       return plan;
     }
-    PlanRewriter rewriter = new PlanRewriter(this::isCached, conf.readsHeaders());
-    PlanRewriter.Rows rows = rewriter.rewrite(write.query());
+    check(query);
+    return new SaveIntoDataSourceCommand(query, write.dataSource(), write.options(), write.mode());
+  }
+
+  private LogicalPlan saved(SaveIntoDataSourceCommand write) {
+    boolean isKafka = KafkaRelations.isOfConnector(write.dataSource());
+    StructType table = null;
+    if (!isKafka) {
+      String folder = Catalyst.java(write.options()).get("path");
+      if (folder == null || !Tables.isDelta(write.dataSource())) {
+        return null;
+      }
+      table = Tables.ofDelta(folder, session);
+      if (table == null) {
+        return null;
+      }
+    }
+    PlanRewriter.Rows rows = rewritten(write.query());
     if (!rows.haveLineage()) {
-      return plan;
+      return null;
     }
-    Seq<Attribute> columns = write.query().output();
-    String batch = session.sparkContext().getLocalProperty(BATCH_ID);
-    String runId = UUID.randomUUID().toString();
-    LogicalPlan query = SinkColumns.withHeader(rows, columns, runId, batch);
+    return isKafka
+        ? SinkColumns.withHeader(rows, write.query().output(), name, runId)
+        : stored().withColumn(rows, write.query(), table);
+  }
+
+  private LogicalPlan appended(AppendData append) {
+    PlanRewriter.Rows rows = rewritten(append.query());
+    if (!rows.haveLineage()) {
+      return append;
+    }
+    LogicalPlan query = stored().withColumn(rows, append.query(), tableOf(append).schema());
+    if (query == null) {
+      return append;
+    }
+    check(query);
+    return append.withNewQuery(query);
+  }
+
+  private PlanRewriter.Rows rewritten(LogicalPlan query) {
+    PlanRewriter rewriter = new PlanRewriter(this::isCached, conf.readsHeaders());
+    PlanRewriter.Rows rows = rewriter.rewrite(query);
+    if (rewriter.query() != null) {
+      name = rewriter.query().name();
+      runId = rewriter.query().runId();
+    }
+    return rows;
+  }
+
+  private static LogicalPlan tableOf(AppendData append) {
+    return (LogicalPlan) append.table();
+  }
+
+  private StoredLineage stored() {
+    return new StoredLineage(name, conf.jobVersion(), runId);
+  }
+
+  private void check(LogicalPlan query) {
     session.sessionState().analyzer().checkAnalysis(query);
-    return new SaveIntoDataSourceCommand(
-        query, write.dataSource(), write.options(), write.mode());
   }
 
   private boolean isCached(LogicalPlan plan) {

@@ -3,6 +3,7 @@ package dev.headwater.rowlineage;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -37,6 +38,10 @@ final class Catalyst {
     return new ArrayList<>(CollectionConverters.asJava(seq));
   }
 
+  static <K, V> Map<K, V> java(scala.collection.immutable.Map<K, V> map) {
+    return CollectionConverters.asJava(map);
+  }
+
   @SuppressWarnings("unchecked")
   static <T> Seq<T> seq(List<?> list) {
     return (Seq<T>) scala.collection.immutable.List.from(CollectionConverters.asScala(list));
@@ -54,8 +59,11 @@ final class Catalyst {
   }
 
   static Alias named(Expression expression, String name) {
-    return new Alias(
-        expression, name, NamedExpression.newExprId(), seq(List.of()), Option.empty(), noNames());
+    return named(expression, name, Option.empty());
+  }
+
+  static Alias named(Expression expression, String name, Option<Metadata> metadata) {
+    return new Alias(expression, name, NamedExpression.newExprId(), noNames(), metadata, noNames());
   }
 
   /** An alias with the identity of an attribute, which it replaces. */
@@ -79,7 +87,8 @@ final class Catalyst {
   }
 
   static Expression text(String value) {
-    return Literal.create(value == null ? null : UTF8String.fromString(value), DataTypes.StringType);
+    return Literal.create(
+        value == null ? null : UTF8String.fromString(value), DataTypes.StringType);
   }
 
   static Expression number(long value) {
@@ -91,7 +100,9 @@ final class Catalyst {
   }
 
   static Expression cast(Expression expression, DataType type) {
-    return expression.dataType().sameType(type) ? expression : new Cast(expression, type, Option.empty(), EvalMode.LEGACY());
+    return expression.dataType().sameType(type)
+        ? expression
+        : new Cast(expression, type, Option.empty(), EvalMode.LEGACY());
   }
 
   /** A call of a static method, in generated code, with null for null. */

@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.LogicalRDD;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The rows of a micro-batch that foreachBatch receives have a column with their lineage. The job sees
- * the columns that it has without it; a write inside foreachBatch finds it below.
+ * The rows of a micro-batch that foreachBatch receives have a column with their lineage. The job
+ * sees the columns that it has without it; a write inside foreachBatch finds it below.
  */
 final class HiddenColumn extends Rule<LogicalPlan> {
   private static final TreeNodeTag<Boolean> DONE = new TreeNodeTag<>("headwater.hidden");

@@ -46,8 +46,7 @@ final class KafkaRelations {
   static boolean readsKafka(LogicalPlan plan) {
     return Catalyst.<LogicalPlan>java(plan.collectLeaves()).stream()
         .anyMatch(
-            leaf ->
-                isKafka(leaf) || Catalyst.column(leaf.output(), LineageStruct.COLUMN) != null);
+            leaf -> isKafka(leaf) || Catalyst.column(leaf.output(), LineageStruct.COLUMN) != null);
   }
 
   /** Whether a record may be read by two of the plans. */
@@ -92,8 +91,7 @@ final class KafkaRelations {
         stream.sourceName(),
         table,
         new CaseInsensitiveStringMap(options),
-        added(
-            stream.output(), Catalyst.attribute(HEADERS, LineageStruct.HEADERS_TYPE)),
+        added(stream.output(), Catalyst.attribute(HEADERS, LineageStruct.HEADERS_TYPE)),
         stream.catalog(),
         stream.identifier(),
         stream.v1Relation());

@@ -16,6 +16,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
@@ -36,8 +37,8 @@ public final class LineageFunctions {
   private LineageFunctions() {}
 
   /**
-   * The parents of the left row, then those of the right one. Either may be null, or have none; both
-   * have the same fields.
+   * The parents of the left row, then those of the right one. Either may be null, or have none;
+   * both have the same fields.
    */
   public static InternalRow join(InternalRow left, InternalRow right) {
     UTF8String first = left == null ? null : parents(left);
@@ -71,7 +72,9 @@ public final class LineageFunctions {
     return row;
   }
 
-  /** The number of a row, from that of the row it was made of and its position among its siblings. */
+  /**
+   * The number of a row, from that of the row it was made of and its position among its siblings.
+   */
   public static long ordinal(long before, long position) {
     return before * POSITIONS + position;
   }
@@ -91,10 +94,9 @@ public final class LineageFunctions {
    * The headers of a record for Spark's Kafka sink: those of the job, and its lineage.
    *
    * @param own of the job, or null
-   * @param batch the id of the micro-batch, or null
    */
   public static ArrayData headers(
-      ArrayData own, InternalRow lineage, UTF8String runId, UTF8String batch) {
+      ArrayData own, InternalRow lineage, UTF8String jobName, UTF8String runId) {
     List<Object> all = new ArrayList<>();
     for (int i = 0; own != null && i < own.numElements(); i++) {
       InternalRow header = own.getStruct(i, 2);
@@ -103,28 +105,68 @@ public final class LineageFunctions {
         all.add(header.copy());
       }
     }
-    byte[] value = header(lineage, runId.toString(), batch == null ? null : batch.toString());
+    byte[] value = header(lineage, jobName, runId);
     all.add(new GenericInternalRow(new Object[] {LINEAGE, value}));
     return new GenericArrayData(all.toArray());
   }
 
   /** The `lineage` header: docs/concepts/lineage-header.md. */
-  private static byte[] header(InternalRow lineage, String runId, String batch) {
+  private static byte[] header(InternalRow lineage, UTF8String jobName, UTF8String runId) {
     UTF8String listed = lineage == null ? null : parents(lineage);
     String parents = listed == null ? "-" : listed.toString();
-    boolean exact = batch == null && parents.indexOf('~') < 0 && parents.indexOf('?') < 0;
-    StringBuilder text = new StringBuilder(exact ? "1 " : "2 ").append(runId);
-    text.append(' ').append(parents);
+    String batch = batch();
+    boolean isVersion1 = batch == null && parents.indexOf('~') < 0 && parents.indexOf('?') < 0;
+    StringBuilder out = new StringBuilder(isVersion1 ? "1 " : "2 ").append(runId);
+    out.append(' ').append(parents);
     if (lineage != null && unlisted(lineage) > 0) {
-      text.append(",+").append(unlisted(lineage));
+      out.append(",+").append(unlisted(lineage));
     }
     if (lineage != null && ordinalOf(lineage) > 0) {
-      text.append(" #").append(ordinalOf(lineage));
+      out.append(" #").append(ordinalOf(lineage));
+    }
+    if (lineage != null && !lineage.isNullAt(ALL_PARENTS_HASH)) {
+      out.append(" =").append(recordId(jobName, lineage));
     }
     if (batch != null) {
-      text.append(" b").append(batch);
+      out.append(" b").append(batch);
     }
-    return text.toString().getBytes(StandardCharsets.UTF_8);
+    return out.toString().getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** The lineage as stored in a table: the fields of {@link StoredLineage#TYPE}. */
+  public static InternalRow stored(
+      InternalRow lineage, UTF8String jobName, UTF8String jobVersion, UTF8String runId) {
+    if (lineage == null) {
+      return null;
+    }
+    boolean single = lineage.isNullAt(PARENTS);
+    String batch = batch();
+    return new GenericInternalRow(
+        new Object[] {
+          single ? text(lineage, TOPIC) : null,
+          single && !lineage.isNullAt(PARTITION) ? lineage.getInt(PARTITION) : null,
+          single && !lineage.isNullAt(OFFSET) ? lineage.getLong(OFFSET) : null,
+          single ? null : parentsArray(lineage),
+          recordId(jobName, lineage),
+          jobName,
+          jobVersion,
+          batch == null ? null : Long.valueOf(batch),
+          runId
+        });
+  }
+
+  /** As `model.record.record_id`. */
+  private static UTF8String recordId(UTF8String jobName, InternalRow lineage) {
+    UTF8String hash = text(lineage, ALL_PARENTS_HASH);
+    UTF8String parents = hash == null ? parents(lineage) : hash;
+    String identity = jobName + "\0" + (parents == null ? "" : parents) + "\0" + ordinalOf(lineage);
+    return sha256(UTF8String.fromString(identity)).substring(0, 32);
+  }
+
+  /** The number of the micro-batch, or null in a batch job; Spark sets it for tasks. */
+  private static String batch() {
+    TaskContext task = TaskContext.get();
+    return task == null ? null : task.getLocalProperty("streaming.sql.batchId");
   }
 
   /** The parents that the header lists, or null. */

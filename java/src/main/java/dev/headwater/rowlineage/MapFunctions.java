@@ -20,8 +20,8 @@ final class MapFunctions {
   }
 
   /**
-   * Whether a function of `mapPartitions` is the one by which Spark implements `Dataset.flatMap`: it
-   * takes the next row when all rows of the last one were taken from it.
+   * Whether a function of `mapPartitions` is the one by which Spark implements `Dataset.flatMap`:
+   * it takes the next row when all rows of the last one were taken from it.
    */
   static boolean isFlatMap(Object function) {
     try {

@@ -22,8 +22,8 @@ import scala.Option;
  * Functions that Spark can't analyze and that receive several rows: `mapInPandas`, `applyInPandas`,
  * `mapPartitions`, `flatMapGroups`, `transformWithState` and their like.
  *
- * <p>Before the function a filter records the rows that it receives, after it they become the lineage
- * of the rows that it returns: {@link PulledRows}.
+ * <p>Before the function a filter records the rows that it receives, after it they become the
+ * lineage of the rows that it returns: {@link PulledRows}.
  */
 final class OpaqueSteps {
   private static final Pattern KINDS =
@@ -69,12 +69,10 @@ final class OpaqueSteps {
     return rewriter.append(rewritten, step.lineage(), plan.output());
   }
 
-  private record Step(
-      Expression name, boolean oneByOne, boolean stateful, List<Attribute> keys) {
+  private record Step(Expression name, boolean oneByOne, boolean stateful, List<Attribute> keys) {
     Expression lineage() {
       if (oneByOne) {
-        return Catalyst.call(
-            PulledRows.class, "ofLast", LineageStruct.NUMBERED_TYPE, false, name);
+        return Catalyst.call(PulledRows.class, "ofLast", LineageStruct.NUMBERED_TYPE, false, name);
       }
       Expression flag = Literal.create(stateful, DataTypes.BooleanType);
       return Catalyst.call(PulledRows.class, "within", LineageStruct.TYPE, false, name, flag);
@@ -108,8 +106,7 @@ final class OpaqueSteps {
       // function needs has to come before. Spark adds no second one.
       input = new RepartitionByExpression(seq(keys), input, Option.empty(), Option.empty());
     }
-    return new Project(
-        seq(java(plan.output())), new Filter(step.pull(rows.lineage()), input));
+    return new Project(seq(java(plan.output())), new Filter(step.pull(rows.lineage()), input));
   }
 
   /** The node, and those below it that exchange objects instead of rows. */
@@ -135,7 +132,9 @@ final class OpaqueSteps {
   private static List<Attribute> groupingKeys(LogicalPlan plan) {
     List<Attribute> keys = new ArrayList<>();
     // `CoGroup` has one list for each side.
-    for (String name : List.of("groupingAttributes", "leftGroup", "rightGroup", "leftAttributes", "rightAttributes")) {
+    for (String name :
+        List.of(
+            "groupingAttributes", "leftGroup", "rightGroup", "leftAttributes", "rightAttributes")) {
       try {
         Object found = plan.getClass().getMethod(name).invoke(plan);
         if (found instanceof scala.collection.immutable.Seq<?> list) {

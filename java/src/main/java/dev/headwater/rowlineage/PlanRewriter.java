@@ -73,6 +73,7 @@ final class PlanRewriter {
   private final Coverage coverage = new Coverage();
   private boolean changesState;
   private boolean mergesParents;
+  private QueryRun query;
 
   /**
    * @param isCached whether the job has persisted the result of a plan
@@ -91,6 +92,11 @@ final class PlanRewriter {
   /** Whether a row may have any number of parents. */
   boolean mergesParents() {
     return mergesParents;
+  }
+
+  /** The streaming query whose micro-batch is written, or null. */
+  QueryRun query() {
+    return query;
   }
 
   Coverage coverage() {
@@ -167,6 +173,7 @@ final class PlanRewriter {
   private Rows leaf(LogicalPlan plan) {
     Attribute hidden = Catalyst.column(plan.output(), LineageStruct.COLUMN);
     if (hidden != null) {
+      query = QueryRun.of(hidden.metadata());
       return new Rows(plan, hidden);
     }
     if (!KafkaRelations.isKafka(plan)) {

@@ -17,12 +17,13 @@ import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * The rows that a task has passed to a function which Spark can't analyze, such as of `mapInPandas`.
+ * The rows that a task has passed to a function which Spark can't analyze, such as of
+ * `mapInPandas`.
  *
  * <p>A row that the function returns was made of rows that it has received before, and of no others
  * unless it keeps state: the offsets of these rows, as ranges, are a superset of the parents. A
- * function that receives the next row only after it has returned all rows of the last one (`flatMap`)
- * has exact parents.
+ * function that receives the next row only after it has returned all rows of the last one
+ * (`flatMap`) has exact parents.
  */
 public final class PulledRows {
   private static final int MAX_RANGES = LineageFunctions.MAX_LISTED_PARENTS;
@@ -35,7 +36,9 @@ public final class PulledRows {
 
   private PulledRows() {}
 
-  /** Called for each row before the function receives it; always true, as a condition of a filter. */
+  /**
+   * Called for each row before the function receives it; always true, as a condition of a filter.
+   */
   public static boolean pull(UTF8String step, boolean oneByOne, InternalRow lineage) {
     PulledRows pulled = ofTask(step, true);
     synchronized (pulled) {

@@ -23,7 +23,8 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private static final String PARENTS_SUFFIX = "-parents";
   // As for the default delivery of Headwater's own jobs (`delivery/modes.py`).
   private static final Map<String, String> PRODUCER =
-      Map.of("kafka.linger.ms", "20", "kafka.compression.type", "lz4", "kafka.max.block.ms", "120000");
+      Map.of(
+          "kafka.linger.ms", "20", "kafka.compression.type", "lz4", "kafka.max.block.ms", "120000");
   private static final Map<String, String> RELIABLE =
       Map.of(
           "kafka.acks", "all",
@@ -84,7 +85,10 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     // Whatever Spark's sink refuses is refused with its own error.
-    original.newWriteBuilder(new Info(info.options(), info.queryId(), schema)).build().toStreaming();
+    original
+        .newWriteBuilder(new Info(info.options(), info.queryId(), schema))
+        .build()
+        .toStreaming();
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(options(info));
     return sink.newWriteBuilder(new Info(options, info.queryId(), info.schema()));
   }

@@ -20,8 +20,8 @@ public final class RowLineage {
   }
 
   /**
-   * The rows with a column `lineage`, and a column `ordinal` where one row has several outputs; called
-   * from Python.
+   * The rows with a column `lineage`, and a column `ordinal` where one row has several outputs;
+   * called from Python.
    */
   public static Dataset<Row> withRowLineage(Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
@@ -33,13 +33,13 @@ public final class RowLineage {
     }
     Seq<Attribute> columns =
         Catalyst.added(
-            plan.output(),
-            Catalyst.named(LineageStruct.forSink(rewritten.lineage()), "lineage"));
+            plan.output(), Catalyst.named(LineageStruct.forSink(rewritten.lineage()), "lineage"));
     if (LineageStruct.isNumbered(rewritten.lineage())) {
       columns =
           Catalyst.added(
               columns, Catalyst.named(LineageStruct.ordinal(rewritten.lineage()), "ordinal"));
     }
-    return Dataset.ofRows(session, new Project(Catalyst.seq(Catalyst.java(columns)), rewritten.plan()));
+    return Dataset.ofRows(
+        session, new Project(Catalyst.seq(Catalyst.java(columns)), rewritten.plan()));
   }
 }

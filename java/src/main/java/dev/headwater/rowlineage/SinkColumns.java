@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** The columns that a sink gets: those of the job, and the lineage in the form that it takes. */
@@ -43,7 +44,7 @@ final class SinkColumns {
 
   /** For Spark's own Kafka sink: one more header. */
   static LogicalPlan withHeader(
-      PlanRewriter.Rows rows, Seq<Attribute> columns, String runId, String batch) {
+      PlanRewriter.Rows rows, Seq<Attribute> columns, String jobName, String runId) {
     Attribute own = Catalyst.column(columns, "headers");
     Expression headers =
         Catalyst.call(
@@ -53,8 +54,8 @@ final class SinkColumns {
             true,
             own == null ? Catalyst.nothing(LineageStruct.HEADERS_TYPE) : own,
             rows.lineage(),
-            Catalyst.text(runId),
-            Catalyst.text(batch));
+            Catalyst.text(jobName),
+            Catalyst.text(runId));
     List<Object> all = new ArrayList<>();
     for (Attribute each : Catalyst.<Attribute>java(columns)) {
       if (each != own) {
@@ -66,9 +67,10 @@ final class SinkColumns {
   }
 
   /** For foreachBatch: hidden from the job by {@link HiddenColumn}. */
-  static LogicalPlan withHiddenColumn(PlanRewriter.Rows rows, Seq<Attribute> columns) {
+  static LogicalPlan withHiddenColumn(
+      PlanRewriter.Rows rows, Seq<Attribute> columns, QueryRun run) {
     List<Object> all = java(columns);
-    all.add(Catalyst.named(rows.lineage(), LineageStruct.COLUMN));
+    all.add(Catalyst.named(rows.lineage(), LineageStruct.COLUMN, Option.apply(run.metadata())));
     return new Project(seq(all), rows.plan());
   }
 }

@@ -56,7 +56,9 @@ final class StateMark {
     }
   }
 
-  /** Before the first micro-batch of a query whose state has no lineage: an earlier start failed. */
+  /**
+   * Before the first micro-batch of a query whose state has no lineage: an earlier start failed.
+   */
   void remove() throws IOException {
     files.delete(mark, false);
   }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Seq;
@@ -85,8 +86,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         return write;
       }
       StateMark mark =
-          new StateMark(
-              write.resolvedCheckpointLocation(), session.sessionState().newHadoopConf());
+          new StateMark(write.resolvedCheckpointLocation(), session.sessionState().newHadoopConf());
       boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       conf = RowLineageConf.of(session.conf());
       if (!conf.enabledFor(name) && !stateHasLineage) {
@@ -144,13 +144,17 @@ final class WriteRule extends Rule<LogicalPlan> {
       Seq<Attribute> columns = write.inputQuery().output();
       if (KafkaRelations.isOfConnector(write.sink())) {
         return conf.sink().equals("headers")
-            ? SinkColumns.withHeader(rows, columns, runId, null)
+            ? SinkColumns.withHeader(rows, columns, name, runId)
             : SinkColumns.forLineageSink(rows, columns);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
-        return SinkColumns.withHiddenColumn(rows, columns);
+        return SinkColumns.withHiddenColumn(rows, columns, new QueryRun(name, runId));
       }
-      return null;
+      StructType table = Tables.schemaOf(write.sink(), session);
+      return table == null
+          ? null
+          : new StoredLineage(name, conf.jobVersion(), runId)
+              .withColumn(rows, write.inputQuery(), table);
     }
 
     private Table sink() {
