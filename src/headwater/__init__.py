@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headwater.spark.measures.expectation import Expectation
     from headwater.spark.measures.quality import Quality
     from headwater.spark.measures.run_measures import CostMeter
+    from headwater.spark.row_lineage import with_row_lineage
     from headwater.spark.source import (
         join_lineage,
         lineage_of,
@@ -93,6 +94,7 @@ __all__ = [
     "track_streaming",
     "verify",
     "why_missing",
+    "with_row_lineage",
 ]
 
 # Imported on first use: most programs do not need Spark, which is slow to import.
@@ -108,6 +110,7 @@ _PUBLIC = {
     "merge_lineage": "headwater.spark.source",
     "parent_addresses": "headwater.spark.source",
     "parse_json": "headwater.delivery.dead_letter.columns",
+    "with_row_lineage": "headwater.spark.row_lineage",
     # Dataset lineage of any Spark job.
     "add_lineage_metadata": "headwater.collector.metadata",
     "create_spark_session_with_lineage": "headwater.collector.session",

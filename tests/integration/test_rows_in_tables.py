@@ -223,5 +223,3 @@ def test_a_table_with_other_columns_is_refused_before_the_query_starts(
         run(settings, numbers, path, tmp_path)
     with pytest.raises(InputError, match="not an Iceberg table name: 'a; drop'"):
         run(settings, numbers, "a; drop", tmp_path, table_format="iceberg")
-    with pytest.raises(InputError, match="have no column 'lineage'"):
-        run(settings, numbers, path, tmp_path, transform=lambda rows: rows.select("value"))

@@ -1,9 +1,8 @@
-"""Row lineage of plain jobs with functions that Spark can't analyze, aggregates and foreachBatch."""
+"""Row lineage of plain jobs with functions that Spark can't analyze, and in foreachBatch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pandas as pd
@@ -26,15 +25,15 @@ TOPIC = "unchanged-functions"
 @pytest.fixture(scope="module")
 def ledger(
     broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ledger]:
+) -> Ledger:
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("unchanged"))
     create_topic(TOPIC, 2, broker.kafka)
     ledger.fill(TOPIC, 200)
-    yield ledger
+    return ledger
 
 
 def in_pandas(rows: DataFrame) -> DataFrame:
-    def text(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def text(frames: Iterable[pd.DataFrame]) -> Iterable[pd.DataFrame]:
         for frame in frames:
             yield pd.DataFrame({"value": frame["n"].astype(str)})
 
@@ -42,7 +41,7 @@ def in_pandas(rows: DataFrame) -> DataFrame:
 
 
 def in_arrow(rows: DataFrame) -> DataFrame:
-    def same(batches: Iterator[Any]) -> Iterator[Any]:
+    def same(batches: Iterable[Any]) -> Iterable[Any]:
         yield from batches
 
     return rows.select(numbers("n")).mapInArrow(same, "value string")
@@ -71,7 +70,7 @@ def test_parents_behind_a_function_of_several_rows_are_ranges_that_contain_them(
 
 
 def test_an_aggregate_in_python_has_unknown_parents(ledger: Ledger, make_topic: TopicMaker) -> None:
-    @F.pandas_udf("double")
+    @F.pandas_udf("double")  # type: ignore[call-overload, untyped-decorator]
     def mean(n: pd.Series) -> float:
         return float(n.mean())
 
@@ -99,7 +98,9 @@ def test_all_parents_of_large_groups_are_listed(
     text = F.concat_ws(",", F.col("ns").cast("array<string>")).alias("value")
     records = ledger.run(rows.select(text), output, mode=mode)
     assert max(len(true_parents(record)) for record in records) == 100
-    unlisted = {each.address: each for each in read_topic(f"{output}-parents", ledger.settings.kafka)}
+    unlisted = {
+        each.address: each for each in read_topic(f"{output}-parents", ledger.settings.kafka)
+    }
     for record in records:
         lineage = origin_of(record).lineage
         assert lineage is not None

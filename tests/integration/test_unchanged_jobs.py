@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -25,12 +24,12 @@ Job = Callable[[DataFrame, DataFrame, SparkSession], DataFrame]
 @pytest.fixture(scope="module")
 def ledger(
     broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ledger]:
+) -> Ledger:
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("unchanged"))
     for topic, count, first in ((LEFT, 200, 0), (RIGHT, 100, 1000)):
         create_topic(topic, 2, broker.kafka)
         ledger.fill(topic, count, first=first)
-    yield ledger
+    return ledger
 
 
 def select_and_filter(left: DataFrame, right: DataFrame, spark: SparkSession) -> DataFrame:
@@ -119,7 +118,7 @@ def python_function(left: DataFrame, right: DataFrame, spark: SparkSession) -> D
 
 
 def pandas_function(left: DataFrame, right: DataFrame, spark: SparkSession) -> DataFrame:
-    @F.pandas_udf("string")
+    @F.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
     def text(n: pd.Series) -> pd.Series:
         return n.astype(str)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.unchanged import ENABLED, Ledger, numbers, true_parents, values
 
+from headwater import LineageJob, with_row_lineage
+from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
@@ -27,11 +30,11 @@ TOPIC = "unchanged-settings"
 @pytest.fixture(scope="module")
 def ledger(
     broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ledger]:
+) -> Ledger:
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("unchanged"))
     create_topic(TOPIC, 2, broker.kafka)
     ledger.fill(TOPIC, 40)
-    yield ledger
+    return ledger
 
 
 def status(ledger: Ledger) -> dict[str, Any]:
@@ -106,9 +109,7 @@ def test_a_query_without_state_gets_lineage_from_its_next_start(
 
 
 def test_stateful_queries_can_be_left_out(ledger: Ledger, make_topic: TopicMaker) -> None:
-    records = ledger.run(
-        counted(ledger, TOPIC), make_topic("out"), mode="update", stateful="never"
-    )
+    records = ledger.run(counted(ledger, TOPIC), make_topic("out"), mode="update", stateful="never")
     assert all(each.header("lineage") is None for each in records)
     assert "stateful is never" in status(ledger)["reason"]
 
@@ -228,3 +229,49 @@ def test_the_error_of_spark_for_wrong_columns_remains(
             ledger.run(rows, make_topic(f"out-{lineage}"), lineage=lineage)
         found.append(type(error.value))
     assert found[0] == found[1]
+
+
+def job_rows(ledger: Ledger, job: LineageJob) -> DataFrame:
+    fields = F.from_json(F.col("value").cast("string"), "n int, k int")
+    return job.read(TOPIC).select(fields.alias("r")).select("r.*")
+
+
+def test_a_lineage_job_need_not_keep_the_column(
+    ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    job = LineageJob("kept", settings=ledger.settings, checkpoint=tmp_path / "checkpoint")
+    rows = job_rows(ledger, job)
+    groups = rows.groupBy("k").agg(F.sort_array(F.collect_set("n")).alias("ns"))
+    text = F.concat_ws(",", F.col("ns").cast("array<string>")).alias("value")
+    output = make_topic("out")
+    job.write(groups.select(text), output, trigger={"availableNow": True}, output_mode="update")
+    records = list(read_topic(output, ledger.settings.kafka))
+    assert len(records) == 10
+    assert exact(ledger, records)
+    assert {each.header("job_name") for each in records} == {b"kept"}
+    table = tmp_path / "table"
+    job.write_table(
+        rows.select("n", F.explode(F.array("n", "k")).alias("m")),
+        table,
+        name="table",
+        checkpoint=tmp_path / "second",
+        trigger={"availableNow": True},
+    )
+    stored = ledger.spark.read.format("delta").load(str(table))
+    assert stored.columns == ["n", "m", "lineage"]
+    # Each of the two rows of a record has its own id.
+    assert stored.select("lineage.record_id").distinct().count() == stored.count() == 80
+
+
+def test_a_lineage_job_refuses_exactly_once_where_parents_are_not_exact(
+    ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    def same(frames: Iterable[pd.DataFrame]) -> Iterable[pd.DataFrame]:
+        yield from frames
+
+    job = LineageJob("opaque", settings=ledger.settings, checkpoint=tmp_path / "checkpoint")
+    rows = job_rows(ledger, job).selectExpr("CAST(n AS string) AS value")
+    with pytest.raises(InputError, match="not known after MapInPandas"):
+        job.write(rows.mapInPandas(same, "value string"), make_topic("out"))
+    with pytest.raises(InputError, match="no row comes from Kafka"):
+        with_row_lineage(ledger.spark.range(1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,12 @@ TYPES = ["string", "array<string>", TYPE]
 @pytest.fixture(scope="module")
 def ledger(
     broker: Settings, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ledger]:
+) -> Ledger:
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("unchanged"))
     create_topic(TOPIC, 2, broker.kafka)
     ledger.fill(TOPIC, 60)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
-    yield ledger
+    return ledger
 
 
 def parents(row: Row) -> set[str]:
@@ -50,7 +50,9 @@ def check(rows: DataFrame, ledger: Ledger) -> None:
         assert {ledger.numbers[each] for each in parents(row)} == {row.n}
 
 
-def stream(ledger: Ledger, table: str | None = None, path: Path | None = None, **kinds: str) -> None:
+def stream(
+    ledger: Ledger, table: str | None = None, path: Path | None = None, **kinds: str
+) -> None:
     ledger._queries += 1
     rows = ledger.read(TOPIC).select("n", "k")
     with configured(ledger.spark, ENABLED):
@@ -86,9 +88,7 @@ def test_a_stream_into_delta_fills_the_lineage_column(
     ledger: Ledger, tmp_path: Path, kind: str
 ) -> None:
     folder = tmp_path / "table"
-    ledger.spark.sql(
-        f"CREATE TABLE delta.`{folder}` (n int, lineage {kind}, k int) USING delta"
-    )
+    ledger.spark.sql(f"CREATE TABLE delta.`{folder}` (n int, lineage {kind}, k int) USING delta")
     stream(ledger, path=folder)
     rows = ledger.spark.read.format("delta").load(str(folder))
     check(rows, ledger)

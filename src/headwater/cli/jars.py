@@ -17,6 +17,9 @@ from headwater.settings.path_option import PathOption
 
 _LOG = logging.getLogger(__name__)
 
+# Names the jar itself, which is in no group.
+OWN_JAR = "lineage"
+
 # Shown: those for users. The others are tools of the Java project.
 _groups = click.argument(
     "groups",
@@ -42,12 +45,22 @@ def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
 
 
 @jars.command()
-@_groups
+@click.argument(
+    "groups",
+    nargs=-1,
+    type=click.Choice([OWN_JAR, *GROUPS]),
+    metavar=f"[{'|'.join((OWN_JAR, *CONNECTORS))}]...",
+)
 @with_settings
 def path(settings: Settings, groups: tuple[str, ...]) -> None:
-    """Print the paths of the connectors, separated by commas, for `spark-submit --jars`."""
+    """Print the paths of the connectors, separated by commas, for `spark-submit --jars`.
+
+    All connectors by default. Headwater's own jar is always among them; `lineage` prints it alone,
+    which is enough for row lineage of a job that has its connectors.
+    """
+    chosen = [group for group in groups or CONNECTORS if group != OWN_JAR]
     with download_progress() as progress:
-        paths = session_jars(groups or CONNECTORS, settings, progress)
+        paths = session_jars(chosen, settings, progress)
         click.echo(",".join(map(str, paths)))
 
 

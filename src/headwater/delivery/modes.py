@@ -92,6 +92,8 @@ class Mode(ABC):
     """How records are written to Kafka."""
 
     name: str
+    # Whether it finds the records that it has written by their parents, which must be exact.
+    identifies_records = False
 
     @abstractmethod
     def options(self) -> Mapping[str, str]:
@@ -268,6 +270,7 @@ class ExactlyOnce(Idempotent):
     """
 
     name = "exactly-once"
+    identifies_records = True
 
     def options(self) -> Mapping[str, str]:
         return {**super().options(), **ONE_IN_FLIGHT}

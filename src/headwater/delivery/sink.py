@@ -322,14 +322,11 @@ def _plan(records: DataFrame) -> str:
     return str(records._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
 
 
-_LINEAGE_REQUIRED = (LINEAGE_COLUMN, "added by `read`; keep it in every select")
-
-
 _TYPES = {TOPIC_COLUMN: "string", PARTITION_COLUMN: "int", HEADERS_COLUMN: HEADERS_TYPE}
 
 
 def check_topic_columns(records: DataFrame, *topics: str) -> None:
-    """Refuse rows without the columns of a record with lineage.
+    """Refuse rows without the columns of a record.
 
     With several topics, the column `topic` is required, too.
     """
@@ -339,7 +336,7 @@ def check_topic_columns(records: DataFrame, *topics: str) -> None:
     value = ("value", "the record's value, text or binary")
     topic = (TOPIC_COLUMN, f"one of the outputs: {', '.join(topics)}")
     several = len(topics) > 1
-    _require(records, what, (value, _LINEAGE_REQUIRED, *((topic,) if several else ())))
+    _require(records, what, (value, *((topic,) if several else ())))
     for name, kind in _TYPES.items():
         if name == TOPIC_COLUMN and not several:
             continue
@@ -352,7 +349,6 @@ def check_topic_columns(records: DataFrame, *topics: str) -> None:
 
 
 def check_table_columns(rows: DataFrame, table: str | Path) -> None:
-    _require(rows, f"table {str(table)!r}", (_LINEAGE_REQUIRED,))
     if ERROR_COLUMN in rows.columns:
         raise InputError(
             f"rows for table {str(table)!r} have a column {ERROR_COLUMN!r}, but a table has no "

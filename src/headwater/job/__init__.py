@@ -4,10 +4,11 @@
 
     job = LineageJob("page_upper", version="1.2.0")
     visits = job.read("visits")
-    job.write(visits.select("key", F.upper("value").alias("value"), "lineage"), "visits-upper")
+    job.write(visits.select("key", F.upper("value").alias("value")), "visits-upper")
 
-`read` adds the column `lineage`, which every transformation has to keep: `select` it, and combine
-it with `join_lineage` and `merge_lineage`. `write` turns it into headers and delivers exactly once.
+`write` finds the parents of every row in the plan of the query, turns them into headers and
+delivers exactly once. A query may also keep the column `lineage` of `read` itself, and combine it
+with `join_lineage` and `merge_lineage`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,15 @@ from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
+from headwater.spark.row_lineage import EXACT, add_row_lineage
 from headwater.spark.session import check_session, create_session, running_session
-from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
+from headwater.spark.source import (
+    LINEAGE_COLUMN,
+    check_source,
+    read_stream,
+    with_brokers,
+    with_lineage,
+)
 from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.query_identity import check_accepted
 from headwater.storage.tables.contract import TableFormat
@@ -210,8 +218,8 @@ class LineageJob:
     ) -> QueryHandle:
         """Start a query that writes rows to a topic, and return while it runs.
 
-        Rows have the columns `value`, `lineage` and optionally `key`, `partition` and `headers`, as
-        for Spark's Kafka sink.
+        Rows have the column `value` and optionally `key`, `partition` and `headers`, as for Spark's
+        Kafka sink. A column `lineage` is added unless they have it.
 
         Args:
             records: the rows, from one or more streams of `read`.
@@ -256,6 +264,7 @@ class LineageJob:
         """Internal: `start` for Headwater's own queries."""
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
+        records = self._with_lineage(records, self._mode.identifies_records)
         query = self._query(
             records, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
@@ -300,7 +309,7 @@ class LineageJob:
         reads. A missing table is created.
 
         Args:
-            rows: the rows, with `lineage` and the columns of the table.
+            rows: the rows, with the columns of the table. `lineage` is added unless they have it.
             table: a folder for Delta, a name such as `demo.news.visits` for Iceberg.
             table_format: `delta` or `iceberg`.
             merge_on: a column that identifies a row: an existing row with the same value is
@@ -317,6 +326,7 @@ class LineageJob:
             LineageTableError: the table has other columns.
             QueryFailedError: the query could not be started.
         """
+        rows = self._with_lineage(rows)
         rule = merge_rule(rows, merge_on, newest_by)
         query = self._query(rows, name, checkpoint, trigger)
         prepared = query.to_table(table, table_format, rule)
@@ -347,6 +357,20 @@ class LineageJob:
         finally:
             if self._own_session:
                 self.spark.stop()
+
+    def _with_lineage(self, rows: DataFrame, exact: bool = False) -> DataFrame:
+        """The rows with the column `lineage`, added where they don't have it."""
+        if LINEAGE_COLUMN in rows.columns:
+            return rows
+        found = add_row_lineage(rows)
+        if exact and found.coverage != EXACT:
+            raise InputError(
+                f"{self._mode.name} delivery needs the exact parents of every record, which are "
+                f"not known after {', '.join(found.steps)}",
+                hint="let the function keep the column `lineage`, or use another delivery mode, "
+                "such as transactional",
+            )
+        return found.rows
 
     def _start(self, query: JobQuery, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
         self._quality = []

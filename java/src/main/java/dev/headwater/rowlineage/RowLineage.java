@@ -1,5 +1,6 @@
 package dev.headwater.rowlineage;
 
+import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -7,10 +8,11 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import scala.collection.immutable.Seq;
 
 /** The entrances to row lineage: rules for a session, and a function for one DataFrame. */
 public final class RowLineage {
+  private static final String ORDINAL = "ordinal";
+
   private RowLineage() {}
 
   /** Adds the rules to every session that is created with the extensions. */
@@ -20,26 +22,34 @@ public final class RowLineage {
   }
 
   /**
+   * Rows with their lineage.
+   *
+   * @param kind `exact`, `ranges` or `unknown`
+   * @param steps because of which it is not exact
+   */
+  public record Result(Dataset<Row> rows, String kind, List<String> steps) {}
+
+  /**
    * The rows with a column `lineage`, and a column `ordinal` where one row has several outputs;
    * called from Python.
    */
-  public static Dataset<Row> withRowLineage(Dataset<Row> rows) {
-    SparkSession session = rows.sparkSession();
+  public static Result withRowLineage(Dataset<Row> rows) {
     LogicalPlan plan = rows.queryExecution().analyzed();
     PlanRewriter rewriter = new PlanRewriter(each -> false, true);
     PlanRewriter.Rows rewritten = rewriter.rewrite(plan);
     if (!rewritten.haveLineage()) {
-      throw new IllegalArgumentException("no Kafka source: the rows have no lineage");
+      throw new IllegalArgumentException("no row comes from Kafka");
     }
-    Seq<Attribute> columns =
-        Catalyst.added(
-            plan.output(), Catalyst.named(LineageStruct.forSink(rewritten.lineage()), "lineage"));
-    if (LineageStruct.isNumbered(rewritten.lineage())) {
-      columns =
-          Catalyst.added(
-              columns, Catalyst.named(LineageStruct.ordinal(rewritten.lineage()), "ordinal"));
+    Attribute lineage = rewritten.lineage();
+    List<Object> columns = Catalyst.java(plan.output());
+    columns.add(Catalyst.named(LineageStruct.forSink(lineage), "lineage"));
+    if (LineageStruct.isNumbered(lineage) && Catalyst.column(plan.output(), ORDINAL) == null) {
+      columns.add(Catalyst.named(LineageStruct.ordinal(lineage), ORDINAL));
     }
-    return Dataset.ofRows(
-        session, new Project(Catalyst.seq(Catalyst.java(columns)), rewritten.plan()));
+    Coverage coverage = rewriter.coverage();
+    return new Result(
+        Dataset.ofRows(rows.sparkSession(), new Project(Catalyst.seq(columns), rewritten.plan())),
+        coverage.kind(),
+        List.copyOf(coverage.steps()));
   }
 }
