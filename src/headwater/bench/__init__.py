@@ -11,6 +11,7 @@ BENCHES: Mapping[str, str] = {
     "join": "headwater.bench.join",
     "lineage": "headwater.bench.lineage",
     "openlineage": "headwater.bench.openlineage",
+    "parents": "headwater.bench.parents",
     "quality": "headwater.bench.quality",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",

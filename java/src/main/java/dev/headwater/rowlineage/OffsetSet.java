@@ -13,6 +13,8 @@ import org.roaringbitmap.longlong.Roaring64NavigableMap;
 final class OffsetSet {
   private static final int FIRST_LENGTH = 4;
   private static final int MAX_LENGTH = 512;
+  // Longer ranges go directly into the bitmap.
+  private static final int MAX_RANGE = 64;
 
   private long[] recent = new long[FIRST_LENGTH];
   private int used;
@@ -29,7 +31,7 @@ final class OffsetSet {
   }
 
   void add(long first, long last) {
-    if (last - first < FIRST_LENGTH) {
+    if (last - first < MAX_RANGE) {
       for (long i = 0; i <= last - first; i++) {
         add(first + i);
       }

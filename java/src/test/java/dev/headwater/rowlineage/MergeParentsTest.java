@@ -47,8 +47,8 @@ class MergeParentsTest {
   @Test
   void theParentsBeyondSixtyFourAreCountedHashedAndInTheRest() {
     List<Object> rows = new ArrayList<>();
-    for (int i = 0; i < 5000; i++) {
-      rows.add(record("t", i % 3, (long) i * i % 7919));
+    for (int i = 0; i < 20_000; i++) {
+      rows.add(record("t", i % 3, (long) i * i % 17_389));
     }
     List<String> all = sorted(rows);
     InternalRow lineage = (InternalRow) MERGE.eval(inParts(rows, 4));
