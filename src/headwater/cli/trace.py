@@ -91,6 +91,8 @@ def _line(node: dict[str, Any]) -> str:
             parts.append(f"run {node['run_id']}")
     elif node["state"] in {"found", "archived"} and node["reason"] is None:
         parts.append("source record")
+    if node.get("within"):
+        parts.append("within ranges: may be made from it")
     if node["reason"]:
         parts.append(node["reason"])
     return "  ".join(parts)

@@ -40,7 +40,7 @@ class Lineage:
     names the records that list them. `ordinal` distinguishes records with the same parents.
     `record_id` is set only if it can't be derived, which is when parents are unlisted.
 
-    Behind a step that can't be followed row by row, a superset of the parents is known: they are
+    After a step that can't be followed row by row, a superset of the parents is known: they are
     within `ranges`. `more_parents` is set if there may be parents that nothing names. Such a record
     has no identity: others may have the same ranges.
 

@@ -47,8 +47,9 @@ class OrderReport:
     """Counts so far: outputs that were checked, violations, and outputs that were not checked.
 
     Outputs `without_key` have no order, nor have those `made_from_ranges`; those with
-    `other_parents` were made from other topics only. `waiting` outputs wait until the source is read up to their parents. `open` records of
-    the source wait for their outputs; `forgotten` ones exceeded the limit and are not tracked.
+    `other_parents` were made from other topics only. `waiting` outputs wait until the source is
+    read up to their parents. `open` records of the source wait for their outputs; `forgotten` ones
+    exceeded the limit and are not tracked.
     """
 
     topic: str

@@ -20,8 +20,8 @@ class CoverageState(Enum):
     CORRUPT = "corrupt"
     # Nothing is missing; of some records is only known that an output may be made from them.
     WITHIN = "within ranges"
-    # Headers count parents that they do not list, or there may be parents that they do not name; the
-    # missing ones may be among those.
+    # Headers count parents that they do not list, or there may be others; the missing ones may be
+    # among those.
     UNCERTAIN = "uncertain"
 
 

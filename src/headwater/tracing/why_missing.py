@@ -185,15 +185,13 @@ def _made_within(record: Address, made: Scan, listed: Scan) -> list[tuple[Record
     return found
 
 
-def _within(
-    record: Address, output: str, found: Sequence[tuple[Record, AddressRange]]
-) -> Verdict:
+def _within(record: Address, output: str, found: Sequence[tuple[Record, AddressRange]]) -> Verdict:
     """Not followed: each further record would be a guess, and there may be a batch of them."""
     (first, within), others = found[0], len(found) - 1
     more = f" and {others} more records" if others else ""
     sentence = (
-        f"{first.address}{more} may be made from {record}, which lies within {within}: the job that "
-        f"writes {output} has a step that is not followed row by row"
+        f"{first.address}{more} may be made from {record}, which lies within {within}: the job "
+        f"that writes {output} has a step that is not followed row by row"
     )
     evidence = _addresses([made for made, _ in found])
     return Verdict(record, output, Fate.WITHIN, sentence, evidence)

@@ -42,9 +42,7 @@ def stored_lineage(lineage: Column, job_run: JobRun, batch: int, ordinal: Column
         partition=F.when(single, lineage["partition"]),
         offset=F.when(single, lineage["offset"]),
         parents=F.when(~single & (parents != ""), F.split(parents, ",")),
-        record_id=F.when(
-            has_exact_parents(lineage), F.substring(F.sha2(identity, 256), 1, 32)
-        ),
+        record_id=F.when(has_exact_parents(lineage), F.substring(F.sha2(identity, 256), 1, 32)),
         batch_version=F.lit(batch),
     )
 

@@ -92,7 +92,7 @@ final class Parents {
     if (text() != null) {
       out.add(text().getBytes());
       if (isExact(text()) && !isExact(rest())) {
-        // Without it, the header would say that the parents are known, which is an identity.
+        // Without it, the header would be that of exact parents, which is an identity.
         out.add(',').add(UNKNOWN);
       }
     } else if (topic != null) {
