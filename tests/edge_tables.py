@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 
-from headwater.model import Address
+from headwater.model import Address, AddressRange
 from headwater.storage.index.contract import (
     COLUMNS,
     FORMAT_PROPERTY,
@@ -34,6 +34,19 @@ def edge(parent: str, child: str, count: int = 1) -> dict[str, Any]:
         "topic": below.topic,
         "partition": below.partition,
         "first": below.offset,
+    }
+
+
+def within(parents: str, child: str, count: int = 1) -> dict[str, Any]:
+    """`count` records, starting at `child`, with a range that contains their parents."""
+    above = AddressRange.parse(parents)
+    return {
+        "kind": "within",
+        "parent_topic": above.topic,
+        "parent_partition": above.partition,
+        "parent_first": above.first,
+        "parent_last": above.last,
+        **_records(child, count),
     }
 
 

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from tests.waiting import wait_until
 
 from headwater.kafka import RecordProducer, end_offsets
-from headwater.model import Address, Header, Lineage
+from headwater.model import Address, AddressRange, Header, Lineage
 from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.settings import Settings
 
@@ -17,8 +17,15 @@ RUN = "0190c5f2-1111-7222-8333-444455556666"
 
 
 def stamped(*parents: str, job: str = "job", ordinal: int = 0, unlisted: int = 0) -> list[Header]:
-    """The headers of an output of these records."""
-    lineage = Lineage(RUN, tuple(Address.parse(parent) for parent in parents), unlisted, ordinal)
+    """The headers of an output of these records; also of ranges, `~visits/0@3..17`, and `?`."""
+    lineage = Lineage(
+        RUN,
+        tuple(Address.parse(parent) for parent in parents if parent[0] not in "~?"),
+        unlisted,
+        ordinal,
+        ranges=tuple(AddressRange.parse(parent[1:]) for parent in parents if parent[0] == "~"),
+        more_parents="?" in parents,
+    )
     return [*JobStamp(job, "v1.0.0", 4).headers(STAMP_HEADERS), ("lineage", encode(lineage))]
 
 

@@ -10,14 +10,15 @@ from headwater.model import Address, Lineage
 from headwater.model.header import MAX_HEADER_BYTES, MAX_LISTED_PARENTS, decode, encode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "lineage-header.md").read_text()
-EXAMPLES = [line for line in PAGE.splitlines() if re.match(r"1 (?!RUN)", line)]
+EXAMPLES = [line for line in PAGE.splitlines() if re.match(r"[12] (?!RUN)", line)]
 
 
 def test_the_examples_can_be_decoded_and_encoded() -> None:
     decoded = [decode(example.encode()) for example in EXAMPLES]
     lineages = [lineage for lineage in decoded if isinstance(lineage, Lineage)]
     assert [encode(lineage).decode() for lineage in lineages] == EXAMPLES
-    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0]
+    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0, 0, 1, 1]
+    assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0]
 
 
 def test_the_limits_are_those_of_the_code() -> None:

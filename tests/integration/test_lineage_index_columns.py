@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from tests.stamped import RUN, stamped
 
-from headwater.model import Address, Header, Lineage, Record
+from headwater.model import Address, AddressRange, Header, Lineage, Record
 from headwater.model.header import origin_of
 from headwater.spark.writers.index_parse import parse_lineage
-from headwater.spark.writers.index_ranges import edges_of, join_edges, made_of
+from headwater.spark.writers.index_ranges import edges_of, join_edges, made_of, within_of
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS
 
 pytestmark = pytest.mark.spark
@@ -66,6 +66,22 @@ HEADERS: list[list[Header] | None] = [
     lineage("1 - " + ",".join(["in/0@5"] * 9361) + ",+12345678"),
     lineage("1 - " + many(MAX_INDEXED_PARENTS + 5) + ",+7"),
     lineage("1 - out/0@999"),
+    lineage(f"2 {RUN} ~in/0@3..17"),
+    lineage("2 - in/0@5,~in/0@3..17,~a..b/2@0..9223372036854775807,?,~in/0@3..17 #4"),
+    lineage("2 - in/0@5 b12"),
+    lineage("2 - in/0@5,+3 =" + "0f" * 16 + " b12 >in-parents/0@4"),
+    lineage("2 - ?"),
+    lineage("2 - ?,?,+2"),
+    lineage("2 - ~in/0@4..3"),
+    lineage("2 - ~in/0@4..9223372036854775808"),
+    lineage("2 - ~in/0@4"),
+    lineage("2 - ~./0@4..5"),
+    lineage("1 - ~in/0@3..17"),
+    lineage("1 - in/0@5 b12"),
+    lineage("2 - in/0@5 b12 #1"),
+    lineage("2 - ~out/0@0..999"),
+    lineage("2 - " + ",".join(f"~in/0@{n}..{n}" for n in range(MAX_INDEXED_PARENTS + 3)) + ",?"),
+    lineage("3 - in/0@5"),
     [("job_name", b"\xff name"), ("job_version", b"v" * 2000), ("batch_version", b"12x")],
 ]
 
@@ -84,15 +100,20 @@ def test_a_header_is_parsed_like_by_the_codec(spark: SparkSession) -> None:
             continue
         expected = origin.lineage or Lineage(None, ())
         forged = any(p.topic == "out" and p.offset >= offset for p in expected.parents)
+        forged |= any(r.topic == "out" and r.last >= offset for r in expected.ranges)
         state = "read" if origin.lineage else "without_lineage"
         assert row["lineage"] == ("refused" if forged else state)
         if forged:
-            assert row["parents"] == []
+            assert row["parents"] == row["ranges"] == []
             continue
-        listed = expected.parents[:MAX_INDEXED_PARENTS]
+        listed = (*expected.parents, *expected.rest)[:MAX_INDEXED_PARENTS]
+        within = expected.ranges[:MAX_INDEXED_PARENTS]
         parents = tuple(Address(*parent) for parent in row["parents"])
         assert parents == tuple(dict.fromkeys(listed))
-        assert row["unlisted"] == expected.unlisted + len(expected.parents) - len(listed)
+        assert [AddressRange(*each) for each in row["ranges"]] == list(dict.fromkeys(within))
+        beyond = max(len(expected.parents) - MAX_INDEXED_PARENTS, 0)
+        beyond += len(expected.ranges) - len(within) + expected.more_parents
+        assert row["unlisted"] == (0 if expected.rest else expected.unlisted) + beyond
         assert row["run_id"] == expected.run_id
 
 
@@ -160,3 +181,14 @@ def number_of_ranges(edges: set[tuple[Address, Address]]) -> int:
         return Address(address.topic, address.partition, address.offset - 1)
 
     return sum((before(parent), before(child)) not in edges for parent, child in edges)
+
+
+def test_outputs_of_one_range_are_one_row(spark: SparkSession) -> None:
+    headers = lineage(f"2 {RUN} ~in/0@3..17,~ads/1@0..4")
+    rows = [("out", 0, offset, headers) for offset in (5, 6, 7, 9)]
+    found = within_of(parse_lineage(spark.createDataFrame(rows, KAFKA))).collect()
+    ranges = {("in", 0, 3, 17), ("ads", 1, 0, 4)}
+    children = {("out", 0, 5, 7), ("out", 0, 9, 9)}
+    assert {tuple(row) for row in found} == {
+        above + below for above in ranges for below in children
+    }

@@ -283,3 +283,24 @@ def test_the_command_prints_a_tree_counts_and_the_lag_of_the_index(
         (f"{source}/0@99999",),
     ):
         assert headwater("impact", *wrong, **table).returncode == 2, wrong
+
+
+def test_ranges_are_indexed_once_and_survive_compaction(
+    settings: Settings, make_topic: TopicMaker, tmp_path: Path, spark: SparkSession
+) -> None:
+    source, mapped = make_topic("in", partitions=1), make_topic("mapped", partitions=1)
+    write(source, [[]] * 40, settings)
+    for ranges in ([f"~{source}/0@0..9"], [f"~{source}/0@10..19", f"~{source}/0@20..29"]):
+        outputs = [stamped(each) for each in ranges for _ in range(5)]
+        write(mapped, [*outputs, stamped(f"{source}/0@39")], settings)
+        if len(ranges) == 2:
+            write(mapped, [stamped(f"{source}/0@30", "?")], settings)
+        run_job(settings, [source, mapped], tmp_path, "--compact-at-commits", "2")
+    found = impact(Address(source, 0, 15), settings)
+    assert (found.counts, found.within_counts) == ({}, {mapped: 5})
+    assert [child.address.offset for child in found.children] == [6, 7, 8, 9, 10]
+    assert {(child.state, child.within) for child in found.children} == {(RecordState.FOUND, True)}
+    # The `?` of one record: there may be more.
+    assert (found.lower_bound, found.unlisted) == (True, {mapped: 1})
+    exact = impact(Address(source, 0, 39), settings)
+    assert (exact.counts, exact.within_counts) == ({mapped: 2}, {})

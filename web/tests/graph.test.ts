@@ -6,7 +6,7 @@ import { fromColumnLineage, pathThrough } from "../src/model/columns.ts";
 import { fold, sideText } from "../src/model/folding.ts";
 import { around, fromLineage, momentsOf, only, type Graph, type JobNode } from "../src/model/graph.ts";
 import { layout } from "../src/model/layout.ts";
-import { recordGraph, valueText } from "../src/model/records.ts";
+import { rangeText, recordGraph, valueText } from "../src/model/records.ts";
 
 interface JobSpec {
   name: string;
@@ -173,7 +173,7 @@ describe("columns", () => {
 
 describe("records", () => {
   const record = (offset: number, parents: object[] = [], more: object = {}): never =>
-    ({ topic: "t", partition: 0, offset, unlisted: 0, truncated: false, state: "found", parents, ...more }) as never;
+    ({ topic: "t", partition: 0, offset, unlisted: 0, ranges: [], more_parents: false, truncated: false, state: "found", parents, ...more }) as never;
 
   it("become a graph that contains each record once", () => {
     const source = record(0);
@@ -185,6 +185,9 @@ describe("records", () => {
 
   it("are counted if they have more parents than are shown", () => {
     expect(recordGraph(record(3, [record(1, [], { truncated: true }), record(2, [], { unlisted: 9 })]), "parents").cut).toBe(2);
+    const range = { topic: "visits", partition: 0, first: 3, last: 17, records: 15 };
+    expect(recordGraph(record(3, [record(1, [], { ranges: [range] }), record(2, [], { more_parents: true })]), "parents").cut).toBe(2);
+    expect(rangeText(range)).toBe("visits/0@3..17 (15 records)");
   });
 
   it("show values that are not text as bytes", () => {

@@ -174,6 +174,7 @@ def _status(report: OrderReport) -> str:
         (report.without_lineage, "without lineage"),
         (report.unknown_parents, "with parents that never existed"),
         (report.other_parents, "made from other topics"),
+        (report.made_from_ranges, "made from ranges, whose order is not known"),
         (report.without_key, "without a key"),
         (report.waiting, "waiting for the source"),
         (report.forgotten, "source records no longer tracked"),

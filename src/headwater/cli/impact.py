@@ -115,10 +115,17 @@ def _show(result: Impact, content: dict[str, Any], lag: IndexLag) -> None:
             for topic, number in result.counts.items()
         ]
         print_table(("topic", "records", ""), rows)
-    elif not result.tables:
+    elif not result.tables and not result.within_counts and not result.tables_within:
         click.echo("no indexed record was made from it")
+    if result.within_counts:
+        within = [(topic, str(number)) for topic, number in result.within_counts.items()]
+        print_table(("topic", "records within ranges, which may be made from it"), within)
     if result.tables:
         print_table(("table", "rows"), [(t, str(rows)) for t, rows in result.tables.items()])
+    for table, number in result.tables_within.items():
+        click.echo(
+            printable(f"{number} rows of {table} may be made from it: within ranges".encode())
+        )
     for reason in result.unread_tables.values():
         click.echo(printable(f"not counted: {reason}".encode()))
     if result.cut:

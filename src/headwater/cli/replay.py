@@ -107,6 +107,11 @@ def replay() -> None:
 )
 @click.option("--skip-existing", is_flag=True, help="Skip results that exist with this content.")
 @click.option("--allow-gaps", is_flag=True, help="Continue without records that are not archived.")
+@click.option(
+    "--allow-ranges",
+    is_flag=True,
+    help="With --inputs-of and --made-by: replay all records of ranges that contain the inputs.",
+)
 @click.option("--force", is_flag=True, help="Allow the source topic as the target.")
 @click.option("--again", is_flag=True, help="Run even if the same replay was done before.")
 @json_option

@@ -32,7 +32,8 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
     """Show what a record was made from, back to the records that no job made.
 
     ADDRESS is TOPIC/PARTITION@OFFSET, such as `visits/0@17`. Each record is found, archived,
-    expired (no longer in Kafka) or unverified (the header's claim is invalid).
+    expired (no longer in Kafka) or unverified (the header's claim is invalid). Of a range, as
+    `within visits/0@3..17`, is not known which of its records are parents; it is not followed.
     """
     node = trace_record(Address.parse(address), settings, max_depth=depth, values=values)
     content = node.as_json(max_depth=depth, values=values)
@@ -69,10 +70,16 @@ def tree_lines(root: dict[str, Any], below: str) -> Iterator[str]:
 
 
 def _left_out(node: dict[str, Any], below: str) -> Iterator[str]:
+    for within in node["ranges"] if below == "parents" else ():
+        address = f"{within['topic']}/{within['partition']}@{within['first']}..{within['last']}"
+        number = within["records"]
+        yield f"within {address} ({number} {'record' if number == 1 else 'records'})"
     if node["truncated"]:
         yield f"… more {below}, not followed"
     if below == "parents" and node["unlisted"]:
         yield f"… {node['unlisted']} more parents, which the header does not list"
+    if below == "parents" and node["more_parents"]:
+        yield "… may have more parents, which are not known"
 
 
 def _line(node: dict[str, Any]) -> str:
@@ -84,6 +91,8 @@ def _line(node: dict[str, Any]) -> str:
             parts.append(f"run {node['run_id']}")
     elif node["state"] in {"found", "archived"} and node["reason"] is None:
         parts.append("source record")
+    if node.get("within"):
+        parts.append("within ranges: may be made from it")
     if node["reason"]:
         parts.append(node["reason"])
     return "  ".join(parts)

@@ -69,6 +69,12 @@ _SETTLE_SECONDS = 10.0
     "not missing.",
 )
 @click.option(
+    "--allow-ranges",
+    is_flag=True,
+    help="The job has steps that are not followed row by row: records within the ranges of outputs "
+    "pass.",
+)
+@click.option(
     "--checkpoint",
     type=PathOption(exists=True, file_okay=False),
     help="Checkpoint of the job, if not in HEADWATER_HOME/checkpoints.",
@@ -89,6 +95,7 @@ def verify(
     metrics_port: int | None,
     metrics_file: Path | None,
     allow_filtered: bool,
+    allow_ranges: bool,
     checkpoint: Path | None,
     as_json: bool,
 ) -> None:
@@ -97,7 +104,8 @@ def verify(
 
     Dead-lettered records do not count as missing, nor do those that wait in a join or found no
     match, nor filtered ones with --allow-filtered. Exits 0 only if every record of the source is
-    accounted for, once, in order per key; an empty source fails.
+    accounted for, once, in order per key; an empty source fails. Records of which is only known
+    that they lie within ranges are not missing, but pass only with --allow-ranges.
 
     With --follow, exits 0 only if at least one record was checked and all were in order. Gaps are
     then records that a later one of the same key has overtaken; --allow-filtered ignores gaps.
@@ -134,6 +142,7 @@ def verify(
             source,
             settings,
             allow_filtered=allow_filtered,
+            allow_ranges=allow_ranges,
             checkpoint=checkpoint,
         )
     with order_metrics(topic, None, metrics_file) as update:
@@ -159,6 +168,7 @@ def _show(report: VerifyReport) -> None:
     rows = [
         ("expected", report.expected, "records of the source"),
         ("found", report.found, "with an output"),
+        *([("within", report.within, "in ranges of outputs")] if report.within else []),
         ("missing", report.missing, f"without an output, in {ranges}"),
         (
             "dead-lettered",
@@ -183,6 +193,8 @@ def _show(report: VerifyReport) -> None:
             "missing records may be among them",
         ),
         ("without key", report.without_key, "order not checked"),
+        ("made from ranges", report.made_from_ranges, "neither duplicates nor order checked"),
+        ("more parents", report.more_parents, "may have others, which are not known"),
     ]
     print_table(("what", "number", ""), rows + [row for row in optional if row[1]])
 

@@ -44,8 +44,8 @@ def why_missing(
     """Show what became of a record between its topic and another, over one or more jobs.
 
     ADDRESS is TOPIC/PARTITION@OFFSET of an input record. Exits 0 if the topic has an output of it,
-    else 1: dead-lettered, late, waiting for a match, unmatched, not yet read, never
-    read, filtered, uncertain, expired, or never was.
+    else 1: within ranges (an output may be made from it), dead-lettered, late, waiting for a match,
+    unmatched, not yet read, never read, filtered, uncertain, expired, or never was.
     """
     record = Address.parse(address)
     with reading_progress() as progress:

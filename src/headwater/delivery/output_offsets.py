@@ -157,6 +157,8 @@ class OutputOffsets:
     def written_by(self, batch: int, stopped: Callable[[], bool] = lambda: False) -> set[str]:
         """Identities of the records of this batch that are in the output.
 
+        A record whose parents are only known as ranges has none: it is never taken for another.
+
         Raises:
             CheckpointError: records that may be of this batch were deleted or compacted.
         """
@@ -168,8 +170,9 @@ class OutputOffsets:
                 if origin.batch_version != batch or origin.lineage is None:
                     continue
                 # Other jobs, or this job with another checkpoint, may write to the topic as well.
-                if origin.lineage.run_id in self._state.runs:
-                    written.add(identity_of(encode(origin.lineage)))
+                identity = identity_of(encode(origin.lineage))
+                if identity is not None and origin.lineage.run_id in self._state.runs:
+                    written.add(identity)
         return written
 
     def _since(

@@ -22,11 +22,11 @@ from headwater.spark.local_rows import local_rows
 from headwater.spark.session import create_session
 from headwater.spark.source import read_stream, with_brokers
 from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
-from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of
+from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of, within_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
 from headwater.spark.writers.table import only_writer
 from headwater.storage.checkpoint import read_progress
-from headwater.storage.index.contract import EDGE, MADE, SCAN, index_path
+from headwater.storage.index.contract import EDGE, MADE, SCAN, WITHIN, index_path
 from headwater.storage.query_identity import RECREATED_INPUT, read_identity
 
 _LOG = logging.getLogger(__name__)
@@ -143,12 +143,15 @@ def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
                 scans = _count(cached)
             if not scans:
                 return
-            edges = sum(row["edges"] for row in scans)
+            ranges = sum(row["ranges"] for row in scans)
+            edges = sum(row["edges"] for row in scans) + ranges
             rows = [
                 as_rows(EDGE, 0, edges_of(cached)),
                 as_rows(MADE, 0, made_of(cached)),
                 as_rows(SCAN, 0, local_rows(cached.sparkSession, scans, _SCANS)),
             ]
+            if ranges:
+                rows.append(as_rows(WITHIN, 0, within_of(cached)))
             table.append(rows, edges, _ranges(scans))
             _LOG.info("batch %d: %d edges%s", batch, edges, _problems(scans))
         finally:
@@ -162,7 +165,7 @@ _SCANS = "topic string, partition int" + "".join(
     for name in (
         *("first", "last", "records"),
         *(WITHOUT_LINEAGE, UNREADABLE, REFUSED),
-        *("unlisted", "edges"),
+        *("unlisted", "edges", "ranges"),
     )
 )
 
@@ -180,6 +183,7 @@ def _count(parsed: DataFrame) -> list[Row]:
         *(count_of(result) for result in (WITHOUT_LINEAGE, UNREADABLE, REFUSED)),
         F.sum("unlisted").alias("unlisted"),
         F.sum(F.size("parents")).alias("edges"),
+        F.sum(F.size("ranges")).alias("ranges"),
     )
     return counted.collect()
 

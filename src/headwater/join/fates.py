@@ -42,6 +42,7 @@ def verify(
     settings: Settings | None = None,
     *,
     allow_filtered: bool = False,
+    allow_ranges: bool = False,
     checkpoint: Path | None = None,
     explainers: Sequence[Explainer] = (),
 ) -> VerifyReport:
@@ -51,6 +52,7 @@ def verify(
         source,
         settings,
         allow_filtered=allow_filtered,
+        allow_ranges=allow_ranges,
         checkpoint=checkpoint,
         explainers=(*explainers, JoinExplainer(settings)),
     )

@@ -165,7 +165,7 @@ class _Judge:
 
 def _has_one_parent(record: Record) -> bool:
     lineage = origin_of(record).lineage
-    return lineage is not None and len(lineage.parents) == 1
+    return lineage is not None and lineage.exact and len(lineage.parents) == 1
 
 
 def _text(moment: datetime) -> str:

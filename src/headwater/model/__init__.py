@@ -1,6 +1,6 @@
 """Plain values without I/O. Imports only the standard library and the error tree."""
 
-from headwater.model.address import Address, TopicPartition
+from headwater.model.address import Address, AddressRange, TopicPartition
 from headwater.model.record import (
     Header,
     JobOutput,
@@ -17,6 +17,7 @@ CHECKS_NAMESPACE = "headwater-checks"
 __all__ = [
     "CHECKS_NAMESPACE",
     "Address",
+    "AddressRange",
     "Header",
     "JobOutput",
     "Lineage",

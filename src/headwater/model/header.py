@@ -8,6 +8,7 @@ that exceeded the limits.
 The value of the `lineage` header:
 
     1 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ >REST]
+    2 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ bBATCH][ >REST]
 
     RUN        the run id, a UUID in text form, or `-`
     PARENTS    addresses `topic/partition@offset`, separated by commas; `,+N` follows if N more
@@ -15,6 +16,10 @@ The value of the `lineage` header:
     ORDINAL    the number among the records with the same parents; omitted if it is 0
     RECORD_ID  32 hexadecimal digits; present only if parents are not listed
     REST       addresses of the records that list the other parents, separated by commas
+    BATCH      the number of the micro-batch
+
+In version 2, an item of PARENTS may also be a range `~topic/partition@first..last`, which contains
+parents, and `?` if there may be others. Version 1 is written wherever it is enough.
 
 ASCII, words separated by one space. The first word is the version of this format. Any client with
 write access to the topic can write these bytes, so decoding reports an unknown version or a
@@ -30,8 +35,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headwater.errors import BadAddressError
-from headwater.model import Address, Header, Lineage, Record
-from headwater.model.address import ADDRESS
+from headwater.model import Address, AddressRange, Header, Lineage, Record
+from headwater.model.address import ADDRESS, RANGE
 
 JOB_NAME = "job_name"
 JOB_VERSION = "job_version"
@@ -45,6 +50,11 @@ STAMP_HEADERS = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS)
 
 VERSION = "1"
+# With ranges, unknown parents or the batch.
+VERSION_2 = "2"
+RANGE_MARK = "~"
+MORE_PARENTS = "?"
+# Items of PARENTS, of which a range is one, however many records it covers.
 # A parent takes about 15 to 30 bytes; Kafka's default limit for a complete record is 1 MB.
 MAX_LISTED_PARENTS = 64
 MAX_HEADER_BYTES = 64 * 1024
@@ -55,22 +65,25 @@ _MAX_STAMP_BYTES = 1024
 
 _RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ADDRESSES = rf"{ADDRESS}(?:,{ADDRESS})*+"
+_ITEM = rf"(?:{ADDRESS}|{RANGE_MARK}{RANGE}|\?)"
+_ITEMS = rf"{_ITEM}(?:,{_ITEM})*+"
 
 # The same grammar for Spark's `rlike` and `regexp_extract`. `*+` is possessive: with `*` Java needs
 # a stack frame per parent, and a long header would fail the job with a stack overflow.
+_NUMBERED = r"(?:,\+[0-9]{1,18})?(?: #[0-9]{1,18})?(?: =[0-9a-f]{32})?"
 HEADER_REGEX = (
-    rf"\A1 (?:{_RUN}) (?:-|{_ADDRESSES})(?:,\+[0-9]{{1,18}})?"
-    rf"(?: #[0-9]{{1,18}})?(?: =[0-9a-f]{{32}})?(?: >{_ADDRESSES})?\z"
+    rf"\A(?:1 (?:{_RUN}) (?:-|{_ADDRESSES}){_NUMBERED}"
+    rf"|2 (?:{_RUN}) (?:-|{_ITEMS}){_NUMBERED}(?: b[0-9]{{1,18}})?)(?: >{_ADDRESSES})?\z"
 )
-RUN_REGEX = r"^1 (\S+) "
-# Group 1 is the result of `identity_of`.
-IDENTITY_REGEX = r"^1 \S+ ([^>\r\n]*?)(?: >.*)?$"
+RUN_REGEX = r"^[12] (\S+) "
+# Group 1 is the result of `identity_of`; empty if the parents are not known exactly.
+IDENTITY_REGEX = r"^[12] \S+ ([^>~?\r\n]*?)(?: b[0-9]+)?(?: >.*)?$"
 # An identity with one parent: topic, partition and offset, with or without the ordinal.
 SINGLE_PARENT_REGEX = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
 
 _HEADER = re.compile(
-    rf"1 (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
-    r"( =(?P<record_id>[0-9a-f]{32}))?( >(?P<rest>[!-~]+))?"
+    rf"(?P<version>[12]) (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
+    r"( =(?P<record_id>[0-9a-f]{32}))?( b(?P<batch>[0-9]{1,18}))?( >(?P<rest>[!-~]+))?"
 )
 _UNLISTED = re.compile(r"(?P<listed>.*),\+(?P<count>[0-9]{1,18})")
 
@@ -127,10 +140,13 @@ def origin_of(record: Record) -> Origin:
     for name, value in record.headers:
         values.setdefault(name, value)
     lineage = decode(values[LINEAGE]) if LINEAGE in values else None
+    batch = _number(values.get(BATCH_VERSION))
+    if batch is None and isinstance(lineage, Lineage):
+        batch = lineage.batch
     return Origin(
         _text(values.get(JOB_NAME)),
         _text(values.get(JOB_VERSION)),
-        _number(values.get(BATCH_VERSION)),
+        batch,
         lineage if isinstance(lineage, Lineage) else None,
         lineage if isinstance(lineage, Unreadable) else None,
     )
@@ -151,20 +167,25 @@ def _shortened(text: str) -> str:
 
 def encode(lineage: Lineage) -> bytes:
     """The value of the `lineage` header."""
-    words = [VERSION, lineage.run_id or "-", encode_parents(lineage.parents, lineage.unlisted)]
+    version = VERSION if lineage.exact and lineage.batch is None else VERSION_2
+    words = [version, lineage.run_id or "-", _encode_parents(lineage)]
     if lineage.ordinal:
         words.append(f"#{lineage.ordinal}")
     if lineage.record_id is not None:
         words.append(f"={lineage.record_id}")
+    if lineage.batch is not None:
+        words.append(f"b{lineage.batch}")
     if lineage.rest:
         words.append(">" + ",".join(map(str, lineage.rest)))
     return " ".join(words).encode("ascii")
 
 
-def encode_parents(parents: Sequence[Address], unlisted: int = 0) -> str:
-    """The PARENTS word."""
-    listed = ",".join(map(str, parents)) or "-"
-    return f"{listed},+{unlisted}" if unlisted else listed
+def _encode_parents(lineage: Lineage) -> str:
+    items = [*map(str, lineage.parents), *(f"{RANGE_MARK}{each}" for each in lineage.ranges)]
+    if lineage.more_parents:
+        items.append(MORE_PARENTS)
+    listed = ",".join(items) or "-"
+    return f"{listed},+{lineage.unlisted}" if lineage.unlisted else listed
 
 
 def decode(value: bytes | None) -> Lineage | Unreadable:
@@ -176,32 +197,58 @@ def decode(value: bytes | None) -> Lineage | Unreadable:
     text = value.decode("ascii", "replace")
     match = _HEADER.fullmatch(text)
     if match is None:
-        known = text.startswith(f"{VERSION} ") or not re.match(r"[0-9]{1,4} ", text)
+        known = re.match(r"[12] ", text) or not re.match(r"[0-9]{1,4} ", text)
         return Unreadable.MALFORMED if known else Unreadable.OTHER_VERSION
+    if match["version"] == VERSION and match["batch"] is not None:
+        return Unreadable.MALFORMED
     try:
-        parents, unlisted = _decode_parents(match["parents"])
+        items, unlisted = _decode_parents(match["parents"], match["version"])
         rest = tuple(map(Address.parse, match["rest"].split(",") if match["rest"] else []))
     except BadAddressError:
         return Unreadable.MALFORMED
     run = None if match["run"] == "-" else match["run"]
     ordinal = int(match["ordinal"] or 0)
-    return Lineage(run, parents, unlisted, ordinal, match["record_id"], rest)
+    return Lineage(
+        run,
+        tuple(item for item in items if isinstance(item, Address)),
+        unlisted,
+        ordinal,
+        match["record_id"],
+        rest,
+        tuple(item for item in items if isinstance(item, AddressRange)),
+        None in items,
+        None if match["batch"] is None else int(match["batch"]),
+    )
 
 
-def identity_of(value: bytes) -> str:
-    """The words between RUN and REST: the same in every copy of a record."""
+def identity_of(value: bytes) -> str | None:
+    """The words between RUN and BATCH or REST: the same in every copy of a record.
+
+    None if the parents are not known exactly: other records may have the same words.
+    """
     words = value.decode("ascii", "replace").partition(" ")[2].partition(" ")[2]
-    return words.partition(" >")[0]
+    words = words.partition(" >")[0].partition(" b")[0]
+    return None if RANGE_MARK in words or MORE_PARENTS in words else words
 
 
-def _decode_parents(text: str) -> tuple[tuple[Address, ...], int]:
+def _decode_parents(text: str, version: str) -> tuple[list[Address | AddressRange | None], int]:
+    """The items, where None stands for parents that are not known; and how many are unlisted."""
     unlisted = 0
     match = _UNLISTED.fullmatch(text)
     if match is not None:
         text, unlisted = match["listed"], int(match["count"])
     if text == "-":
-        return (), unlisted
-    return tuple(Address.parse(word) for word in text.split(",")), unlisted
+        return [], unlisted
+    read = Address.parse if version == VERSION else _decode_item
+    return [read(word) for word in text.split(",")], unlisted
+
+
+def _decode_item(word: str) -> Address | AddressRange | None:
+    if word == MORE_PARENTS:
+        return None
+    if word.startswith(RANGE_MARK):
+        return AddressRange.parse(word.removeprefix(RANGE_MARK))
+    return Address.parse(word)
 
 
 def _text(value: bytes | None) -> str | None:

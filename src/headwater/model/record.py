@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from headwater.model.address import Address
+from headwater.model.address import Address, AddressRange
 
 # Kafka allows a header to repeat and its value to be null; null is not the empty value.
 Header = tuple[str, bytes | None]
@@ -39,6 +39,12 @@ class Lineage:
     The list of parents is bounded: `unlisted` counts the parents that are not listed, and `rest`
     names the records that list them. `ordinal` distinguishes records with the same parents.
     `record_id` is set only if it can't be derived, which is when parents are unlisted.
+
+    After a step that can't be followed row by row, a superset of the parents is known: they are
+    within `ranges`. `more_parents` is set if there may be parents that nothing names. Such a record
+    has no identity: others may have the same ranges.
+
+    `batch` is the micro-batch, if the record has no header for it.
     """
 
     run_id: str | None
@@ -47,13 +53,27 @@ class Lineage:
     ordinal: int = 0
     record_id: str | None = None
     rest: tuple[Address, ...] = ()
+    ranges: tuple[AddressRange, ...] = ()
+    more_parents: bool = False
+    batch: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the parents are known: neither ranges nor unknown ones."""
+        return not self.ranges and not self.more_parents
 
     @property
     def parent_count(self) -> int:
+        """The number of parents; without those within ranges."""
         return len(self.parents) + self.unlisted
 
-    def identity(self, job_name: str) -> str:
-        """The record id: the same for every copy that a retry or a replay writes."""
+    def identity(self, job_name: str) -> str | None:
+        """The record id: the same for every copy that a retry or a replay writes.
+
+        None unless the lineage is exact.
+        """
+        if not self.exact:
+            return None
         if self.record_id is not None:
             return self.record_id
         return record_id(job_name, ",".join(map(str, self.parents)), self.ordinal)

@@ -13,7 +13,7 @@ from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.progress import Progress, no_progress
 from headwater.replay.folder import ReplayFolder
-from headwater.replay.manifest import UNDONE, Checksum, Manifest
+from headwater.replay.manifest import NO_IDENTITY, UNDONE, Checksum, Manifest
 from headwater.replay.plan import Plan
 from headwater.replay.planning import SessionFactory
 from headwater.settings import Settings
@@ -106,12 +106,13 @@ def _check_topic(
             check.findings.append(f"{record.address} has no readable lineage")
             continue
         identity = identity_of(encode(lineage))
-        if identity in seen:
-            check.findings.append(f"{record.address} is a duplicate of {identity}")
-            continue
-        seen.add(identity)
-        check.written.add(identity, record.key, record.value)
-        if order.is_overtaken(record, lineage.parents):
+        if identity is not None:
+            if identity in seen:
+                check.findings.append(f"{record.address} is a duplicate of {identity}")
+                continue
+            seen.add(identity)
+        check.written.add(identity or NO_IDENTITY, record.key, record.value)
+        if lineage.exact and order.is_overtaken(record, lineage.parents):
             check.findings.append(f"{record.address} comes after a record of a later input")
     _compare(check, "the target has", check.written, manifest.result.outputs)
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from headwater.model.header import IDENTITY_REGEX, JOB_NAME, LINEAGE, RUN_REGEX, SINGLE_PARENT_REGEX
-from headwater.replay.manifest import Checksum
+from headwater.replay.manifest import NO_IDENTITY, Checksum
 from headwater.storage.offset_ranges import OffsetRanges
 
 IDENTITY, CONTENT = "_identity", "_content"
@@ -28,7 +28,8 @@ def register_digest_udf(spark: SparkSession) -> None:
 
 def record_hash(identity: Column, key: Column, value: Column) -> Column:
     """64 bits of the SHA-256 of a record, as a number; key and value are binary."""
-    return F.call_function(_DIGEST_FUNCTION, identity.cast("binary"), key, value)
+    text = F.coalesce(identity, F.lit(NO_IDENTITY))
+    return F.call_function(_DIGEST_FUNCTION, text.cast("binary"), key, value)
 
 
 def checksum_metrics(hashes: Column) -> list[Column]:
@@ -44,7 +45,8 @@ def checksum_of(metrics: Mapping[str, Any]) -> Checksum:
 def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
     """Identity and content of the records that a job wrote to a topic, except in one run."""
     lineage = _header_text(LINEAGE)
-    identity = F.regexp_extract(lineage, IDENTITY_REGEX, 1)
+    # Null, which equals nothing, for records that were made from ranges of inputs.
+    identity = F.nullif(F.regexp_extract(lineage, IDENTITY_REGEX, 1), F.lit(""))
     return records.where(
         (_header_text(JOB_NAME) == job_name) & (F.regexp_extract(lineage, RUN_REGEX, 1) != run_id)
     ).select(

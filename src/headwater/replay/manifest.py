@@ -16,6 +16,8 @@ from headwater.replay.plan import Plan, canonical
 
 FORMAT_VERSION = 1
 DONE, UNDONE = "done", "undone"
+# In checksums, for results that were made from ranges of inputs.
+NO_IDENTITY = ""
 _ALGORITHM = "HMAC-SHA256"
 _CHECKSUM_BYTES = 8
 

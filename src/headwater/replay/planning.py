@@ -120,10 +120,19 @@ def _lineage_inputs(request: Request, settings: Settings) -> dict[int, OffsetRan
     selection, topic = request.selection, request.selection.topic
     selected: list[dict[int, OffsetRanges]] = []
     if selection.inputs_of:
-        selected.append(inputs_of(selection.inputs_of, topic, settings))
+        allow_ranges = request.allow_ranges
+        outputs = selection.inputs_of
+        selected.append(inputs_of(outputs, topic, settings, allow_ranges=allow_ranges))
     if selection.made_by is not None:
-        allow_gaps = request.allow_gaps
-        selected.append(inputs_made_by(selection.made_by, topic, settings, allow_gaps=allow_gaps))
+        selected.append(
+            inputs_made_by(
+                selection.made_by,
+                topic,
+                settings,
+                allow_gaps=request.allow_gaps,
+                allow_ranges=request.allow_ranges,
+            )
+        )
     if not selected:
         return None
     inputs, *others = selected

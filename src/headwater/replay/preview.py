@@ -82,7 +82,9 @@ def _new_results(outputs: DataFrame, plan: Plan, settings: Settings) -> Results:
     rows = rows_to_send(outputs, OutputTopics((plan.target,)), settings.jobs.max_value_bytes)
     identity = lineage_identity(F.col(LINEAGE_COLUMN), plan.job_name, F.col(ORDINAL_COLUMN))
     collected = rows.select(identity.alias("identity"), "value").collect()
-    return {row["identity"]: _bytes(row["value"]) for row in collected}
+    # A result that was made from a range of inputs has no identity to compare it by.
+    known = (row for row in collected if row["identity"] is not None)
+    return {row["identity"]: _bytes(row["value"]) for row in known}
 
 
 def _in_topic(plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings) -> Results:
@@ -95,7 +97,8 @@ def _in_table(outputs: DataFrame, plan: Plan) -> tuple[Results, Results]:
     made = table_rows(outputs, JobRun(plan.job_name, plan.job_version, None), 0)
     columns = [name for name in made.columns if name != COLUMN]
     fields = (F.col(COLUMN)["record_id"].alias("id"), _as_json(columns))
-    new = {row["id"]: row["row"].encode() for row in made.select(*fields).collect()}
+    identified = made.select(*fields).where(F.col("id").isNotNull())
+    new = {row["id"]: row["row"].encode() for row in identified.collect()}
     if not (table_path(plan.target) / "_delta_log").is_dir():
         return new, {}
     table = read_table(outputs.sparkSession, plan.target)

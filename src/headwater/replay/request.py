@@ -24,6 +24,7 @@ class Request:
     # A topic, or `table:` and a folder.
     target: str
     allow_gaps: bool = False
+    allow_ranges: bool = False
     force: bool = False
     skip_existing: bool = False
     again: bool = False
@@ -43,6 +44,8 @@ class Request:
             "made_by": str(selection.made_by),
             "target": self.target,
             "options": [self.allow_gaps, self.skip_existing],
+            # Only if set: other requests keep their digest, by which they are resumed.
+            **({"allow_ranges": True} if self.allow_ranges else {}),
         }
         return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
@@ -59,7 +62,7 @@ def build_request(
 
     Args:
         options: `job_version` (None for the setting's), `allow_gaps`, `skip_existing`, `again`,
-            `delivery` and, where the command has it, `force`.
+            `delivery` and, where the command has them, `force` and `allow_ranges`.
     """
     return Request(
         name=name,
@@ -68,6 +71,7 @@ def build_request(
         job_version=options["job_version"] or settings.jobs.version,
         target=target,
         allow_gaps=options["allow_gaps"],
+        allow_ranges=options.get("allow_ranges", False),
         force=options.get("force", False),
         skip_existing=options["skip_existing"],
         again=options["again"],

@@ -44,13 +44,17 @@ def count_results(plan: Plan, settings: Settings, progress: Progress = no_progre
 def find_results(
     plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings
 ) -> dict[str, Record]:
-    """The latest results of some inputs in a topic, by identity; dead letters included."""
+    """The latest results of some inputs in a topic, by identity; dead letters included.
+
+    Records that were made from ranges of inputs have no identity, and are left out.
+    """
     results: dict[str, Record] = {}
     for topic in (plan.target, dead_letter_topic(plan.target)):
         for record in _results(topic, plan, inputs, settings):
             lineage = origin_of(record).lineage
-            if lineage is not None:
-                results[identity_of(encode(lineage))] = record
+            identity = identity_of(encode(lineage)) if lineage is not None else None
+            if identity is not None:
+                results[identity] = record
     return results
 
 

@@ -76,16 +76,19 @@ class KafkaRecordQueries:
             return None
         if root.job_name is None:
             return _no_command("no job wrote this record: it is a source record")
-        sources = sorted({parent.address.topic for parent in root.parents})
+        within = {each.topic for each in root.ranges}
+        sources = sorted({parent.address.topic for parent in root.parents} | within)
         if not sources:
             return _no_command(root.reason or "its lineage header lists no parents")
         note = None
         if len(sources) > 1:
             note = f"its parents are in {len(sources)} topics; a replay reads one of them"
         source = sources[0]
+        if within:
+            note = "its parents are within ranges; the replay reads all records of them"
         shipped = root.job_name in self._transforms
         answer: Json = {
-            "command": _command(root.job_name, shipped, source, address),
+            "command": _command(root.job_name, shipped, source, address, bool(within)),
             "complete": shipped,
             "logic": root.job_name if shipped else None,
             "note": note,
@@ -93,7 +96,7 @@ class KafkaRecordQueries:
             "refused": None,
         }
         try:
-            answer["dryRun"] = self._dry_run(root.job_name, shipped, source, address)
+            answer["dryRun"] = self._dry_run(root.job_name, shipped, source, address, bool(within))
         except HeadwaterError as error:
             shown = self._without_addresses(error)
             answer["refused"] = {"message": shown.message, "hint": shown.hint}
@@ -110,7 +113,9 @@ class KafkaRecordQueries:
             raise self._without_addresses(error) from None
         return None if _does_not_exist(root) else root
 
-    def _dry_run(self, job_name: str, shipped: bool, source: str, address: Address) -> Json:
+    def _dry_run(
+        self, job_name: str, shipped: bool, source: str, address: Address, allow_ranges: bool
+    ) -> Json:
         from headwater.replay.planning import make_plan
         from headwater.replay.request import Request
         from headwater.replay.selection import Selection
@@ -123,6 +128,7 @@ class KafkaRecordQueries:
             selection=Selection(source, inputs_of=(address,)),
             job_version=self._settings.jobs.version,
             target=address.topic,
+            allow_ranges=allow_ranges,
         )
         planned = make_plan(request, self._settings, _no_session)
         return self._dry_run_json(planned, request, shipped)
@@ -210,12 +216,16 @@ def _no_command(reason: str) -> Json:
     return {**empty, "complete": False, "refused": refused}
 
 
-def _command(job_name: str, shipped: bool, source: str, address: Address) -> str:
+def _command(
+    job_name: str, shipped: bool, source: str, address: Address, allow_ranges: bool
+) -> str:
     words = ["headwater", "replay", job_name if shipped else _PLACEHOLDER]
     words += ["--from", source, "--to", address.topic]
     if not shipped:
         words += ["--job-name", job_name]
-    words += ["--inputs-of", str(address), "--dry-run"]
+    words += ["--inputs-of", str(address)]
+    words += ["--allow-ranges"] if allow_ranges else []
+    words += ["--dry-run"]
     return shlex.join(words)
 
 

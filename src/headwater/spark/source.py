@@ -14,7 +14,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError, UnsafeDeliveryError
-from headwater.model.header import MAX_LISTED_PARENTS, MAX_PARENTS_BYTES
+from headwater.model.header import (
+    MAX_LISTED_PARENTS,
+    MAX_PARENTS_BYTES,
+    MORE_PARENTS,
+    RANGE_MARK,
+)
 from headwater.settings import Settings
 from headwater.spark.session import own_class
 
@@ -138,7 +143,8 @@ def _lineage(**values: Column) -> Column:
 
 
 def lineage_identity(lineage: Column, job_name: str, ordinal: Column) -> Column:
-    """The part of the `lineage` header that is the same in every run that creates the record.
+    """The part of the `lineage` header that is the same in every run that creates the record; null
+    if the parents are not known exactly, as other records may have the same ranges.
 
     The sink writes the header; this finds the records that it has written.
     """
@@ -158,9 +164,16 @@ def lineage_identity(lineage: Column, job_name: str, ordinal: Column) -> Column:
         lineage["all_parents_hash"],
         ordinal.cast("string"),
     )
-    return F.when(lineage["all_parents_hash"].isNull(), text).otherwise(
+    identity = F.when(lineage["all_parents_hash"].isNull(), text).otherwise(
         F.concat(text, F.lit(" ="), F.substring(F.sha2(hashed, 256), 1, 32))
     )
+    return F.when(has_exact_parents(lineage), identity)
+
+
+def has_exact_parents(lineage: Column) -> Column:
+    """Whether all parents are known: neither ranges nor unknown ones."""
+    items = F.concat_ws(",", lineage["parents"], lineage["rest"])
+    return ~(items.contains(RANGE_MARK) | items.contains(MORE_PARENTS))
 
 
 # The options that select the topics of a source.

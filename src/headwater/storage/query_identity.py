@@ -285,6 +285,8 @@ def recent_records(
         origin = origin_of(record)
         if origin.job_name != job_name or origin.lineage is None:
             continue
-        own = any(reads(parent.topic) for parent in origin.lineage.parents)
+        lineage = origin.lineage
+        topics = {each.topic for each in lineage.parents} | {each.topic for each in lineage.ranges}
+        own = any(map(reads, topics))
         if own and record.header(REPLAY_ID) is None:
             yield record, origin.lineage.run_id

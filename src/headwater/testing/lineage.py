@@ -26,7 +26,7 @@ def assert_lineage(
     """Fail with a list of differences unless a record's lineage is as expected.
 
     Arguments that are None are not checked; `parents=[]` expects no parents. Parents that the
-    header counts and does not list are a difference.
+    header counts and does not list, and parents within ranges, are a difference.
 
     Args:
         record: the record, or the address to read it from.
@@ -70,6 +70,10 @@ def _parent_differences(
         yield f"missing parent: {parent}"
     for parent in (Counter(actual) - Counter(expected)).elements():
         yield f"unexpected parent: {parent}"
+    for within in origin.lineage.ranges if origin.lineage else ():
+        yield f"parents within {within}"
+    if origin.lineage is not None and origin.lineage.more_parents:
+        yield "it may have more parents, which are not known"
     if origin.lineage is not None and origin.lineage.unlisted:
         yield f"{origin.lineage.unlisted} more parents, which the header does not list"
     if ordered and actual != expected and Counter(actual) == Counter(expected):

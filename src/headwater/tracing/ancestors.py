@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from headwater.kafka import Absence, RecordReader
-from headwater.model import Address, Record
+from headwater.model import Address, Lineage, Record
 from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic, parents_topic
 from headwater.settings import Settings, load
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAX_RECORDS = 10_000
 # Each lists a thousand parents, and no walk reads more than ten thousand records.
 _MAX_REST = 10
+# Shown for each record; a forged header can have thousands.
+_MAX_RANGES = 1_000
 
 IN_A_CYCLE = "a cycle: the record is its own ancestor"
 
@@ -181,7 +183,7 @@ def _step(record: Record, state: RecordState, values: bool) -> WalkStep:
         return WalkStep(replace(node, state=RecordState.UNVERIFIED, reason=doubt))
     if lineage is not None:
         # A record that is listed twice is one parent.
-        return WalkStep(node, tuple(dict.fromkeys(lineage.parents)))
+        return WalkStep(_with_ranges(node, lineage), tuple(dict.fromkeys(lineage.parents)))
     if origin.job_name is not None:
         return WalkStep(replace(node, reason="made by a job that wrote no lineage header"))
     return WalkStep(node)
@@ -192,24 +194,35 @@ def _with_rest(step: WalkStep, record: Record, sources: RecordSources) -> WalkSt
     lineage = origin_of(record).lineage
     if lineage is None or step.node.state is RecordState.UNVERIFIED:
         return step
-    more: list[Address] = []
+    record_id = lineage.record_id or step.node.record_id or ""
+    node, claimed = step.node, step.claimed
     for address in lineage.rest[:_MAX_REST]:
-        more += _listed_by(address, step.node, sources)
-    claimed = tuple(dict.fromkeys((*step.claimed, *more)))
-    unlisted = max(step.node.unlisted - len(more), 0)
-    return WalkStep(replace(step.node, unlisted=unlisted), claimed)
+        more = _listed_by(address, node, record_id, sources)
+        if more is not None:
+            claimed = (*claimed, *more.parents)
+            unlisted = max(node.unlisted - len(more.parents) - len(more.ranges), 0)
+            node = _with_ranges(replace(node, unlisted=unlisted), more)
+    return WalkStep(node, tuple(dict.fromkeys(claimed)))
 
 
-def _listed_by(address: Address, child: TraceNode, sources: RecordSources) -> tuple[Address, ...]:
+def _with_ranges(node: TraceNode, lineage: Lineage) -> TraceNode:
+    ranges = tuple(dict.fromkeys((*node.ranges, *lineage.ranges)))
+    more = node.more_parents or lineage.more_parents or len(ranges) > _MAX_RANGES
+    return replace(node, ranges=ranges[:_MAX_RANGES], more_parents=more)
+
+
+def _listed_by(
+    address: Address, child: TraceNode, record_id: str, sources: RecordSources
+) -> Lineage | None:
+    """What a record of the topic `…-parents` lists for the child."""
     output = child.address.topic.removesuffix(dead_letter_topic(""))
     if address.topic != parents_topic(output):
-        return ()
+        return None
     for _, source in sources:
         fetched = source.fetch(address)
-        if isinstance(fetched, Record) and fetched.key == (child.record_id or "").encode():
-            listed = origin_of(fetched).lineage
-            return listed.parents if listed else ()
-    return ()
+        if isinstance(fetched, Record) and fetched.key == record_id.encode():
+            return origin_of(fetched).lineage
+    return None
 
 
 def _doubt(address: Address, origin: Origin) -> str | None:
@@ -222,6 +235,10 @@ def _doubt(address: Address, origin: Origin) -> str | None:
         if (parent.topic, parent.partition) == (address.topic, address.partition):
             if parent.offset > address.offset:
                 return f"its lineage header names a parent that was written later: {parent}"
+    for within in origin.lineage.ranges if origin.lineage else ():
+        if (within.topic, within.partition) == (address.topic, address.partition):
+            if within.last >= address.offset:
+                return f"its lineage header names parents that were not yet written: {within}"
     return None
 
 

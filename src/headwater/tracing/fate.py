@@ -15,6 +15,7 @@ class Fate(Enum):
     """What became of a record."""
 
     PRESENT = "present"
+    WITHIN = "within ranges"
     DEAD_LETTERED = "dead-lettered"
     LATE = "late"
     WAITING = "waiting"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from headwater.errors import BrokerUnavailableError
 from headwater.kafka import TopicFollower, end_offsets, partition_states, read_topic
-from headwater.model import Address, Record
+from headwater.model import Address, AddressRange, Record
 from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic
 from headwater.settings import Settings, load
 from headwater.tracing.keys import RecordFinding, Violation
 from headwater.tracing.node import bytes_as_json
+from headwater.tracing.offsets import RangeSet
 from headwater.tracing.order import NewestParents, SeenRecordIds
 from headwater.tracing.scan import ends_if_exists
 from headwater.tracing.source_window import OpenRecords, SourceWindow
@@ -45,9 +46,10 @@ class OrderViolation:
 class OrderReport:
     """Counts so far: outputs that were checked, violations, and outputs that were not checked.
 
-    Outputs `without_key` have no order; those with `other_parents` were made from other topics
-    only. `waiting` outputs wait until the source is read up to their parents. `open` records of
-    the source wait for their outputs; `forgotten` ones exceeded the limit and are not tracked.
+    Outputs `without_key` have no order, nor have those `made_from_ranges`; those with
+    `other_parents` were made from other topics only. `waiting` outputs wait until the source is
+    read up to their parents. `open` records of the source wait for their outputs; `forgotten` ones
+    exceeded the limit and are not tracked.
     """
 
     topic: str
@@ -58,6 +60,7 @@ class OrderReport:
     unknown_parents: int = 0
     without_key: int = 0
     other_parents: int = 0
+    made_from_ranges: int = 0
     waiting: int = 0
     open: int = 0
     forgotten: int = 0
@@ -78,8 +81,15 @@ class OrderReport:
 class _Output:
     record: Record
     origin: Origin
-    # Its parents in the source.
+    # Its parents in the source, and the ranges of the source that contain some.
     parents: tuple[Address, ...]
+    ranges: tuple[AddressRange, ...] = ()
+
+    @property
+    def newest(self) -> tuple[Address, ...]:
+        """The parents, and the ends of the ranges."""
+        ends = (Address(each.topic, each.partition, each.last) for each in self.ranges)
+        return (*self.parents, *ends)
 
 
 class OrderCheck:
@@ -118,6 +128,7 @@ class OrderCheck:
         self._unchecked: list[_Output] = []
         self._waiting: deque[_Output] = deque()
         self._open = OpenRecords()
+        self._within: dict[int, RangeSet] = defaultdict(RangeSet)
         self._newest = NewestParents()
         starts = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
         self._source = SourceWindow(source, settings)
@@ -159,16 +170,18 @@ class OrderCheck:
             for record in self._outputs.poll(_POLL_SECONDS):
                 origin = origin_of(record)
                 named = origin.lineage.parents if origin.lineage else ()
+                ranges = origin.lineage.ranges if origin.lineage else ()
                 own = tuple(parent for parent in named if parent.topic == self.report.source)
-                self._unchecked.append(_Output(record, origin, own))
+                within = tuple(each for each in ranges if each.topic == self.report.source)
+                self._unchecked.append(_Output(record, origin, own, within))
         # Looked up after the outputs were read: a parent beyond these ends never existed.
         if self._clock() - self._refreshed > _REFRESH_PARTITIONS_SECONDS or not all(
-            self._source.knows(output.parents) for output in self._unchecked
+            self._source.knows(output.newest) for output in self._unchecked
         ):
             self._refresh_partitions()
         for output in self._unchecked:
-            if self._source.knows(output.parents):
-                self._source.want(output.parents)
+            if self._source.knows(output.newest):
+                self._source.want(output.newest)
         self._waiting += self._unchecked
         self._unchecked = []
 
@@ -182,18 +195,21 @@ class OrderCheck:
         self._refreshed = self._clock()
 
     def _can_be_judged(self, output: _Output) -> bool:
-        return not self._source.knows(output.parents) or self._source.has_read(output.parents)
+        return not self._source.knows(output.newest) or self._source.has_read(output.newest)
 
     def _judge(self, output: _Output) -> Iterator[OrderViolation]:
         report, record, lineage = self.report, output.record, output.origin.lineage
         report.judged += 1
         if lineage is None:
             report.without_lineage += 1
-        elif not self._source.knows(output.parents):
+        elif not self._source.knows(output.newest):
             report.unknown_parents += 1
-        elif not output.parents:
+        elif not output.newest:
             report.other_parents += 1
         else:
+            report.made_from_ranges += bool(output.ranges)
+            for each in output.ranges:
+                self._within[each.partition].add(each.first, each.last)
             for parent in output.parents:
                 self._open.close(parent, record.address, self._clock())
             if self._seen_ids.add(lineage, output.origin.job_name or ""):
@@ -202,7 +218,7 @@ class OrderCheck:
             elif record.key is None:
                 report.without_key += 1
             # Outputs with several parents have no defined order.
-            elif lineage.parent_count == 1:
+            elif lineage.exact and lineage.parent_count == 1:
                 yield from self._inversion(record, output.parents[0])
 
     def _inversion(self, record: Record, parent: Address) -> Iterator[OrderViolation]:
@@ -222,6 +238,8 @@ class OrderCheck:
                 RecordFinding(each.record, after=each.overtaken_by, key=each.key),
             )
             for each in self._open.take_overtaken(seen)
+            # An output may be made from it.
+            if each.record.offset not in self._within[each.record.partition]
         ]
 
     def _read_dead_letters(self) -> None:

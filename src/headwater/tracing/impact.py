@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headwater.model import TopicPartition
     from headwater.storage.index.reader import LineageIndex
     from headwater.storage.offset_ranges import OffsetRanges
-    from headwater.tracing.impact_walk import WalkResult
+    from headwater.tracing.impact_shown import WalkResult
     from headwater.tracing.in_tables import RowsInTables, Tables
 
 # Each is read from Kafka, which takes a millisecond; all are counted.
@@ -39,10 +39,13 @@ MAX_RECORDS = 1_000
 class ImpactNode:
     """A record and those that were made from it.
 
-    Nodes are shared: a record with two parents is a child of both.
+    Nodes are shared: a record with two parents is a child of both. `within` is true if it may be
+    made from the start, but not for certain: a range, its own or of a record between, contains
+    parents.
     """
 
     record: TraceNode
+    within: bool = False
     # Not in the repr, which would recurse down a long chain.
     children: tuple[ImpactNode, ...] = field(default=(), repr=False)
 
@@ -66,13 +69,16 @@ class Impact:
 
     `children` are the shown records: those made from `root`, or those that the job made. `counts`
     are all records by topic, shown or not; `made` are those that the job itself made.
+    `within_counts` are further records, which may be made from it: they have ranges that contain
+    such records, or were made from records that have.
 
     The counts are exact for the indexed offsets: `indexed` is the first offset not indexed, by
     partition. They are lower bounds if the walk reached a limit (`cut`), or if `unlisted` is not
     empty: the number of parents, by topic of the child, that headers count and do not list.
 
     `tables` are the rows of tables with lineage that were made from any of these records, or by the
-    job, counted in the current tables. `unread_tables` has the reason for each unreadable table.
+    job, counted in the current tables; `tables_within` those that may be. `unread_tables` has the
+    reason for each unreadable table.
     """
 
     start: Address | JobOutput
@@ -86,6 +92,8 @@ class Impact:
     tables: Mapping[str, int]
     unread_tables: Mapping[str, str]
     cut: str | None = None
+    within_counts: Mapping[str, int] = field(default_factory=dict)
+    tables_within: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def lower_bound(self) -> bool:
@@ -96,14 +104,16 @@ class Impact:
         """Nested objects as for `trace`, with `children`; the counts are in the outermost."""
         content = nested_json(
             # Without a root, the job is the parent of the records that it made.
-            ImpactNode(self.root, self.children) if self.root else _Job(self.children),
+            ImpactNode(self.root, False, self.children) if self.root else _Job(self.children),
             "children",
             lambda node: node.children,
-            lambda node: self._head() if isinstance(node, _Job) else flat_json(node.record),
+            lambda node: self._head() if isinstance(node, _Job) else _flat_json(node),
             max_depth if self.root else max_depth + 1,
         )
         content["counts"] = dict(self.counts)
+        content["within_counts"] = dict(self.within_counts)
         content["tables"] = dict(self.tables)
+        content["tables_within"] = dict(self.tables_within)
         content["unread_tables"] = dict(self.unread_tables)
         content["lower_bound"] = self.lower_bound
         content["cut"] = self.cut
@@ -123,6 +133,10 @@ class Impact:
             "made": dict(self.made),
             "truncated": self.truncated,
         }
+
+
+def _flat_json(node: ImpactNode) -> dict[str, Any]:
+    return flat_json(node.record) | {"within": node.within}
 
 
 def impact(
@@ -178,7 +192,7 @@ def impact(
     roots = _roots(start, index)
     result = walk_impact(index, roots, max_records=max_records, max_depth=max_depth)
     nodes = _nodes(result, index, kafka_and_archives(reader, settings))
-    rows = (tables or Tables(settings)).find(result.reached, start)
+    rows = (tables or Tables(settings)).find(result.reached, start, result.within)
     if not roots and not rows.made:
         raise InputError(
             f"neither the index nor a table has output of {start}",
@@ -215,14 +229,17 @@ def _nodes(
     for address, cycles in bottom_up(result.children, result.children):
         again = {
             child: ImpactNode(
-                replace(records[child], state=RecordState.UNVERIFIED, reason=IN_A_CYCLE)
+                replace(records[child], state=RecordState.UNVERIFIED, reason=IN_A_CYCLE),
+                child in result.uncertain,
             )
             for child in cycles
         }
-        below = sorted(result.children[address])
+        below = sorted(set(result.children[address]))
         record = replace(records[address], truncated=address in result.truncated)
         done[address] = ImpactNode(
-            record, tuple(again.get(child) or done[child] for child in below)
+            record,
+            address in result.uncertain,
+            tuple(again.get(child) or done[child] for child in below),
         )
     return done
 
@@ -244,7 +261,11 @@ def _record(
             batch_version=made.batch_version,
             run_id=made.run_id,
         )
-    unnamed = set(parents) - set(step.claimed)
+    unnamed = {
+        parent
+        for parent in set(parents) - set(step.claimed)
+        if not any(parent in within for within in node.ranges)
+    }
     if unnamed and node.state is not RecordState.UNVERIFIED:
         reason = f"its lineage header no longer names {min(unnamed)}, as when it was indexed"
         return replace(node, state=RecordState.UNVERIFIED, reason=reason)
@@ -286,6 +307,8 @@ def _impact(
         tables=rows.counts,
         unread_tables=rows.unread,
         cut=result.cut,
+        within_counts=dict(sorted(_by_topic(result.within).items())),
+        tables_within=rows.within,
     )
 
 

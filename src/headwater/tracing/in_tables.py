@@ -15,8 +15,10 @@ from headwater.storage.tables.registry import KnownTable, known_tables
 
 @dataclass
 class RowsInTables:
-    """Number of rows by table; `made` is the number of rows that the job itself made."""
+    """Number of rows by table; `made` is the number of rows that the job itself made; `within` may
+    be made from the records, or not."""
 
+    within: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     made: int = 0
@@ -30,19 +32,28 @@ class Tables:
         self._open: dict[KnownTable, LineageTable] = {}
 
     def find(
-        self, reached: Mapping[TopicPartition, OffsetRanges], start: Address | JobOutput
+        self,
+        reached: Mapping[TopicPartition, OffsetRanges],
+        start: Address | JobOutput,
+        within: Mapping[TopicPartition, OffsetRanges],
     ) -> RowsInTables:
-        """Count the rows that were made from these records, or by the job."""
+        """Count the rows that were made from these records, or by the job.
+
+        Args:
+            within: records that may be made from those.
+        """
         job = start if isinstance(start, JobOutput) else None
         rows = RowsInTables()
         for known in known_tables(self._settings):
             table = self._open.setdefault(known, LineageTable(known))
             try:
-                matching = table.find(reached, job)
+                matching = table.find(reached, job, within)
             except LineageTableError as error:
                 rows.unread[known.name] = error.message
                 continue
             rows.made += matching.made
             if matching.rows:
                 rows.counts[known.name] = matching.rows
+            if matching.within:
+                rows.within[known.name] = matching.within
         return rows

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from headwater.kafka import Absence
-from headwater.model import Address
+from headwater.model import Address, AddressRange
 
 # Pipelines have a few hops. Common JSON parsers fail at a nesting of 256, two for each hop.
 MAX_DEPTH = 100
@@ -39,6 +39,9 @@ class TraceNode:
     `unlisted` is the number of parents that the header counts and does not list; `truncated` is
     true if the walk ended here, before all listed parents. Nodes are shared: a node may be reached
     by several paths over `parents`.
+
+    `ranges` contain parents of which is not known which records they are; they are not followed.
+    `more_parents` is true if there may be parents that nothing names.
     """
 
     address: Address
@@ -53,6 +56,8 @@ class TraceNode:
     timestamp_ms: int | None = None
     value: bytes | None = field(default=None, repr=False)
     unlisted: int = 0
+    ranges: tuple[AddressRange, ...] = ()
+    more_parents: bool = False
     truncated: bool = False
     # Not in the repr, which would recurse down a long chain.
     parents: tuple[TraceNode, ...] = field(default=(), repr=False)
@@ -112,11 +117,24 @@ def flat_json(node: TraceNode, values: bool = False) -> dict[str, Any]:
         "state": node.state.value,
         "reason": node.reason,
         "unlisted": node.unlisted,
+        "ranges": [range_json(each) for each in node.ranges],
+        "more_parents": node.more_parents,
         "truncated": node.truncated,
     }
     if values and node.absence is None:
         content["value"] = bytes_as_json(node.value)
     return content
+
+
+def range_json(within: AddressRange) -> dict[str, Any]:
+    """A range that contains parents of a record."""
+    return {
+        "topic": within.topic,
+        "partition": within.partition,
+        "first": within.first,
+        "last": within.last,
+        "records": within.size,
+    }
 
 
 def bytes_as_json(data: bytes | None) -> Any:

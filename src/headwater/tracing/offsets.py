@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 
 _BITS = 1 << 16
 _BYTES = _BITS // 8
@@ -99,6 +100,56 @@ class OffsetSet:
             if bits
         }
         return result
+
+
+class RangeSet:
+    """Offsets of one partition, given as ranges: 16 bytes for each that does not touch another.
+
+    Not a bit per offset: a header can claim a range of any length.
+    """
+
+    def __init__(self) -> None:
+        self._firsts, self._lasts = array("q"), array("q")
+        self._pending: list[tuple[int, int]] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Add all offsets from `first` to `last`."""
+        # The outputs of one task have the same range, or one that contains those before.
+        if not (self._covers(first, last) or (first, last) in self._pending[-1:]):
+            self._pending.append((first, last))
+            # Merged after as many as there are: the time for all is that of a sort.
+            if len(self._pending) > max(1024, len(self._firsts)):
+                self._merge()
+
+    def __contains__(self, offset: int) -> bool:
+        self._merge()
+        return self._covers(offset, offset)
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts or self._pending)
+
+    def _covers(self, first: int, last: int) -> bool:
+        at = bisect_right(self._firsts, first) - 1
+        return at >= 0 and self._lasts[at] >= last
+
+    def _merge(self) -> None:
+        if not self._pending:
+            return
+        known = zip(self._firsts, self._lasts, strict=True)
+        merged = _merged(sorted([*known, *self._pending]))
+        self._firsts = array("q", (first for first, _ in merged))
+        self._lasts = array("q", (last for _, last in merged))
+        self._pending = []
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
 
 
 class HashTable:

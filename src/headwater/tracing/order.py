@@ -45,12 +45,15 @@ class SeenRecordIds:
         self._ids = HashTable()
 
     def add(self, lineage: Lineage, job_name: str) -> bool:
-        """Add an id; True if it was added before."""
+        """Add an id; True if it was added before. Lineage with ranges has none."""
+        identity = lineage.identity(job_name)
+        if identity is None:
+            return False
         seen = self._bitmap(lineage, job_name)
         if seen is not None:
             return not seen.add(lineage.parents[0].offset)
         # Python's keyed hash: forged ids can't be chosen to collide.
-        return self._ids.raise_to(hash(lineage.identity(job_name)), 0) is not None
+        return self._ids.raise_to(hash(identity), 0) is not None
 
     def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
         if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:

@@ -18,7 +18,10 @@ class CoverageState(Enum):
     MISSING = "missing"
     EMPTY = "empty"
     CORRUPT = "corrupt"
-    # Headers count parents that they do not list; the missing ones may be among those.
+    # Nothing is missing; of some records is only known that an output may be made from them.
+    WITHIN = "within ranges"
+    # Headers count parents that they do not list, or there may be others; the missing ones may be
+    # among those.
     UNCERTAIN = "uncertain"
 
 
@@ -34,11 +37,13 @@ class MissingRange:
 class VerifyReport:
     """A topic compared with its source.
 
-    `expected` = `found` + `dead_lettered` + `filtered` + `waiting` + `missing`.
+    `expected` = `found` + `within` + `dead_lettered` + `filtered` + `waiting` + `missing`.
 
     Records of the source:
         expected: all, when the call began.
-        found: with an output.
+        found: with an output that names them.
+        within: without, in a range that contains parents of an output: that one may be made from
+            them, or not.
         dead_lettered: without an output, in the dead letter topic or the topic of late records.
         filtered: without either; the job has read them, and it filters or they found no match.
         waiting: in the state of a join.
@@ -51,6 +56,9 @@ class VerifyReport:
             for records `without_key`.
         without_lineage: no readable lineage header; `unreadable` have a damaged one.
         unknown_parents: a parent was never in the source.
+        made_from_ranges: their parents are within ranges; they are checked neither for duplicates
+            nor for order.
+        more_parents: they may have parents that are not known: missing records may be among those.
 
     Parents:
         gone_parents: no longer in the source.
@@ -58,13 +66,15 @@ class VerifyReport:
             have an output.
         other_sources: further topics that parents are in.
 
-    `keys` lists the keys with inversions, gaps or duplicates.
+    `keys` lists the keys with inversions, gaps or duplicates. `allow_ranges` is what the caller has
+    stated: records within ranges count as found.
     """
 
     topic: str
     source: str
     expected: int = 0
     found: int = 0
+    within: int = 0
     missing: int = 0
     dead_lettered: int = 0
     filtered: int = 0
@@ -77,12 +87,15 @@ class VerifyReport:
     without_lineage: int = 0
     unreadable: int = 0
     unknown_parents: int = 0
+    made_from_ranges: int = 0
+    more_parents: int = 0
     gone_parents: int = 0
     unlisted_parents: int = 0
     other_sources: list[str] = field(default_factory=list)
     gap_examples: list[MissingRange] = field(default_factory=list)
     examples: dict[str, list[RecordFinding]] = field(default_factory=dict)
     keys: KeyFindings = field(default_factory=KeyFindings)
+    allow_ranges: bool = False
 
     @property
     def coverage(self) -> float:
@@ -100,8 +113,8 @@ class VerifyReport:
 
     @property
     def surely_missing(self) -> int:
-        """Missing records that unlisted parents can't explain."""
-        return max(self.missing - self.unlisted_parents, 0)
+        """Missing records that neither unlisted nor unknown parents can explain."""
+        return 0 if self.more_parents else max(self.missing - self.unlisted_parents, 0)
 
     @property
     def state(self) -> CoverageState:
@@ -110,16 +123,18 @@ class VerifyReport:
         if not self.expected:
             return CoverageState.EMPTY
         if not self.missing:
-            return CoverageState.FULL
+            return CoverageState.WITHIN if self.within else CoverageState.FULL
         if not self.surely_missing:
             return CoverageState.UNCERTAIN
         return CoverageState.MISSING if self.missing == self.expected else CoverageState.PARTIAL
 
     @property
     def passed(self) -> bool:
-        """Everything accounted for, once, in order, with its lineage."""
+        """Everything accounted for, once, in order, with its lineage; records within ranges only
+        if the caller allows it."""
         wrong = self.duplicates + self.out_of_order + self.without_lineage
-        return self.state is CoverageState.FULL and not wrong
+        enough = {CoverageState.FULL, *([CoverageState.WITHIN] if self.allow_ranges else [])}
+        return self.state in enough and not wrong
 
     def as_json(self) -> dict[str, Any]:
         content = {

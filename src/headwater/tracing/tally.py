@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.model import Address, Lineage, Record
+from headwater.model import Address, AddressRange, Lineage, Record
 from headwater.model.header import origin_of
 from headwater.tracing.keys import RecordFinding, Violation
-from headwater.tracing.offsets import OffsetSet
+from headwater.tracing.offsets import OffsetSet, RangeSet
 from headwater.tracing.order import NewestParents, SeenRecordIds
 from headwater.tracing.report import VerifyReport
 
@@ -30,12 +30,13 @@ class Window:
 
 
 class NamedParents:
-    """Offsets of the source that are named as parents, by partition."""
+    """Offsets of the source that are named as parents, or that lie within ranges, by partition."""
 
     def __init__(self, source: str, windows: Mapping[int, Window]) -> None:
         self._source = source
         self._windows = windows
         self.offsets: dict[int, OffsetSet] = {p: OffsetSet() for p in windows}
+        self.within: dict[int, RangeSet] = {p: RangeSet() for p in windows}
         self.expired = 0
         # Whether any record names any parent in the source.
         self.any = False
@@ -45,13 +46,27 @@ class NamedParents:
         """Add all parents; False if one of them was never in the source."""
         known = True
         for parent in lineage.parents:
-            if parent.topic != self._source:
-                if len(self.other_topics) < _MAX_TOPICS:
-                    self.other_topics[parent.topic] = None
-                continue
-            self.any = True
-            known = self._add_own(parent) and known
+            if self._is_own(parent.topic):
+                known = self._add_own(parent) and known
+        for within in lineage.ranges:
+            if self._is_own(within.topic):
+                known = self._add_range(within) and known
         return known
+
+    def _is_own(self, topic: str) -> bool:
+        if topic == self._source:
+            self.any = True
+            return True
+        if len(self.other_topics) < _MAX_TOPICS:
+            self.other_topics[topic] = None
+        return False
+
+    def _add_range(self, within: AddressRange) -> bool:
+        window = self._windows.get(within.partition)
+        if window is None or within.last >= window.newest_end:
+            return False
+        self.within[within.partition].add(within.first, within.last)
+        return True
 
     def _add_own(self, parent: Address) -> bool:
         window = self._windows.get(parent.partition)
@@ -87,6 +102,8 @@ class TopicTally:
             report.unreadable += origin.unreadable is not None
             return
         report.unlisted_parents += lineage.unlisted
+        report.made_from_ranges += bool(lineage.ranges)
+        report.more_parents += lineage.more_parents
         self.rest.update(lineage.rest)
         first = lineage.parents[0] if lineage.parents else None
         if not self.parents.add(lineage):
@@ -98,7 +115,7 @@ class TopicTally:
             report.keys.add(Violation.DUPLICATE, record.key, RecordFinding(record.address, first))
         elif first is not None and first.topic == self._source:
             # Outputs with several parents have no defined order.
-            if lineage.parent_count == 1:
+            if lineage.exact and lineage.parent_count == 1:
                 self._add_order(record, first)
 
     def add_rest(self, record: Record) -> None:
@@ -106,7 +123,8 @@ class TopicTally:
         lineage = origin_of(record).lineage if record.address in self.rest else None
         if lineage is not None:
             self.parents.add(lineage)
-            unlisted = self._report.unlisted_parents - len(lineage.parents)
+            items = len(lineage.parents) + len(lineage.ranges)
+            unlisted = self._report.unlisted_parents - items
             self._report.unlisted_parents = max(unlisted, 0)
 
     def _add_order(self, record: Record, parent: Address) -> None:

@@ -29,6 +29,7 @@ def verify(
     settings: Settings | None = None,
     *,
     allow_filtered: bool = False,
+    allow_ranges: bool = False,
     checkpoint: Path | None = None,
     explainers: Sequence[Explainer] = (),
 ) -> VerifyReport:
@@ -43,6 +44,8 @@ def verify(
         allow_filtered: the job drops records on purpose: records that its checkpoint has read, with
             neither output nor dead letter, count as filtered. Kafka alone can't distinguish them
             from lost ones, so the caller has to state it.
+        allow_ranges: records that are only known to lie within the ranges of outputs pass: the job
+            has a step that can't be followed row by row. Which of them were lost is not visible.
         checkpoint: the job's, if it is not in the home.
         explainers: find the records that a job with state still holds.
 
@@ -54,7 +57,7 @@ def verify(
         BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
     """
     settings = settings or load()
-    report = VerifyReport(topic, source)
+    report = VerifyReport(topic, source, allow_ranges=allow_ranges)
     # Read before the topics: records that are committed later must not count as filtered.
     checkpoints = Checkpoints(settings, checkpoint) if allow_filtered or explainers else None
     state = checkpoints.of(source, topic) if checkpoints else None
@@ -87,6 +90,7 @@ def verify(
             if lineage is not None:
                 dead.add(lineage)
                 report.unlisted_parents += lineage.unlisted
+                report.more_parents += lineage.more_parents
     _refuse_other_sources(report, tally.parents, dead)
     unaccounted = _Unaccounted(report, tally.parents, dead, state, judge, allow_filtered)
     expected = _source_offsets(source, windows, settings, unaccounted)
@@ -130,8 +134,8 @@ def _source_offsets(
 
 
 class _Unaccounted:
-    """Records of the source without an output: filtered ones, waiting ones, and the keys of the
-    others."""
+    """Records of the source without an output that names them: those within ranges, filtered and
+    waiting ones, and the keys of the others."""
 
     def __init__(
         self,
@@ -144,16 +148,21 @@ class _Unaccounted:
     ) -> None:
         self._keys = report.keys
         self._named = (parents.offsets, dead.offsets)
+        self._ranges = (parents.within, dead.within)
         self._started = state.started.get(report.source, {}) if state else {}
         self._committed = state.committed.get(report.source, {}) if state else {}
         self._judge = judge
         self._default_fate = Fate.FILTERED if allow_filtered else None
+        self.within: dict[int, OffsetSet] = defaultdict(OffsetSet)
         self.filtered: dict[int, OffsetSet] = defaultdict(OffsetSet)
         self.waiting: dict[int, OffsetSet] = defaultdict(OffsetSet)
 
     def add(self, record: Record) -> None:
         partition, offset = record.address.partition, record.address.offset
         if any(offset in offsets[partition] for offsets in self._named):
+            return
+        if any(offset in ranges[partition] for ranges in self._ranges):
+            self.within[partition].add(offset)
             return
         fate = None
         if self._started.get(partition, 0) <= offset < self._committed.get(partition, 0):
@@ -180,7 +189,9 @@ def _compare(
         found = offsets & named
         dead_lettered = (offsets & dead.offsets[partition]) - found
         filtered, waiting = unaccounted.filtered[partition], unaccounted.waiting[partition]
-        missing = offsets - found - dead_lettered - filtered - waiting
+        within = unaccounted.within[partition]
+        missing = offsets - found - dead_lettered - within - filtered - waiting
+        report.within += len(within)
         report.filtered += len(filtered)
         report.waiting += len(waiting)
         report.expected += len(offsets)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headwater.errors import InputError
 from headwater.kafka import Absence, RecordReader, describe_topic
-from headwater.model import Address, Record
+from headwater.model import Address, AddressRange, Record
 from headwater.model.dead_letter import read_letter
 from headwater.model.progress import Progress, no_progress
 from headwater.model.topic_names import (
@@ -105,6 +105,7 @@ class _Search:
         """The records of `output` that were made from the wanted ones."""
         listed = scan(parents_topic(output), wanted, self._settings, self._progress)
         lists = {listing.address for records in listed.outputs.values() for listing in records}
+        lists |= {listing.address for found in listed.within.values() for listing, _ in found}
         made = scan(output, wanted | lists, self._settings, self._progress)
         dead, late = (
             scan(topic, wanted, self._settings, self._progress)
@@ -126,6 +127,8 @@ class _Search:
                     live |= self.hop(output, copies, {}, redrives + 1)
             if record in late.outputs:
                 self._add(_late(record, output, late.outputs[record]))
+            elif not outputs and not letters and (within := _made_within(record, made, listed)):
+                self._add(_within(record, output, within))
             elif not outputs and not letters:
                 self._add(self._absent(record, output, (made, dead, late), gone.get(record)))
         return live
@@ -172,6 +175,26 @@ def _made_from(record: Address, made: Scan, listed: Scan) -> list[Record]:
     """Records that name the record, or that name a record which lists it for them."""
     lists = [listing.address for listing in listed.outputs.get(record, ())]
     return [output for each in (record, *lists) for output in made.outputs.get(each, ())]
+
+
+def _made_within(record: Address, made: Scan, listed: Scan) -> list[tuple[Record, AddressRange]]:
+    """Records with a range that contains the record, or that name a record which lists one."""
+    found = list(made.within.get(record, ()))
+    for listing, within in listed.within.get(record, ()):
+        found += [(output, within) for output in made.outputs.get(listing.address, ())]
+    return found
+
+
+def _within(record: Address, output: str, found: Sequence[tuple[Record, AddressRange]]) -> Verdict:
+    """Not followed: each further record would be a guess, and there may be a batch of them."""
+    (first, within), others = found[0], len(found) - 1
+    more = f" and {others} more records" if others else ""
+    sentence = (
+        f"{first.address}{more} may be made from {record}, which lies within {within}: the job "
+        f"that writes {output} has a step that is not followed row by row"
+    )
+    evidence = _addresses([made for made, _ in found])
+    return Verdict(record, output, Fate.WITHIN, sentence, evidence)
 
 
 def _addresses(records: Sequence[Record]) -> tuple[Address, ...]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model import Address, Lineage, Record, record_id
+from headwater.model import Address, AddressRange, Lineage, Record, record_id
 from headwater.model.header import (
     BATCH_VERSION,
     JOB_NAME,
@@ -68,7 +68,14 @@ topics = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True).filter(
     lambda name: name not in {".", ".."}
 )
 addresses = st.builds(Address, topics, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
-lineages = st.builds(
+offsets = st.integers(0, 2**63 - 1)
+ranges = st.builds(
+    lambda topic, partition, ends: AddressRange(topic, partition, min(ends), max(ends)),
+    topics,
+    st.integers(0, 2**31 - 1),
+    st.tuples(offsets, offsets),
+)
+exact_lineages = st.builds(
     Lineage,
     st.one_of(st.none(), st.uuids().map(str)),
     st.lists(addresses, max_size=20).map(tuple),
@@ -77,11 +84,65 @@ lineages = st.builds(
     st.one_of(st.none(), st.binary(min_size=16, max_size=16).map(bytes.hex)),
     st.lists(addresses, max_size=5).map(tuple),
 )
+lineages = st.builds(
+    lambda lineage, within, more_parents, batch: replace(
+        lineage, ranges=tuple(within), more_parents=more_parents, batch=batch
+    ),
+    exact_lineages,
+    st.lists(ranges, max_size=5),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(0, 10**18 - 1)),
+)
 
 
 @given(lineages)
 def test_decoding_reverts_encoding(lineage: Lineage) -> None:
     assert decode(encode(lineage)) == lineage
+
+
+@given(exact_lineages)
+def test_version_1_is_written_wherever_it_is_enough(lineage: Lineage) -> None:
+    assert encode(lineage).startswith(b"1 ")
+
+
+@given(lineages.filter(lambda lineage: not lineage.exact or lineage.batch is not None))
+def test_ranges_unknown_parents_and_the_batch_need_version_2(lineage: Lineage) -> None:
+    assert encode(lineage).startswith(b"2 ")
+    assert decode(b"1" + encode(lineage)[1:]) is Unreadable.MALFORMED
+
+
+@given(lineages)
+def test_only_a_record_with_exact_parents_has_an_identity(lineage: Lineage) -> None:
+    identity, exact = identity_of(encode(lineage)), replace(lineage, ranges=(), more_parents=False)
+    assert (identity is None) is (lineage.identity("job") is None) is (not lineage.exact)
+    # Neither the run, nor the batch, nor where the other parents are listed, are part of it.
+    again = replace(exact, run_id=None, batch=None, rest=())
+    assert identity_of(encode(exact)) == identity_of(encode(again)) != ""
+
+
+@given(ranges, offsets)
+def test_a_range_contains_both_of_its_ends(within: AddressRange, offset: int) -> None:
+    inside = within.first <= offset <= within.last
+    assert (Address(within.topic, within.partition, offset) in within) is inside
+    assert Address(within.topic, within.partition, within.last) in within
+    assert Address(f"{within.topic}2", within.partition, within.first) not in within
+    assert within.size == within.last - within.first + 1
+
+
+def test_the_order_of_items_does_not_matter_for_reading() -> None:
+    lineage = decode(b"2 - ?,~visits/0@3..17,ads/1@4,?")
+    assert isinstance(lineage, Lineage)
+    assert lineage.parents == (Address("ads", 1, 4),)
+    assert lineage.ranges == (AddressRange("visits", 0, 3, 17),)
+    assert lineage.more_parents
+
+
+def test_the_batch_of_the_lineage_header_counts_without_a_header_for_it() -> None:
+    value = b"2 - visits/0@1 b7"
+    compact = origin_of(Record(Address("t", 0, 0), None, None, (("lineage", value),)))
+    headers = (("batch_version", b"8"), ("lineage", value))
+    full = origin_of(Record(Address("t", 0, 0), None, None, headers))
+    assert (compact.batch_version, full.batch_version) == (7, 8)
 
 
 @given(st.binary(max_size=300))
@@ -108,6 +169,9 @@ def test_the_format_is_the_documented_one() -> None:
     assert encode(elsewhere) == encode(many) + b" >counts-parents/1@4"
     assert identity_of(encode(elsewhere)) == identity_of(encode(many))
     assert encode(Lineage(None, ())) == b"1 - -"
+    opaque = Lineage(RUN, (), ranges=(AddressRange("visits", 0, 3, 17),), more_parents=True)
+    assert encode(opaque) == f"2 {RUN} ~visits/0@3..17,?".encode()
+    assert encode(replace(one, batch=12)) == f"2 {RUN} visits/0@17 b12".encode()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +180,7 @@ def test_the_format_is_the_documented_one() -> None:
         (None, Unreadable.MALFORMED),
         (b"", Unreadable.MALFORMED),
         (b"nonsense", Unreadable.MALFORMED),
-        (b"2 - visits/0@1", Unreadable.OTHER_VERSION),
+        (b"3 - visits/0@1", Unreadable.OTHER_VERSION),
         (b"1 - visits/0@-1", Unreadable.MALFORMED),
         (b"1 - visits/0@99999999999999999999", Unreadable.MALFORMED),
         (b"1 - visits/99999999999@1", Unreadable.MALFORMED),

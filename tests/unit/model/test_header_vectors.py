@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model import Address, Lineage, record_id
+from headwater.model import Address, AddressRange, Lineage, record_id
 from headwater.model.header import Unreadable, decode, encode, parent_lineage_text
 
 VECTORS = json.loads((Path(__file__).parents[2] / "header_vectors.json").read_text())
@@ -21,13 +21,18 @@ def each(kind: str) -> pytest.MarkDecorator:
 
 def lineage_of(vector: dict[str, Any]) -> Lineage:
     ordinal, parents = vector.get("ordinal", 0), vector.get("all_parents")
+    items = vector["parents"]
+    ranges = [item[1:] for item in items if item.startswith("~")]
     return Lineage(
         None if vector["run"] == "-" else vector["run"],
-        tuple(map(Address.parse, vector["parents"])),
+        tuple(Address.parse(item) for item in items if item[0] not in "~?"),
         vector.get("unlisted", 0),
         ordinal,
         None if parents is None else record_id(vector["job"], parents, ordinal),
         tuple(map(Address.parse, vector.get("rest", ()))),
+        tuple(map(AddressRange.parse, ranges)),
+        "?" in items,
+        vector.get("batch"),
     )
 
 

@@ -1181,12 +1181,16 @@ export interface components {
             job_name: unknown;
             /** Job Version */
             job_version: unknown;
+            /** More Parents */
+            more_parents: boolean;
             /** Offset */
             offset: number;
             /** Parents */
             parents: components["schemas"]["Ancestry"][];
             /** Partition */
             partition: number;
+            /** Ranges */
+            ranges: components["schemas"]["RangeOfParents"][];
             /** Reason */
             reason: string | null;
             /** Record Id */
@@ -1859,6 +1863,19 @@ export interface components {
             /** Topic */
             topic: string;
         };
+        /** RangeOfParents */
+        RangeOfParents: {
+            /** First */
+            first: number;
+            /** Last */
+            last: number;
+            /** Partition */
+            partition: number;
+            /** Records */
+            records: number;
+            /** Topic */
+            topic: string;
+        };
         /** RangeOfRecords */
         RangeOfRecords: {
             /** First */
@@ -1893,10 +1910,14 @@ export interface components {
             job_name: unknown;
             /** Job Version */
             job_version: unknown;
+            /** More Parents */
+            more_parents: boolean;
             /** Offset */
             offset: number;
             /** Partition */
             partition: number;
+            /** Ranges */
+            ranges: components["schemas"]["RangeOfParents"][];
             /** Reason */
             reason: string | null;
             /** Record Id */
@@ -1915,6 +1936,8 @@ export interface components {
             unlisted: number;
             /** Value */
             value?: unknown;
+            /** Within */
+            within: boolean;
         };
         /** RecordImpact */
         RecordImpact: {
@@ -1946,12 +1969,16 @@ export interface components {
             job_version: unknown;
             /** Lower Bound */
             lower_bound: boolean;
+            /** More Parents */
+            more_parents: boolean;
             /** Not Indexed */
             not_indexed: string[];
             /** Offset */
             offset: number;
             /** Partition */
             partition: number;
+            /** Ranges */
+            ranges: components["schemas"]["RangeOfParents"][];
             /** Reason */
             reason: string | null;
             /** Record Id */
@@ -1962,6 +1989,10 @@ export interface components {
             state: string;
             /** Tables */
             tables: {
+                [key: string]: number;
+            };
+            /** Tables Within */
+            tables_within: {
                 [key: string]: number;
             };
             /** Timestamp */
@@ -1982,6 +2013,12 @@ export interface components {
             };
             /** Value */
             value?: unknown;
+            /** Within */
+            within: boolean;
+            /** Within Counts */
+            within_counts: {
+                [key: string]: number;
+            };
         };
         /** RecordOrigin */
         RecordOrigin: {

@@ -1,6 +1,15 @@
 /** Ancestry and impact of a record: nested responses as a graph in which each record occurs once. */
 import { addressText } from "./address.ts";
 
+/** Records of a partition that contain parents; which of them are parents is not known. */
+export interface RangeJson {
+  topic: string;
+  partition: number;
+  first: number;
+  last: number;
+  records: number;
+}
+
 export interface RecordJson {
   topic: string;
   partition: number;
@@ -14,6 +23,10 @@ export interface RecordJson {
   state: string;
   reason: string | null;
   unlisted: number;
+  ranges: RangeJson[];
+  more_parents: boolean;
+  /** In an impact: it may be made from the record, but not for certain. */
+  within?: boolean;
   truncated: boolean;
   value?: string | { base64: string } | null;
   parents?: RecordJson[];
@@ -46,7 +59,7 @@ export function recordGraph(root: RecordJson, below: "parents" | "children"): Re
     const lower = record[below] ?? [];
     // A cycle contains a second object without children for the same record: the full one is kept.
     if (!known || (lower.length && !known.record[below]?.length)) nodes.set(id, { id, record });
-    if (!known && (record.truncated || record.unlisted > 0)) cut++;
+    if (!known && (record.truncated || record.unlisted > 0 || (below === "parents" && isInexact(record)))) cut++;
     for (const other of lower) {
       const edge =
         below === "parents" ? { from: addressText(other), to: id } : { from: id, to: addressText(other) };
@@ -55,6 +68,14 @@ export function recordGraph(root: RecordJson, below: "parents" | "children"): Re
     }
   }
   return { nodes: [...nodes.values()], edges: [...edges.values()], cut };
+}
+
+const isInexact = (record: RecordJson): boolean => record.ranges.length > 0 || record.more_parents;
+
+/** Such as `visits/0@3..17 (15 records)`. */
+export function rangeText(range: RangeJson): string {
+  const records = range.records === 1 ? "1 record" : `${range.records} records`;
+  return `${range.topic}/${range.partition}@${range.first}..${range.last} (${records})`;
 }
 
 /** Values that are not text are shown as bytes, in base64. */

@@ -80,6 +80,7 @@ export function RecordCanvas({ graph, root, chosen, choose }: Props): ReactNode 
               )}
             </span>
             <span className="under quiet">
+              {record.within && <b className="recordstate">may be made from it </b>}
               {record.state !== "found" && <b className="recordstate">{RECORD_STATES[record.state] ?? record.state}</b>}
               {record.timestamp !== null && clock(record.timestamp)}
             </span>

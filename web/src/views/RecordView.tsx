@@ -3,7 +3,7 @@ import { type FormEvent, type ReactNode, useMemo, useState } from "react";
 import type { RecordOfCatalog, ReplayAnswer } from "../api/types.ts";
 import { useResource } from "../api/useResource.ts";
 import { type Address, addressText, parseAddress } from "../model/address.ts";
-import { RECORD_STATES, type RecordJson, plainText, recordGraph, valueText } from "../model/records.ts";
+import { RECORD_STATES, type RecordJson, plainText, rangeText, recordGraph, valueText } from "../model/records.ts";
 import { to } from "../model/route.ts";
 import { clock, count } from "../model/time.ts";
 import { Name } from "../ui/Name.tsx";
@@ -14,6 +14,8 @@ import { Link, go, useQuery } from "../ui/router.tsx";
 import { BatchTrace } from "./BatchTrace.tsx";
 import { RecordCanvas } from "./RecordCanvas.tsx";
 
+const RANGES_SHOWN = 20;
+
 type Tab = "ancestry" | "impact" | "replay";
 const TABS: readonly (readonly [Tab, string])[] = [
   ["ancestry", "Ancestry"],
@@ -23,7 +25,9 @@ const TABS: readonly (readonly [Tab, string])[] = [
 
 interface Impact extends RecordJson {
   counts: Record<string, number>;
+  within_counts: Record<string, number>;
   tables: Record<string, number>;
+  tables_within: Record<string, number>;
   lower_bound: boolean;
   cut: string | null;
   behind: Record<string, Record<string, number>>;
@@ -172,6 +176,23 @@ function RecordDetails({ record, root }: { record: RecordJson; root: boolean }):
             : []),
           ["written", record.timestamp === null ? "–" : clock(record.timestamp)],
           ...(record.unlisted ? ([["parents not listed", count(record.unlisted)]] as const) : []),
+          ...(record.ranges.length
+            ? ([
+                [
+                  "parents within",
+                  <span key="w">
+                    {record.ranges.slice(0, RANGES_SHOWN).map((range) => (
+                      <span key={rangeText(range)} className="block">
+                        <Name text={rangeText(range)} />
+                      </span>
+                    ))}
+                    {record.ranges.length > RANGES_SHOWN && `and ${count(record.ranges.length - RANGES_SHOWN)} more ranges`}
+                  </span>,
+                ],
+              ] as const)
+            : []),
+          ...(record.more_parents ? ([["more parents", "there may be others, which are not known"]] as const) : []),
+          ...(record.within ? ([["certainty", "may be made from the record: within ranges"]] as const) : []),
         ]}
       />
       {record.value !== undefined && (
@@ -193,14 +214,19 @@ function ImpactPart({ address }: { address: Address }): ReactNode {
           ...Object.entries(found.counts).map(([name, number]) => ["topic", name, number] as const),
           ...Object.entries(found.tables).map(([name, number]) => ["table", name, number] as const),
         ];
+        const within = [
+          ...Object.entries(found.within_counts).map(([name, number]) => ["topic, within ranges", name, number] as const),
+          ...Object.entries(found.tables_within).map(([name, number]) => ["table, within ranges", name, number] as const),
+        ];
         const total = rows.reduce((sum, [, , number]) => sum + number, 0);
+        const possible = within.reduce((sum, [, , number]) => sum + number, 0);
         const lag = Object.entries(found.behind).flatMap(([topic, of]) => Object.entries(of).map(([partition, number]) => `${topic}/${partition} by ${count(number)}`));
         return (
           <>
-            <Panel title={total === 0 ? "Nothing was made from it" : `${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} note={found.cut ?? undefined}>
-              {rows.length ? (
+            <Panel title={total === 0 ? "Nothing was made from it" : `${count(total)}${found.lower_bound ? " or more" : ""} ${total === 1 ? "was" : "were"} made from it`} note={[found.cut, possible ? `${count(possible)} more may be: within ranges` : null].filter(Boolean).join("; ") || undefined}>
+              {rows.length + within.length ? (
                 <Table label="Counts" head={["Where", "Kind", "Records or rows"]}>
-                  {rows.map(([kind, name, number]) => (
+                  {[...rows, ...within].map(([kind, name, number]) => (
                     <tr key={`${kind} ${name}`}>
                       <th scope="row">
                         <Name text={name} cut />

@@ -29,6 +29,14 @@ class RunBatches(BaseModel):
     truncated: bool | None = None
 
 
+class RangeOfParents(BaseModel):
+    topic: str
+    partition: int
+    first: int
+    last: int
+    records: int
+
+
 class RecordInKafka(BaseModel):
     topic: str
     partition: int
@@ -43,6 +51,10 @@ class RecordInKafka(BaseModel):
     state: str
     reason: str | None
     unlisted: int
+    # Ranges that contain parents; which of their records are parents is not known.
+    ranges: list[RangeOfParents]
+    # Whether there may be parents that nothing names.
+    more_parents: bool
     truncated: bool
     value: Any = None
 
@@ -52,12 +64,16 @@ class Ancestry(RecordInKafka):
 
 
 class RecordBelow(RecordInKafka):
+    # Whether it may be made from the record, but not for certain.
+    within: bool
     children: list[RecordBelow]
 
 
 class RecordImpact(RecordBelow):
     counts: dict[str, int]
+    within_counts: dict[str, int]
     tables: dict[str, int]
+    tables_within: dict[str, int]
     unread_tables: dict[str, str]
     lower_bound: bool
     cut: str | None

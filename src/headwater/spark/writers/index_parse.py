@@ -15,6 +15,8 @@ from headwater.model.header import (
     JOB_VERSION,
     LINEAGE,
     MAX_HEADER_BYTES,
+    MORE_PARENTS,
+    RANGE_MARK,
 )
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
 
@@ -22,15 +24,17 @@ from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTE
 READ = "read"
 WITHOUT_LINEAGE = "without_lineage"
 UNREADABLE = "unreadable"
-# A parent is the record itself, or a later one of the same partition.
+# A parent is the record itself, or a later one of the same partition, or a range contains such.
 REFUSED = "refused"
 
 _PARENTS_TYPE = "array<struct<topic:string,partition:int,offset:bigint>>"
+_RANGES_TYPE = "array<struct<topic:string,partition:int,first:bigint,last:bigint>>"
+_WORDS_TYPE = "array<string>"
 
 
 def parse_lineage(records: DataFrame) -> DataFrame:
     """Rows of a Kafka source as `topic, partition, offset, lineage` (one of the results above),
-    `parents`, `unlisted`, `run_id`, `job_name`, `job_version` and `batch_version`."""
+    `parents`, `ranges`, `unlisted`, `run_id`, `job_name`, `job_version` and `batch_version`."""
     selected = records.select(
         "topic",
         "partition",
@@ -41,24 +45,31 @@ def parse_lineage(records: DataFrame) -> DataFrame:
     text = F.col(f"_{LINEAGE}").cast("string")
     fits = F.length(f"_{LINEAGE}") <= MAX_HEADER_BYTES
     read = selected.withColumn("_text", F.when(fits & text.rlike(HEADER_REGEX), text))
-    read = read.withColumn("_parents", _parents(F.col("_text")))
-    listed = F.col("_parents")
+    read = read.withColumn("_items", _items(F.col("_text")))
+    read = read.withColumn("_parents", _parents(F.col("_items"), F.col("_text")))
+    read = read.withColumn("_ranges", _ranges(F.col("_items")))
+    listed, ranges = F.col("_parents"), F.col("_ranges")
     lineage = (
         F.when(~F.coalesce("_has_header", F.lit(False)), WITHOUT_LINEAGE)
         .when(listed.isNull() | F.exists(listed, _is_invalid_address), UNREADABLE)
+        .when(F.exists(ranges, _is_invalid_range), UNREADABLE)
         .when(F.exists(listed, _is_impossible_parent), REFUSED)
+        .when(F.exists(ranges, _is_impossible_range), REFUSED)
         .otherwise(READ)
     )
     words = F.split("_text", " ")
     good = F.col("lineage") == READ
-    no_parents = F.array().cast(_PARENTS_TYPE)
+    no_parents, no_ranges = F.array().cast(_PARENTS_TYPE), F.array().cast(_RANGES_TYPE)
     return read.withColumn("lineage", lineage).select(
         "topic",
         "partition",
         "offset",
         "lineage",
         F.when(good, F.array_distinct(listed)).otherwise(no_parents).alias("parents"),
-        F.when(good, _unlisted(words[2], F.col("_text"))).otherwise(0).alias("unlisted"),
+        F.when(good, F.array_distinct(ranges)).otherwise(no_ranges).alias("ranges"),
+        F.when(good, _unlisted(words[2], F.col("_items"), F.col("_text")))
+        .otherwise(0)
+        .alias("unlisted"),
         F.when(good & (words[1] != "-"), words[1]).alias("run_id"),
         _stamp_text(JOB_NAME).alias("job_name"),
         _stamp_text(JOB_VERSION).alias("job_version"),
@@ -74,16 +85,46 @@ def _first(name: str) -> Column:
     return F.get(F.filter("headers", lambda header: header["key"] == name), F.lit(0))["value"]
 
 
-def _parents(text: Column) -> Column:
+def _items(text: Column) -> Column:
+    """The items of PARENTS; null if the text is null."""
+    listed = F.substring_index(F.split(text, " ")[2], ",+", 1)
+    return F.when(listed == "-", F.array().cast(_WORDS_TYPE)).otherwise(F.split(listed, ","))
+
+
+def _parents(items: Column, text: Column) -> Column:
     """The listed parents, up to the indexed maximum; null if the text is null.
 
     Records that list additional parents count as parents, so that a walk reaches those.
     """
-    listed = F.substring_index(F.split(text, " ")[2], ",+", 1)
-    words = F.when(listed == "-", F.array().cast("array<string>")).otherwise(F.split(listed, ","))
     rest = F.substring_index(F.when(text.contains(" >"), text), " >", -1)
-    more = F.coalesce(F.split(rest, ","), F.array().cast("array<string>"))
-    return F.transform(F.slice(F.concat(words, more), 1, MAX_INDEXED_PARENTS), _address)
+    more = F.coalesce(F.split(rest, ","), F.array().cast(_WORDS_TYPE))
+    # Only version 2 has other items.
+    exact = F.when(_is_exact(text), items).otherwise(F.filter(items, _is_address))
+    return F.transform(F.slice(F.concat(exact, more), 1, MAX_INDEXED_PARENTS), _address)
+
+
+def _ranges(items: Column) -> Column:
+    """The ranges, up to the indexed maximum."""
+    words = F.filter(items, lambda item: item.startswith(RANGE_MARK))
+    return F.transform(F.slice(words, 1, MAX_INDEXED_PARENTS), _range)
+
+
+def _is_exact(text: Column) -> Column:
+    return text.startswith("1 ")
+
+
+def _is_address(item: Column) -> Column:
+    return ~item.startswith(RANGE_MARK) & (item != MORE_PARENTS)
+
+
+def _range(word: Column) -> Column:
+    begin, ends = _address(F.substring(word, 2, 1000)), F.substring_index(word, "@", -1)
+    return F.struct(
+        begin["topic"].alias("topic"),
+        begin["partition"].alias("partition"),
+        F.substring_index(ends, "..", 1).try_cast("bigint").alias("first"),
+        F.substring_index(ends, "..", -1).try_cast("bigint").alias("last"),
+    )
 
 
 def _address(word: Column) -> Column:
@@ -101,6 +142,19 @@ def _is_invalid_address(parent: Column) -> Column:
     return out_of_range | parent["topic"].isin(".", "..")
 
 
+def _is_invalid_range(within: Column) -> Column:
+    unknown = within["partition"].isNull() | within["first"].isNull() | within["last"].isNull()
+    return unknown | within["topic"].isin(".", "..") | (within["first"] > within["last"])
+
+
+def _is_impossible_range(within: Column) -> Column:
+    return (
+        (within["topic"] == F.col("topic"))
+        & (within["partition"] == F.col("partition"))
+        & (within["last"] >= F.col("offset"))
+    )
+
+
 def _is_impossible_parent(parent: Column) -> Column:
     return (
         (parent["topic"] == F.col("topic"))
@@ -109,14 +163,20 @@ def _is_impossible_parent(parent: Column) -> Column:
     )
 
 
-def _unlisted(parents: Column, text: Column) -> Column:
-    """The number of parents that the header only counts or that exceed the indexed maximum."""
+def _unlisted(parents: Column, items: Column, text: Column) -> Column:
+    """The number of parents that the header only counts or that exceed the indexed maximum; one for
+    parents that are not known."""
     only_counted = parents.contains("+") & ~text.contains(" >")
     counted = F.when(only_counted, F.substring_index(parents, "+", -1).cast("bigint"))
-    commas = F.length(parents) - F.length(F.replace(parents, F.lit(","), F.lit("")))
-    listed = F.when(parents.contains("+"), commas).otherwise(commas + 1)
-    beyond = F.greatest(listed - MAX_INDEXED_PARENTS, F.lit(0))
-    return F.coalesce(counted, F.lit(0)) + beyond.cast("bigint")
+    unknown = F.when(parents.contains(MORE_PARENTS), 1).otherwise(0)
+    ranges = F.when(_is_exact(text), 0).otherwise(
+        F.size(F.filter(items, lambda item: item.startswith(RANGE_MARK)))
+    )
+    exact = F.when(_is_exact(text), F.size(items)).otherwise(F.size(F.filter(items, _is_address)))
+    beyond = F.greatest(exact - MAX_INDEXED_PARENTS, F.lit(0)) + F.greatest(
+        ranges - MAX_INDEXED_PARENTS, F.lit(0)
+    )
+    return F.coalesce(counted, F.lit(0)) + (beyond + unknown).cast("bigint")
 
 
 def _stamp_text(name: str) -> Column:

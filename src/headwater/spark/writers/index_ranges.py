@@ -12,10 +12,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from headwater.spark.writers.index_parse import READ, WITHOUT_LINEAGE
-from headwater.storage.index.contract import COLUMNS, EDGE, MADE, SCAN
+from headwater.storage.index.contract import COLUMNS, EDGE, MADE, SCAN, WITHIN
 
 _SHIFT = "_shift"
 _EDGE_KEYS = ("parent_topic", "parent_partition", "topic", "partition", _SHIFT)
+_RANGE = ("parent_topic", "parent_partition", "parent_first", "parent_last")
+_WITHIN_KEYS = (*_RANGE, "topic", "partition")
 _MADE_KEYS = ("topic", "partition", "job_name", "job_version", "batch_version", "run_id")
 _SCAN_KEYS = ("topic", "partition")
 SCAN_SUMS = ("records", "without_lineage", "unreadable", "refused", "unlisted")
@@ -33,6 +35,23 @@ def edges_of(parsed: DataFrame) -> DataFrame:
             "topic",
             "partition",
             F.col("offset").alias("first"),
+        )
+    )
+
+
+def within_of(parsed: DataFrame) -> DataFrame:
+    """The records with ranges; consecutive ones of the same range are one row."""
+    singles = parsed.select("topic", "partition", "offset", F.explode("ranges").alias("range"))
+    return join_within(
+        singles.select(
+            F.col("range.topic").alias("parent_topic"),
+            F.col("range.partition").alias("parent_partition"),
+            F.col("range.first").alias("parent_first"),
+            F.col("range.last").alias("parent_last"),
+            "topic",
+            "partition",
+            F.col("offset").alias("first"),
+            F.col("offset").alias("last"),
         )
     )
 
@@ -56,6 +75,11 @@ def join_edges(edges: DataFrame) -> DataFrame:
     return joined.withColumn("first", F.col("parent_first") + F.col(_SHIFT)).drop(_SHIFT)
 
 
+def join_within(rows: DataFrame) -> DataFrame:
+    """Join consecutive records with the same range."""
+    return _join(rows, _WITHIN_KEYS, "first", "last")
+
+
 def join_made(made: DataFrame) -> DataFrame:
     """Join consecutive records of one batch."""
     return _join(made, _MADE_KEYS, "first", "last", ("unlisted",))
@@ -66,7 +90,7 @@ def join_scans(scans: DataFrame) -> DataFrame:
     return _join(scans, _SCAN_KEYS, "first", "last", SCAN_SUMS)
 
 
-JOINS = {EDGE: join_edges, MADE: join_made, SCAN: join_scans}
+JOINS = {EDGE: join_edges, WITHIN: join_within, MADE: join_made, SCAN: join_scans}
 
 
 def as_rows(kind: str, level: int, rows: DataFrame) -> DataFrame:

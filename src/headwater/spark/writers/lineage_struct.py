@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headwater.spark.source import parents_text
+from headwater.spark.source import has_exact_parents, parents_text
 from headwater.storage.tables.contract import FIELDS
 
 
@@ -24,7 +24,7 @@ def stored_lineage(lineage: Column, job_run: JobRun, batch: int, ordinal: Column
     """The lineage of a row as stored in the table.
 
     The record id is that of a Kafka record by the same job from the same parents; see
-    `model.record.record_id`.
+    `model.record.record_id`. It is null if the parents are not known exactly.
     """
     single = lineage["parents"].isNull()
     text = parents_text(lineage)
@@ -42,7 +42,7 @@ def stored_lineage(lineage: Column, job_run: JobRun, batch: int, ordinal: Column
         partition=F.when(single, lineage["partition"]),
         offset=F.when(single, lineage["offset"]),
         parents=F.when(~single & (parents != ""), F.split(parents, ",")),
-        record_id=F.substring(F.sha2(identity, 256), 1, 32),
+        record_id=F.when(has_exact_parents(lineage), F.substring(F.sha2(identity, 256), 1, 32)),
         batch_version=F.lit(batch),
     )
 

@@ -16,12 +16,14 @@ FORMAT_PROPERTY = "headwater.lineageIndex"
 
 # Kinds of rows; also a partition column, so that each kind has its own files.
 EDGE = "edge"
+# Records whose parents are within a range; earlier versions ignore them.
+WITHIN = "within"
 MADE = "made"
 SCAN = "scan"
 
 # Name -> type, as Delta and Spark's SQL write it. Every row is about records `first` to `last`
 # of a partition; in an edge these are the children, and `last` is null: there are as many
-# children as parents.
+# children as parents. In a row `within`, each of the children has parents in the range.
 COLUMNS: Mapping[str, str] = {
     "parent_topic": "string",
     "parent_partition": "int",

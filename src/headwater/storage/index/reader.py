@@ -20,6 +20,7 @@ from headwater.storage.index.contract import (
     FORMAT_VERSION,
     MADE,
     SCAN,
+    WITHIN,
     index_path,
 )
 
@@ -34,7 +35,9 @@ except ImportError as error:
 
 from headwater.model import TopicPartition
 from headwater.storage.delta.open_table import OpenTable, TableKind
+from headwater.storage.index import within
 from headwater.storage.index.files import PARENTS, RECORDS, EdgeBlock, EdgeRows, TableFile
+from headwater.storage.index.within import WithinBlock
 from headwater.storage.offset_ranges import OffsetRanges
 
 # Row groups that are kept decoded, 0.4 MB each. By its statistics, a group at the border of two
@@ -70,7 +73,11 @@ class ProducedRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """The offsets of a partition that were read, and counts of what is not in the index."""
+    """The offsets of a partition that were read, and counts of what is not in the index.
+
+    `unlisted` counts parents that headers do not list; a record that may have further parents
+    counts as one.
+    """
 
     offsets: OffsetRanges
     unlisted: int
@@ -113,6 +120,33 @@ class LineageIndex:
                 groups = list(file.groups_with(PARENTS, partition, parents))
             for group in groups:
                 yield from self._edge_rows(file, group).blocks(partition, parents)
+
+    def within_from(
+        self, partition: TopicPartition, parents: OffsetRanges
+    ) -> Iterator[WithinBlock]:
+        """Records with ranges that contain some of these records: they may be made from them."""
+        for file in self._of_kind(WITHIN):
+            with self._opened.reading():
+                groups = list(file.groups_with(PARENTS, partition, parents))
+            for group in groups:
+                with self._opened.reading():
+                    rows = file.read(group, within.COLUMNS)
+                yield from within.blocks_from(rows, partition, parents)
+
+    def ranges_of(
+        self, children: Mapping[TopicPartition, OffsetRanges]
+    ) -> dict[TopicPartition, OffsetRanges]:
+        """The ranges that contain parents of these records; `parents_of` are others."""
+        ranges: dict[TopicPartition, OffsetRanges] = {}
+        for file in self._of_kind(WITHIN):
+            for child, offsets in children.items():
+                with self._opened.reading():
+                    groups = list(file.groups_with(RECORDS, child, offsets))
+                    tables = [file.read(group, within.COLUMNS) for group in groups]
+                for rows in tables:
+                    for parent, of in within.ranges_of(rows, child, offsets):
+                        ranges[parent] = ranges[parent] | of if parent in ranges else of
+        return ranges
 
     def parents_of(
         self, children: Mapping[TopicPartition, OffsetRanges]

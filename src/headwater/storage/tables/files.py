@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headwater.model import JobOutput, TopicPartition
-from headwater.model.address import ADDRESS_PATTERN, MAX_OFFSET
+from headwater.model.address import ADDRESS_PATTERN, MAX_OFFSET, RANGE_PATTERN
+from headwater.model.header import RANGE_MARK
 from headwater.storage.offset_ranges import Numbers, OffsetRanges
 from headwater.storage.tables.contract import COLUMN
 
@@ -29,6 +30,7 @@ Rows = NDArray[np.bool_]
 # Stands for null; not a valid partition or offset.
 _NULL = -1
 _ADDRESS = f"^{ADDRESS_PATTERN}$"
+_RANGE = f"^{RANGE_MARK}{RANGE_PATTERN}$"
 # Leaves of the column in a Parquet file that have statistics.
 _LEAVES = {f"{COLUMN}.{name}": name for name in ("topic", "partition", "offset")}
 _LIST = f"{COLUMN}.parents."
@@ -125,6 +127,29 @@ def rows_made_from(lineage: pa.Table, parents: Mapping[TopicPartition, OffsetRan
     return single
 
 
+def rows_within(lineage: pa.Table, parents: Mapping[TopicPartition, OffsetRanges]) -> Rows:
+    """Rows with a range that contains some of these records."""
+    lists = lineage["parents"].combine_chunks()
+    found = np.zeros(len(lists), dtype=np.bool_)
+    if lists.null_count == len(lists):
+        return found
+    words = pc.list_flatten(lists)
+    ranges = pc.fill_null(pc.starts_with(words, RANGE_MARK), False)
+    if not pc.any(ranges).as_py():
+        return found
+    read = pc.extract_regex(pc.filter(words, ranges), pattern=_RANGE)
+    field = pc.struct_field
+    listed = _among(
+        field(read, "topic"),
+        field(read, "partition").cast(pa.int64()),
+        _offsets(field(read, "offset")),
+        parents,
+        _offsets(field(read, "last")),
+    )
+    found[np.asarray(pc.filter(pc.list_parent_indices(lists), ranges))[listed]] = True
+    return found
+
+
 def rows_of_job(lineage: pa.Table, job: JobOutput) -> Rows:
     """Rows that a job made."""
     wanted = pc.equal(lineage["job_name"], job.job_name)
@@ -144,8 +169,11 @@ def _among(
     partitions: pa.Array,
     offsets: pa.Array,
     parents: Mapping[TopicPartition, OffsetRanges],
+    lasts: pa.Array | None = None,
 ) -> Rows:
+    """Which addresses are among the parents; with `lasts`, which ranges contain any of them."""
     partition, offset = _numbers(partitions), _numbers(offsets)
+    last = offset if lasts is None else _numbers(lasts)
     matching = np.zeros(len(offset), dtype=np.bool_)
     of_topic: dict[str, Rows] = {}
     for (topic, number), among in parents.items():
@@ -154,7 +182,7 @@ def _among(
         rows = np.flatnonzero(of_topic[topic] & (partition == number))
         at = np.searchsorted(among.last, offset[rows], side="left")
         near = np.minimum(at, len(among.first) - 1)
-        matching[rows] |= (at < len(among.first)) & (among.first[near] <= offset[rows])
+        matching[rows] |= (at < len(among.first)) & (among.first[near] <= last[rows])
     return matching
 
 

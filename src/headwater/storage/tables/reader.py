@@ -40,6 +40,7 @@ from headwater.storage.tables.files import (
     flat,
     rows_made_from,
     rows_of_job,
+    rows_within,
 )
 
 _BROKEN = (pa.ArrowException, DeltaError, ValidationError, OSError, ValueError, KeyError)
@@ -47,10 +48,12 @@ _BROKEN = (pa.ArrowException, DeltaError, ValidationError, OSError, ValueError, 
 
 @dataclass(frozen=True, slots=True)
 class MatchingRows:
-    """Number of matching rows; `made` is the number of rows that the job itself made."""
+    """Number of matching rows; `made` is the number of rows that the job itself made; `within` may
+    match: ranges contain their parents."""
 
     rows: int
     made: int
+    within: int = 0
 
 
 class _Files(Protocol):
@@ -70,24 +73,38 @@ class LineageTable:
         self._files_by_path: dict[str, LineageFile] = {}
 
     def find(
-        self, parents: Mapping[TopicPartition, OffsetRanges], job: JobOutput | None
+        self,
+        parents: Mapping[TopicPartition, OffsetRanges],
+        job: JobOutput | None,
+        within: Mapping[TopicPartition, OffsetRanges] | None = None,
     ) -> MatchingRows:
         """Count the rows with a parent among these, or that the job made.
+
+        Args:
+            within: records of which is not certain whether they count as parents, too.
 
         Raises:
             LineageTableError: the table can't be read.
         """
         fields = PARENT_FIELDS if job is None else (*PARENT_FIELDS, *PRODUCER_FIELDS)
-        rows = own = 0
+        rows = own = uncertain = 0
+        possible = dict(parents)
+        for partition, offsets in (within or {}).items():
+            known = possible.get(partition)
+            possible[partition] = offsets if known is None else known | offsets
         with self._reading():
-            for lineage in self._files().lineage(fields, parents if job is None else None):
+            for lineage in self._files().lineage(fields, possible if job is None else None):
                 matching = rows_made_from(lineage, parents)
                 if job is not None:
                     made = rows_of_job(lineage, job)
                     own += int(made.sum())
                     matching |= made
                 rows += int(matching.sum())
-        return MatchingRows(rows, own)
+                may_match = rows_within(lineage, possible)
+                if within:
+                    may_match |= rows_made_from(lineage, within)
+                uncertain += int((may_match & ~matching).sum())
+        return MatchingRows(rows, own, uncertain)
 
     def _files(self) -> _Files:
         if (self._location / "_delta_log").is_dir():

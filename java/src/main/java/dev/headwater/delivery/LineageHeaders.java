@@ -26,6 +26,8 @@ final class LineageHeaders {
   private static final String LINEAGE = "lineage";
   static final String DROPPED_HEADERS = "lineage_dropped_headers";
   private static final String FORMAT_VERSION = "1";
+  // With ranges or unknown parents, which readers of version 1 refuse.
+  private static final String FORMAT_VERSION_2 = "2";
   static final List<String> OWN =
       List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS);
   // Readers accept no longer ones: `model/header.py`.
@@ -36,6 +38,7 @@ final class LineageHeaders {
   private final ParentStamp parentStamp = new ParentStamp();
   private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] prefix;
+  private final byte[] prefix2;
   private final HeaderNames notForwarded;
   private final HeaderPatterns inherited;
   private final HeaderNames describingContent;
@@ -57,6 +60,7 @@ final class LineageHeaders {
       stamp[i] = header(name, value);
     }
     prefix = (FORMAT_VERSION + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
+    prefix2 = (FORMAT_VERSION_2 + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
     List<String> excluded = new ArrayList<>(OWN);
     excluded.addAll(options.droppedHeaders());
     for (int i = 0; i < options.ownHeaders().size(); i += 2) {
@@ -79,7 +83,8 @@ final class LineageHeaders {
 
   /** For a record that lists additional parents of another record. */
   List<Header> ofUnlisted(String parents, int ordinal) {
-    Bytes own = new Bytes().add(prefix).add(parents);
+    boolean exact = parents.indexOf(Parents.RANGE) < 0 && parents.indexOf(Parents.UNKNOWN) < 0;
+    Bytes own = new Bytes().add(exact ? prefix : prefix2).add(parents);
     if (ordinal != 0) {
       own.add(" #").add(ordinal);
     }
@@ -187,9 +192,9 @@ final class LineageHeaders {
     return Long.parseLong(new String(marker.value(), StandardCharsets.US_ASCII));
   }
 
-  /** `1 RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; addresses of additional parents are added later. */
+  /** `RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; addresses of additional parents are added later. */
   private byte[] lineage(Parents parents, long ordinal) {
-    Bytes out = new Bytes().add(prefix);
+    Bytes out = new Bytes().add(parents.areExact() ? prefix : prefix2);
     parents.writeTo(out);
     if (parents.unlisted() != 0) {
       out.add(",+").add(parents.unlisted());

@@ -5,13 +5,18 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The column `lineage` of a row: one parent as topic, partition and offset, or several as text.
+ * The column `lineage` of a row: one parent as topic, partition and offset, or several as text, in
+ * which ranges and unknown parents may occur.
  *
  * <p>A view on Spark's row, which Spark reuses for the next record: valid only until then.
  */
 final class Parents {
   static final int FIELDS = 8;
   static final Parents NONE = new Parents(null);
+  // First characters of items that are not addresses: a range that contains parents, such as
+  // `~visits/0@3..17`, and parents that are not known.
+  static final char RANGE = '~';
+  static final char UNKNOWN = '?';
 
   private static final int TOPIC = 0;
   private static final int PARTITION = 1;
@@ -46,6 +51,23 @@ final class Parents {
     return has(TEXT) ? row.getUTF8String(TEXT) : null;
   }
 
+  /** Whether all items are addresses, those of the rest included. */
+  boolean areExact() {
+    return isExact(text()) && isExact(rest());
+  }
+
+  private static boolean isExact(UTF8String items) {
+    if (items != null) {
+      for (int i = 0; i < items.numBytes(); i++) {
+        byte one = items.getByte(i);
+        if (one == RANGE || one == UNKNOWN) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   long unlisted() {
     return has(UNLISTED) ? row.getLong(UNLISTED) : 0;
   }
@@ -69,6 +91,10 @@ final class Parents {
     UTF8String topic = topic();
     if (text() != null) {
       out.add(text().getBytes());
+      if (isExact(text()) && !isExact(rest())) {
+        // Without it, the header would be that of exact parents, which is an identity.
+        out.add(',').add(UNKNOWN);
+      }
     } else if (topic != null) {
       out.add(topic.getBytes()).add('/').add(partition()).add('@').add(offset());
     } else {

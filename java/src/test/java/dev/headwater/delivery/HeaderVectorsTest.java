@@ -88,7 +88,7 @@ class HeaderVectorsTest {
   private static InternalRow lineage(
       List<String> parents, long unlisted, String hash, ArrayData headers) {
     Object[] fields = new Object[Parents.FIELDS];
-    if (parents.size() == 1 && unlisted == 0) {
+    if (parents.size() == 1 && unlisted == 0 && "~?".indexOf(parents.get(0).charAt(0)) < 0) {
       String parent = parents.get(0);
       int slash = parent.lastIndexOf('/');
       int at = parent.lastIndexOf('@');

@@ -92,6 +92,28 @@ class TaskWriterTest {
   }
 
   @Test
+  void rangesAmongTheParentsThatAreNotListedAreWrittenInVersion2() throws IOException {
+    InternalRow row = row(1, new byte[1], false);
+    GenericInternalRow lineage = (GenericInternalRow) row.getStruct(3, Parents.FIELDS);
+    for (int i = 0; i < 3; i++) {
+      lineage.setNullAt(i);
+    }
+    lineage.update(3, UTF8String.fromString("ads/0@1"));
+    lineage.update(4, 2L);
+    lineage.update(5, UTF8String.fromString("hash"));
+    lineage.update(7, UTF8String.fromString("ads/0@2,~visits/0@3..17"));
+    write(row, "runId", "-");
+    List<String> headers =
+        producer.history().stream()
+            .map(record -> record.headers().lastHeader("lineage").value())
+            .map(value -> new String(value, StandardCharsets.US_ASCII))
+            .toList();
+    assertEquals("2 - ads/0@2,~visits/0@3..17", headers.get(0));
+    // Without the `?` the header would be the identity of a record with exact parents.
+    assertTrue(headers.get(1).startsWith("2 - ads/0@1,?,+2 ="), headers.get(1));
+  }
+
+  @Test
   void aLargeHeaderIsDroppedAndCountedAndTheOthersAreKept() throws IOException {
     InternalRow row =
         row(
