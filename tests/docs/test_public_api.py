@@ -22,7 +22,7 @@ NAMES = """
     __version__ add_lineage_metadata create_spark_session_with_lineage decode_lineage delta_table
     finish_lineage iceberg_table impact join_lineage lineage_facet lineage_of list_dead_letters
     load_settings merge_lineage parent_addresses parse_json redrive spark_session_with_lineage trace
-    track_streaming verify why_missing
+    track_streaming verify why_missing with_row_lineage
 """.split()
 QUALITY = """
     Expectation Quality Report enforced in_range in_set matches not_null read_once satisfies

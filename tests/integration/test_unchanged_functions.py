@@ -55,7 +55,7 @@ def of_groups(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize("job", [in_pandas, in_arrow, of_groups])
-def test_parents_behind_a_function_of_several_rows_are_ranges_that_contain_them(
+def test_parents_after_a_function_of_several_rows_are_ranges_that_contain_them(
     ledger: Ledger, make_topic: TopicMaker, job: Callable[[DataFrame], DataFrame]
 ) -> None:
     rows = job(ledger.read(TOPIC))

@@ -7,8 +7,7 @@
     job.write(visits.select("key", F.upper("value").alias("value")), "visits-upper")
 
 `write` finds the parents of every row in the plan of the query, turns them into headers and
-delivers exactly once. A query may also keep the column `lineage` of `read` itself, and combine it
-with `join_lineage` and `merge_lineage`.
+delivers exactly once. A query may also keep the column `lineage` of `read`.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from headwater.job.queries import (
     TopicOptions,
     TopicOutput,
     merge_rule,
+    with_lineage_column,
 )
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
@@ -41,15 +41,8 @@ from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
-from headwater.spark.row_lineage import EXACT, add_row_lineage
 from headwater.spark.session import check_session, create_session, running_session
-from headwater.spark.source import (
-    LINEAGE_COLUMN,
-    check_source,
-    read_stream,
-    with_brokers,
-    with_lineage,
-)
+from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.query_identity import check_accepted
 from headwater.storage.tables.contract import TableFormat
@@ -264,7 +257,7 @@ class LineageJob:
         """Internal: `start` for Headwater's own queries."""
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
-        records = self._with_lineage(records, self._mode.identifies_records)
+        records = with_lineage_column(records, self._mode)
         query = self._query(
             records, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
@@ -326,7 +319,7 @@ class LineageJob:
             LineageTableError: the table has other columns.
             QueryFailedError: the query could not be started.
         """
-        rows = self._with_lineage(rows)
+        rows = with_lineage_column(rows)
         rule = merge_rule(rows, merge_on, newest_by)
         query = self._query(rows, name, checkpoint, trigger)
         prepared = query.to_table(table, table_format, rule)
@@ -357,20 +350,6 @@ class LineageJob:
         finally:
             if self._own_session:
                 self.spark.stop()
-
-    def _with_lineage(self, rows: DataFrame, exact: bool = False) -> DataFrame:
-        """The rows with the column `lineage`, added where they don't have it."""
-        if LINEAGE_COLUMN in rows.columns:
-            return rows
-        found = add_row_lineage(rows)
-        if exact and found.coverage != EXACT:
-            raise InputError(
-                f"{self._mode.name} delivery needs the exact parents of every record, which are "
-                f"not known after {', '.join(found.steps)}",
-                hint="let the function keep the column `lineage`, or use another delivery mode, "
-                "such as transactional",
-            )
-        return found.rows
 
     def _start(self, query: JobQuery, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
         self._quality = []

@@ -17,7 +17,7 @@ import org.apache.kafka.common.errors.TopicExistsException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Topics of the cluster that a job writes to; a job goes on without what can't be found out. */
+/** Topics of the cluster that a job writes to; a job continues if it can't read or create them. */
 final class KafkaTopics {
   private static final Logger LOG = LoggerFactory.getLogger("dev.headwater.rowlineage");
   private static final String KAFKA = "kafka.";
@@ -45,7 +45,7 @@ final class KafkaTopics {
       return DEFAULT_BATCH_BYTES;
     }
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic.trim());
-    return ask(
+    return send(
             "read the limits of topic " + topic,
             admin -> {
               ConfigEntry entry =
@@ -62,7 +62,7 @@ final class KafkaTopics {
 
   /** Creates a topic with the broker's defaults unless it exists; returns whether it does. */
   boolean ensure(String topic) {
-    return ask(
+    return send(
             "create topic " + topic + ", so parents beyond the first 64 are only counted",
             admin -> {
               try {
@@ -78,13 +78,13 @@ final class KafkaTopics {
         .orElse(false);
   }
 
-  private interface Question<T> {
-    T ask(Admin admin) throws ExecutionException, InterruptedException, TimeoutException;
+  private interface Request<T> {
+    T send(Admin admin) throws ExecutionException, InterruptedException, TimeoutException;
   }
 
-  private <T> Optional<T> ask(String what, Question<T> question) {
+  private <T> Optional<T> send(String what, Request<T> request) {
     try (Admin admin = Admin.create(properties)) {
-      return Optional.of(question.ask(admin));
+      return Optional.of(request.send(admin));
     } catch (ExecutionException failed) {
       LOG.warn("row lineage: can't {}: {}", what, String.valueOf(failed.getCause()));
     } catch (TimeoutException | KafkaException failed) {

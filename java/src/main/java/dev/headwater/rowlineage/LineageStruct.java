@@ -23,7 +23,7 @@ import scala.collection.immutable.Seq;
  * <p>After a step that makes several rows of one, it has a ninth field with the number of the row.
  */
 final class LineageStruct {
-  /** Name of the column while the rows are on their way to the sink. */
+  /** Name of the column between the sources and the sink. */
   static final String COLUMN = "__headwater_lineage";
 
   static final int TOPIC = 0;

@@ -30,7 +30,6 @@ final class OpaqueSteps {
       Pattern.compile(
           "MapInPandas|MapInArrow|FlatMapGroupsIn.*|FlatMapCoGroupsIn.*|MapPartitions.*|MapGroups"
               + "|CoGroup|FlatMapGroupsWithState|TransformWithState.*|SerializeFromObject");
-  private static final Pattern STATEFUL = Pattern.compile(".*WithState.*");
 
   private final PlanRewriter rewriter;
   private int steps;
@@ -60,7 +59,7 @@ final class OpaqueSteps {
         new Step(
             Catalyst.text(nameOf(function) + steps++),
             function instanceof MapPartitions map && MapFunctions.isFlatMap(map.func()),
-            STATEFUL.matcher(nameOf(function)).matches(),
+            nameOf(function).contains("WithState"),
             groupingKeys(function));
     LogicalPlan rewritten = observed(plan, step, true);
     if (!step.oneByOne()) {
