@@ -15,6 +15,7 @@ BENCHES: Mapping[str, str] = {
     "quality": "headwater.bench.quality",
     "replay": "headwater.bench.replay",
     "trace": "headwater.bench.trace",
+    "unchanged": "headwater.bench.unchanged",
 }
 
 __all__ = ["BENCHES"]

@@ -39,6 +39,9 @@ OWN_SINK = "dev.headwater.delivery.LineageSink"
 LINEAGE_PLUGIN = "dev.headwater.lineage.LineagePlugin"
 OWN_LISTENER = "dev.headwater.lineage.LineageListener"
 
+# Row lineage of plain jobs, as an entry of `spark.sql.extensions`.
+ROW_LINEAGE = "dev.headwater.RowLineageExtension"
+
 CONNECTORS: Mapping[str, Connector] = {
     "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),
     "delta": Connector(

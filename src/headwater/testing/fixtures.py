@@ -40,6 +40,7 @@ def broker(headwater_settings: Settings) -> Iterator[Settings]:
 @pytest.fixture(scope="session")
 def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
     """A real Spark session with all connectors."""
+    from headwater.spark.configuration import ROW_LINEAGE
     from headwater.spark.session import create_session
 
     warehouse = headwater_settings.home_dir / "warehouse"
@@ -55,7 +56,7 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
             "spark.default.parallelism": "2",
             "spark.sql.warehouse.dir": str(warehouse),
             # Row lineage of plain jobs, for tests that set `spark.headwater.lineage.enabled`.
-            "spark.sql.extensions": "dev.headwater.RowLineageExtension",
+            "spark.sql.extensions": ROW_LINEAGE,
             "spark.headwater.lineage.enabled": "false",
         },
     )
