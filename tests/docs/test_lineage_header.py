@@ -17,8 +17,10 @@ def test_the_examples_can_be_decoded_and_encoded() -> None:
     decoded = [decode(example.encode()) for example in EXAMPLES]
     lineages = [lineage for lineage in decoded if isinstance(lineage, Lineage)]
     assert [encode(lineage).decode() for lineage in lineages] == EXAMPLES
-    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0, 0, 1, 1]
-    assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0]
+    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0, 0, 1, 1, 1]
+    assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0, 0]
+    assert lineages[-1].batch == 12
+    assert len(EXAMPLES[-1]) <= 75
 
 
 def test_the_limits_are_those_of_the_code() -> None:

@@ -89,9 +89,14 @@ def test_a_driver_killed_again_during_recovery_causes_no_loss_and_no_duplicates(
             break
     assert read_progress(checkpoint).cut_off is not None, "no kill hit a batch"
     again = ["run", "visits_decorator_job", *options, "--available-now"]
-    # The recovery is killed before it has written anything, then after it has written everything.
+    # The recovery is killed before it has written anything, then after it has written everything;
+    # with another stamp, by which the records are recognized, too.
     for point in ("before_recovery", "after_recovery"):
-        killed = headwater(*again, HEADWATER_TESTING__FAULT_POINTS=f"{point}=kill")
+        killed = headwater(
+            *again,
+            HEADWATER_TESTING__FAULT_POINTS=f"{point}=kill",
+            HEADWATER_JOBS__STAMP="compact",
+        )
         assert killed.returncode == -signal.SIGKILL
         assert f"{point} kill 1 " in (broker.home_dir / "faults.journal").read_text()
     last = headwater(*again)

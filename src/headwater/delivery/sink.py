@@ -101,6 +101,8 @@ class SinkTarget:
     trigger: Mapping[str, Any]
     # The order of the stamp headers, which differs between the shipped jobs.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
+    # `full`, or `compact` for the lineage header alone.
+    stamp: str = "full"
     # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
     # job.
     dead_letter_failures: bool = False
@@ -194,6 +196,7 @@ def _options(
         "jobVersion": target.job_version,
         "runId": run_id,
         "headerOrder": "\n".join(target.header_order),
+        "stamp": target.stamp,
         "droppedHeaders": "\n".join(settings.jobs.drop_headers),
         "inheritedHeaders": "\n".join(INHERITED_HEADERS),
         "contentHeaders": "\n".join(CONTENT_HEADERS),

@@ -32,6 +32,7 @@ from headwater.job.queries import (
     TableOptions,
     TopicOptions,
     TopicOutput,
+    check_stamp,
     merge_rule,
     with_lineage_column,
 )
@@ -61,6 +62,8 @@ class LineageJob:
         spark: your own session, whose configuration is not changed. It needs Headwater's jars:
             `headwater jars path` prints them. Default: the running session, or a new one.
         version: version of the job, in the headers. Default: the setting `jobs.version`.
+        stamp: `full`, or `compact` for the lineage header alone, see
+            docs/concepts/lineage-header.md. Default: the setting `jobs.stamp`.
         delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
             `headwater run --delivery` takes precedence.
         checkpoint: a local folder, as path or text, or a URI that Spark knows, such as
@@ -77,7 +80,7 @@ class LineageJob:
         settings: the settings.
 
     Raises:
-        InputError: there is no such delivery mode, or `accept` has an unknown name.
+        InputError: there is no such delivery mode or stamp, or `accept` has an unknown name.
         NotInstalledError: the session lacks a connector or Headwater's jar.
     """
 
@@ -87,6 +90,7 @@ class LineageJob:
         *,
         spark: SparkSession | None = None,
         version: str | None = None,
+        stamp: str | None = None,
         delivery: str | Mode | None = None,
         checkpoint: Path | str | None = None,
         settings: Settings | None = None,
@@ -98,6 +102,7 @@ class LineageJob:
         self.settings = with_brokers(settings or load(), bootstrap_servers)
         self._name = name
         self._version = version or self.settings.jobs.version
+        self._stamp = check_stamp(stamp or self.settings.jobs.stamp)
         chosen = command_line.current
         delivery = chosen.delivery or delivery or DEFAULT_MODE
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
@@ -399,4 +404,5 @@ class LineageJob:
             tuple(self._quality),
             trigger,
             self._accept,
+            self._stamp,
         )

@@ -30,8 +30,9 @@ from headwater.delivery.sink import (
     rows_to_send,
 )
 from headwater.errors import InputError
-from headwater.kafka import Topic
+from headwater.kafka import Topic, write_run
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
+from headwater.model.run_record import RunRecord
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import Roles
 from headwater.quality import Quality
@@ -119,6 +120,21 @@ class TableOptions(QueryOptions, total=False):
     newest_by: Sequence[str]
 
 
+STAMPS = ("full", "compact")
+COMPACT = "compact"
+
+
+def check_stamp(stamp: str) -> str:
+    """The stamp, if there is such a one.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    if stamp not in STAMPS:
+        raise InputError(f"unknown stamp: {stamp!r}", hint=f"known: {', '.join(STAMPS)}")
+    return stamp
+
+
 @dataclass(frozen=True)
 class TopicOutput:
     """What Headwater's own queries do besides writing rows to a topic.
@@ -156,6 +172,7 @@ class JobQuery:
     quality: tuple[Quality, ...]
     trigger: Mapping[str, Any] | None
     accept: frozenset[str] = frozenset()
+    stamp: str = "full"
 
     def to_topics(
         self,
@@ -179,6 +196,7 @@ class JobQuery:
             topics,
             self.trigger or _CONTINUOUSLY,
             output.header_order,
+            stamp=self.stamp,
             dead_letter_failures=dead_letter_failures,
             one_input_per_task=one_input_per_task,
             one_per_first_parent=output.one_per_first_parent,
@@ -197,6 +215,8 @@ class JobQuery:
         lineage = self._description(topic_outputs(tuple(topics), self.settings), roles)
 
         def deliver(run: QueryRun) -> None:
+            if self.stamp == COMPACT:
+                self._record_run(run.id)
             mode.deliver(
                 Delivery(self.spark, rows, target, self.settings, run, output.configuration)
             )
@@ -237,6 +257,12 @@ class JobQuery:
             )
 
         return PreparedQuery(replace(lineage, unnested=(LINEAGE_COLUMN,)), write)
+
+    def _record_run(self, run_id: str) -> None:
+        """Before the first record, so that a reader of the records finds their job."""
+        started = RunRecord(self.name, self.version, time.time_ns() // 1_000_000)
+        create = self.settings.jobs.create_topics
+        write_run(run_id, started, self.settings.kafka, create=create)
 
     def _description(self, outputs: Sequence[Dataset], roles: Roles) -> QueryDescription:
         return QueryDescription(

@@ -14,14 +14,20 @@ from pyspark.sql import functions as F
 from headwater.collector.metadata import describe_shipped_job
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
-from headwater.kafka import end_offsets, topic_ids
+from headwater.kafka import KafkaRuns, end_offsets, topic_ids
 from headwater.model.local_files import private_home
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
 from headwater.spark.local_rows import local_rows
 from headwater.spark.session import create_session
 from headwater.spark.source import read_stream, with_brokers
-from headwater.spark.writers.index_parse import REFUSED, UNREADABLE, WITHOUT_LINEAGE, parse_lineage
+from headwater.spark.writers.index_parse import (
+    REFUSED,
+    UNREADABLE,
+    WITHOUT_LINEAGE,
+    parse_lineage,
+    with_runs,
+)
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of, within_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
 from headwater.spark.writers.table import only_writer
@@ -109,7 +115,7 @@ def main(settings: Settings, options: StreamOptions) -> None:
             description="Edges between records, from the lineage headers of all topics",
             location=Path(__file__),
         )
-        return BatchQuery(lineage, parsed, _add_to(table))
+        return BatchQuery(lineage, parsed, _add_to(table, KafkaRuns(settings.kafka)))
 
     options.run(spark, settings, prepare)
 
@@ -132,7 +138,7 @@ def _source(options: StreamOptions) -> dict[str, str]:
     return {"subscribePattern": pattern or ALL_TOPICS}
 
 
-def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
+def _add_to(table: IndexTable, runs: KafkaRuns) -> Callable[[DataFrame, int], None]:
     def add(parsed: DataFrame, batch: int) -> None:
         # Read once from Kafka, used three times.
         cached = parsed.persist()
@@ -147,7 +153,7 @@ def _add_to(table: IndexTable) -> Callable[[DataFrame, int], None]:
             edges = sum(row["edges"] for row in scans) + ranges
             rows = [
                 as_rows(EDGE, 0, edges_of(cached)),
-                as_rows(MADE, 0, made_of(cached)),
+                as_rows(MADE, 0, made_of(with_runs(cached, runs))),
                 as_rows(SCAN, 0, local_rows(cached.sparkSession, scans, _SCANS)),
             ]
             if ranges:

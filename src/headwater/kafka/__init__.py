@@ -12,6 +12,7 @@ from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
 from headwater.kafka.producer import RecordProducer
+from headwater.kafka.runs import KafkaRuns, write_run
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
@@ -27,6 +28,7 @@ from headwater.kafka.topics import (
 
 __all__ = [
     "Absence",
+    "KafkaRuns",
     "Position",
     "RecordProducer",
     "RecordReader",
@@ -48,4 +50,5 @@ __all__ = [
     "read_topic",
     "topic_id",
     "topic_ids",
+    "write_run",
 ]

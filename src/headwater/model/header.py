@@ -3,7 +3,8 @@
 The order of the headers: first the stamp (`job_name`, `job_version`, `batch_version`, in an order
 that each job defines), then `parent_lineage` if the parent has a stamp, then `lineage`, then
 headers of other applications (`foreign_headers`); `lineage_dropped_headers` has the number of those
-that exceeded the limits.
+that exceeded the limits. With a compact stamp `lineage` is the only one of them, and the job is
+found by its run (`run_record`).
 
 The value of the `lineage` header:
 
@@ -37,6 +38,7 @@ from enum import Enum
 from headwater.errors import BadAddressError
 from headwater.model import Address, AddressRange, Header, Lineage, Record
 from headwater.model.address import ADDRESS, RANGE
+from headwater.model.run_record import RunLookup
 
 JOB_NAME = "job_name"
 JOB_VERSION = "job_version"
@@ -131,10 +133,13 @@ class Origin:
         return self.lineage.identity(self.job_name)
 
 
-def origin_of(record: Record) -> Origin:
-    """Decode a record's headers; never raises.
+def origin_of(record: Record, runs: RunLookup | None = None) -> Origin:
+    """Decode a record's headers; never raises an error of its own.
 
     The first occurrence of a repeated header counts: a job's own headers precede inherited ones.
+
+    Args:
+        runs: where the job of a record with a compact stamp is looked up.
     """
     values: dict[str, bytes | None] = {}
     for name, value in record.headers:
@@ -143,9 +148,16 @@ def origin_of(record: Record) -> Origin:
     batch = _number(values.get(BATCH_VERSION))
     if batch is None and isinstance(lineage, Lineage):
         batch = lineage.batch
+    job_name, job_version = _text(values.get(JOB_NAME)), _text(values.get(JOB_VERSION))
+    if job_name is None and runs is not None and isinstance(lineage, Lineage):
+        # The batch in the lineage header is the mark of a compact stamp.
+        compact = lineage.batch is not None and lineage.run_id is not None
+        run = runs.find(lineage.run_id or "") if compact else None
+        if run is not None:
+            job_name, job_version = run.job_name, run.job_version
     return Origin(
-        _text(values.get(JOB_NAME)),
-        _text(values.get(JOB_VERSION)),
+        job_name,
+        job_version,
         batch,
         lineage if isinstance(lineage, Lineage) else None,
         lineage if isinstance(lineage, Unreadable) else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import reduce
 from typing import Any
 
@@ -42,14 +42,22 @@ def checksum_of(metrics: Mapping[str, Any]) -> Checksum:
     return Checksum(int(metrics["records"] or 0), int(metrics["checksum"] or 0) % 2**64)
 
 
-def in_topic(records: DataFrame, job_name: str, run_id: str) -> DataFrame:
-    """Identity and content of the records that a job wrote to a topic, except in one run."""
+def in_topic(
+    records: DataFrame, job_name: str, run_id: str, other_runs: Collection[str] = ()
+) -> DataFrame:
+    """Identity and content of the records that a job wrote to a topic, except in one run.
+
+    Args:
+        other_runs: of the job; the only mark of records with a compact stamp.
+    """
     lineage = _header_text(LINEAGE)
     # Null, which equals nothing, for records that were made from ranges of inputs.
     identity = F.nullif(F.regexp_extract(lineage, IDENTITY_REGEX, 1), F.lit(""))
-    return records.where(
-        (_header_text(JOB_NAME) == job_name) & (F.regexp_extract(lineage, RUN_REGEX, 1) != run_id)
-    ).select(
+    run, job = F.regexp_extract(lineage, RUN_REGEX, 1), _header_text(JOB_NAME)
+    own = job == job_name
+    if other_runs:
+        own = own | (job.isNull() & run.isin(*other_runs))
+    return records.where(own & (run != run_id)).select(
         identity.alias(IDENTITY),
         record_hash(identity, F.col("key"), F.col("value")).alias(CONTENT),
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headwater.errors import LineageIndexError, TopicNotFoundError
-from headwater.kafka import RecordReader, end_offsets, read_topic
+from headwater.kafka import KafkaRuns, RecordReader, end_offsets, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.progress import Progress, no_progress
+from headwater.model.run_record import RunLookup
 from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.plan import Plan, table_path
 from headwater.settings import Settings
@@ -38,7 +39,8 @@ def count_results(plan: Plan, settings: Settings, progress: Progress = no_progre
                 _, first, last = clip(block.parent_first, block.parent_last, offsets)
                 total += int((last - first + 1).sum())
     unindexed = _read(plan.target, read_up_to, settings, progress)
-    return total + sum(1 for record in unindexed if _is_result(record, plan, plan.offsets))
+    runs = KafkaRuns(settings.kafka)
+    return total + sum(1 for record in unindexed if _is_result(record, plan, plan.offsets, runs))
 
 
 def find_results(
@@ -62,6 +64,7 @@ def _results(
     topic: str, plan: Plan, inputs: Mapping[int, OffsetRanges], settings: Settings
 ) -> Iterator[Record]:
     index, read_up_to = _index(topic, settings)
+    runs = KafkaRuns(settings.kafka)
     if index is not None:
         addresses: set[Address] = set()
         for partition, offsets in inputs.items():
@@ -76,10 +79,10 @@ def _results(
         with RecordReader(settings.kafka) as reader:
             for address in sorted(addresses):
                 record = reader.fetch(address)
-                if isinstance(record, Record) and _is_result(record, plan, inputs):
+                if isinstance(record, Record) and _is_result(record, plan, inputs, runs):
                     yield record
     for record in _read(topic, read_up_to, settings, no_progress):
-        if _is_result(record, plan, inputs):
+        if _is_result(record, plan, inputs, runs):
             yield record
 
 
@@ -107,8 +110,10 @@ def _read(
     yield from read_topic(topic, settings.kafka, start=begin, until=ends, progress=progress)
 
 
-def _is_result(record: Record, plan: Plan, inputs: Mapping[int, OffsetRanges]) -> bool:
-    origin = origin_of(record)
+def _is_result(
+    record: Record, plan: Plan, inputs: Mapping[int, OffsetRanges], runs: RunLookup
+) -> bool:
+    origin = origin_of(record, runs)
     if origin.lineage is None or origin.job_name != plan.job_name:
         return False
     return any(

@@ -29,7 +29,7 @@ from headwater.delivery.sink import (
     topics_for_parents,
 )
 from headwater.errors import CheckpointError, ReplayRefusedError, TopicNotFoundError
-from headwater.kafka import describe_topic, end_offsets, ensure_topic
+from headwater.kafka import KafkaRuns, describe_topic, end_offsets, ensure_topic
 from headwater.model.foreign_headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
@@ -103,7 +103,8 @@ class TopicTarget(ReplayTarget):
             **client_options(settings),
         }
         records = self.context.spark.read.format("kafka").options(**options).load()
-        return in_topic(records, self._target.job_name, self.context.run_id)
+        runs = KafkaRuns(settings.kafka).of_job(self._target.job_name)
+        return in_topic(records, self._target.job_name, self.context.run_id, runs)
 
     def near(self, existing: DataFrame, offsets: Mapping[int, OffsetRanges]) -> DataFrame:
         return from_inputs(existing, self.context.plan.topic, offsets)

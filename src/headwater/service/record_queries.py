@@ -75,7 +75,7 @@ class KafkaRecordQueries:
         if root is None:
             return None
         if root.job_name is None:
-            return _no_command("no job wrote this record: it is a source record")
+            return _no_command(root.reason or "no job wrote this record: it is a source record")
         within = {each.topic for each in root.ranges}
         sources = sorted({parent.address.topic for parent in root.parents} | within)
         if not sources:

@@ -43,6 +43,14 @@ class KafkaSettings(Section):
         le=32767,
         description="Replicas of topics that Headwater creates. -1: the broker's default.",
     )
+    runs_topic: str = Field(
+        "headwater-runs",
+        min_length=1,
+        max_length=249,
+        pattern="^[a-zA-Z0-9._-]+$",
+        description="Compacted topic with the job of each run, for records with a compact stamp "
+        "(`jobs.stamp`).",
+    )
     port: int = Field(9092, ge=1, le=65535, description="Port of the local broker.")
     controller_port: int = Field(
         9093, ge=1, le=65535, description="Port of the local broker's KRaft controller."
@@ -157,6 +165,12 @@ class JobSettings(Section):
     drop_headers: list[str] = Field(
         [],
         description="Names of headers that are not copied from parents, as a JSON list.",
+    )
+    stamp: Literal["full", "compact"] = Field(
+        "full",
+        description="`full`: records have headers with the name, version and batch of the job. "
+        "`compact`: only the lineage header, which has the run and the batch; the job is in the "
+        "topic `kafka.runs_topic`.",
     )
     max_header_bytes: int = Field(
         64 * 1024,

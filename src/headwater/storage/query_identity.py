@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import CheckpointError, InputError
-from headwater.kafka import partition_states, read_topic
+from headwater.kafka import KafkaRuns, partition_states, read_topic
 from headwater.model import Record
 from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import origin_of
@@ -281,8 +281,9 @@ def recent_records(
     }
     if not begins:
         return
+    runs = KafkaRuns(settings)
     for record in read_topic(topic, settings, start=begins, read_uncommitted=read_uncommitted):
-        origin = origin_of(record)
+        origin = origin_of(record, runs)
         if origin.job_name != job_name or origin.lineage is None:
             continue
         lineage = origin.lineage

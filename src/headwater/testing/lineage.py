@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from headwater.kafka import RecordReader
+from headwater.kafka import KafkaRuns, RecordReader
 from headwater.model import Address, Record
 from headwater.model.header import Origin, origin_of
 from headwater.settings import Settings, load
@@ -33,9 +33,10 @@ def assert_lineage(
         ordered: the parents must be in this order.
         settings: of the broker; by default those of this process.
     """
+    settings = settings or load()
     if not isinstance(record, Record):
-        record = _fetch(record, settings or load())
-    origin = origin_of(record)
+        record = _fetch(record, settings)
+    origin = origin_of(record, KafkaRuns(settings.kafka))
     differences = [
         *_parent_differences(origin, parents, ordered),
         *_text_difference("job_name", origin.job_name, job_name),

@@ -13,9 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.kafka import Absence, RecordReader
+from headwater.kafka import Absence, KafkaRuns, RecordReader
 from headwater.model import Address, Lineage, Record
 from headwater.model.header import Origin, origin_of
+from headwater.model.run_record import RunLookup
 from headwater.model.topic_names import dead_letter_topic, parents_topic
 from headwater.settings import Settings, load
 from headwater.storage.archive.contract import archive_path
@@ -114,8 +115,14 @@ def trace(
                 max_depth=max_depth,
                 values=values,
             )
-    sources = kafka_and_archives(reader, settings)
-    return walk(address, sources, max_records=max_records, max_depth=max_depth, values=values)
+    return walk(
+        address,
+        kafka_and_archives(reader, settings),
+        max_records=max_records,
+        max_depth=max_depth,
+        values=values,
+        runs=KafkaRuns(settings.kafka),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +140,10 @@ def walk(
     max_records: int,
     max_depth: int,
     values: bool = False,
+    runs: RunLookup | None = None,
 ) -> TraceNode:
     """Read a record and its ancestors: at most `max_records`, at most `max_depth` hops away."""
-    steps = {address: read_step(address, sources, values)}
+    steps = {address: read_step(address, sources, values, runs)}
     queue = deque([(address, 0)])
     while queue:
         child, depth = queue.popleft()
@@ -145,26 +153,31 @@ def walk(
             if len(steps) == max_records:
                 return _assemble(address, steps)
             if parent not in steps:
-                steps[parent] = read_step(parent, sources, values)
+                steps[parent] = read_step(parent, sources, values, runs)
                 queue.append((parent, depth + 1))
     return _assemble(address, steps)
 
 
-def read_step(address: Address, sources: RecordSources, values: bool = False) -> WalkStep:
+def read_step(
+    address: Address,
+    sources: RecordSources,
+    values: bool = False,
+    runs: RunLookup | None = None,
+) -> WalkStep:
     """The record at an address, from the first source that holds it."""
     absence: Absence | None = None
     for state, source in sources:
         fetched = source.fetch(address)
         if isinstance(fetched, Record):
-            return _with_rest(_step(fetched, state, values), fetched, sources)
+            return _with_rest(_step(fetched, state, values, runs), fetched, sources)
         absence = absence or fetched
     gone = absence in {Absence.EXPIRED, Absence.HOLE}
     state = RecordState.EXPIRED if gone else RecordState.UNVERIFIED
     return WalkStep(TraceNode(address, state, absence.value if absence else None, absence))
 
 
-def _step(record: Record, state: RecordState, values: bool) -> WalkStep:
-    origin = origin_of(record)
+def _step(record: Record, state: RecordState, values: bool, runs: RunLookup | None) -> WalkStep:
+    origin = origin_of(record, runs)
     lineage = origin.lineage
     node = TraceNode(
         record.address,
@@ -182,6 +195,8 @@ def _step(record: Record, state: RecordState, values: bool) -> WalkStep:
     if doubt is not None:
         return WalkStep(replace(node, state=RecordState.UNVERIFIED, reason=doubt))
     if lineage is not None:
+        if origin.job_name is None and lineage.batch is not None:
+            node = replace(node, reason="the job of its run is not known")
         # A record that is listed twice is one parent.
         return WalkStep(_with_ranges(node, lineage), tuple(dict.fromkeys(lineage.parents)))
     if origin.job_name is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from headwater.errors import BrokerUnavailableError
-from headwater.kafka import TopicFollower, end_offsets, partition_states, read_topic
+from headwater.kafka import KafkaRuns, TopicFollower, end_offsets, partition_states, read_topic
 from headwater.model import Address, AddressRange, Record
 from headwater.model.header import Origin, origin_of
 from headwater.model.topic_names import dead_letter_topic
@@ -128,6 +128,7 @@ class OrderCheck:
         self._unchecked: list[_Output] = []
         self._waiting: deque[_Output] = deque()
         self._open = OpenRecords()
+        self._runs = KafkaRuns(settings.kafka)
         self._within: dict[int, RangeSet] = defaultdict(RangeSet)
         self._newest = NewestParents()
         starts = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
@@ -168,7 +169,7 @@ class OrderCheck:
     def _read_outputs(self) -> None:
         if len(self._waiting) + len(self._unchecked) < _MAX_WAITING:
             for record in self._outputs.poll(_POLL_SECONDS):
-                origin = origin_of(record)
+                origin = origin_of(record, self._runs)
                 named = origin.lineage.parents if origin.lineage else ()
                 ranges = origin.lineage.ranges if origin.lineage else ()
                 own = tuple(parent for parent in named if parent.topic == self.report.source)

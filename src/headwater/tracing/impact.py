@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import InputError
-from headwater.kafka import RecordReader
+from headwater.kafka import KafkaRuns, RecordReader
 from headwater.model import Address, JobOutput
+from headwater.model.run_record import RunLookup
 from headwater.settings import Settings, load
 from headwater.tracing.ancestors import (
     IN_A_CYCLE,
@@ -191,7 +192,8 @@ def impact(
     index.refresh()
     roots = _roots(start, index)
     result = walk_impact(index, roots, max_records=max_records, max_depth=max_depth)
-    nodes = _nodes(result, index, kafka_and_archives(reader, settings))
+    sources = kafka_and_archives(reader, settings)
+    nodes = _nodes(result, index, sources, KafkaRuns(settings.kafka))
     rows = (tables or Tables(settings)).find(result.reached, start, result.within)
     if not roots and not rows.made:
         raise InputError(
@@ -214,7 +216,7 @@ def _roots(start: Address | JobOutput, index: LineageIndex) -> dict[TopicPartiti
 
 
 def _nodes(
-    result: WalkResult, index: LineageIndex, sources: RecordSources
+    result: WalkResult, index: LineageIndex, sources: RecordSources, runs: RunLookup
 ) -> dict[Address, ImpactNode]:
     """The shown records, built from the last ones up."""
     parents: dict[Address, list[Address]] = {}
@@ -222,7 +224,7 @@ def _nodes(
         for child in children:
             parents.setdefault(child, []).append(parent)
     records = {
-        address: _record(address, parents.get(address, ()), index, sources)
+        address: _record(address, parents.get(address, ()), index, sources, runs)
         for address in result.children
     }
     done: dict[Address, ImpactNode] = {}
@@ -245,10 +247,14 @@ def _nodes(
 
 
 def _record(
-    address: Address, parents: Sequence[Address], index: LineageIndex, sources: RecordSources
+    address: Address,
+    parents: Sequence[Address],
+    index: LineageIndex,
+    sources: RecordSources,
+    runs: RunLookup,
 ) -> TraceNode:
     """A record as Kafka has it; if it is gone, what the index has of it."""
-    step = read_step(address, sources)
+    step = read_step(address, sources, runs=runs)
     node = step.node
     if node.absence is not None:
         made = index.producer_of((address.topic, address.partition), address.offset)

@@ -34,11 +34,11 @@ class RecordState(Enum):
 class TraceNode:
     """A record and those it was made from.
 
-    A source record, which no job made, has no `job_name` and no parents. `reason` explains a
-    state other than `found`, or why there are no parents; `absence` is set if there is no record.
-    `unlisted` is the number of parents that the header counts and does not list; `truncated` is
-    true if the walk ended here, before all listed parents. Nodes are shared: a node may be reached
-    by several paths over `parents`.
+    A source record, which no job made, has no `job_name` and no parents. `reason` explains a state
+    other than `found`, or why there are no parents or no job; `absence` is set if there is no
+    record. `unlisted` is the number of parents that the header counts and does not list;
+    `truncated` is true if the walk ended here, before all listed parents. Nodes are shared: a node
+    may be reached by several paths over `parents`.
 
     `ranges` contain parents of which is not known which records they are; they are not followed.
     `more_parents` is true if there may be parents that nothing names.

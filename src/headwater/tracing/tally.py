@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headwater.model import Address, AddressRange, Lineage, Record
 from headwater.model.header import origin_of
+from headwater.model.run_record import RunLookup
 from headwater.tracing.keys import RecordFinding, Violation
 from headwater.tracing.offsets import OffsetSet, RangeSet
 from headwater.tracing.order import NewestParents, SeenRecordIds
@@ -82,7 +83,14 @@ class NamedParents:
 class TopicTally:
     """Checks the records of a topic one by one, each partition in order."""
 
-    def __init__(self, source: str, windows: Mapping[int, Window], report: VerifyReport) -> None:
+    def __init__(
+        self,
+        source: str,
+        windows: Mapping[int, Window],
+        report: VerifyReport,
+        runs: RunLookup | None = None,
+    ) -> None:
+        self._runs = runs
         self.parents = NamedParents(source, windows)
         self._source = source
         self._report = report
@@ -94,7 +102,7 @@ class TopicTally:
     def add(self, record: Record) -> None:
         report = self._report
         report.scanned += 1
-        origin = origin_of(record)
+        origin = origin_of(record, self._runs)
         lineage = origin.lineage
         if lineage is None:
             report.without_lineage += 1

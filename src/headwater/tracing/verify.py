@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from headwater.errors import InputError
-from headwater.kafka import end_offsets, partition_states, read_topic
+from headwater.kafka import KafkaRuns, end_offsets, partition_states, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import origin_of
 from headwater.model.topic_names import dead_letter_topic, late_topic, parents_topic
@@ -76,7 +76,7 @@ def verify(
     bounds = {state.partition: (state.first, state.end) for state in states}
     windows = {p: Window(*bounds.get(p, (end, end)), end) for p, end in source_ends.items()}
 
-    tally = TopicTally(source, windows, report)
+    tally = TopicTally(source, windows, report, KafkaRuns(settings.kafka))
     for record in _read(topic, topic_ends, settings):
         tally.add(record)
     if tally.rest:

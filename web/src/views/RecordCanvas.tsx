@@ -74,7 +74,7 @@ export function RecordCanvas({ graph, root, chosen, choose }: Props): ReactNode 
             </span>
             <span className="under">
               {record.job_name === null ? (
-                <span>source record</span>
+                <span>{record.batch_version === null ? "source record" : "job not known"}</span>
               ) : (
                 <Name text={`${plainText(record.job_name)} ${plainText(record.job_version)}, batch ${record.batch_version ?? "–"}`} cut />
               )}

@@ -165,7 +165,7 @@ function RecordDetails({ record, root }: { record: RecordJson; root: boolean }):
       <Facts
         rows={[
           ["state", `${RECORD_STATES[record.state] ?? record.state}${record.reason ? `: ${record.reason}` : ""}`],
-          ["made by", made ? <Name key="j" text={plainText(record.job_name)} /> : "no job: a source record"],
+          ["made by", made ? <Name key="j" text={plainText(record.job_name)} /> : record.batch_version === null ? "no job: a source record" : "not known"],
           ...(made
             ? ([
                 ["job version", <Name key="v" text={plainText(record.job_version) || "–"} />],

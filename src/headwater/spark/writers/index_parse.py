@@ -18,6 +18,8 @@ from headwater.model.header import (
     MORE_PARENTS,
     RANGE_MARK,
 )
+from headwater.model.run_record import RunLookup
+from headwater.spark.local_rows import local_rows
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
 
 # Results of parsing the lineage header of a record.
@@ -73,7 +75,9 @@ def parse_lineage(records: DataFrame) -> DataFrame:
         F.when(good & (words[1] != "-"), words[1]).alias("run_id"),
         _stamp_text(JOB_NAME).alias("job_name"),
         _stamp_text(JOB_VERSION).alias("job_version"),
-        _number(BATCH_VERSION).alias("batch_version"),
+        F.coalesce(_number(BATCH_VERSION), F.when(good, _batch(F.col("_text")))).alias(
+            "batch_version"
+        ),
     )
 
 
@@ -83,6 +87,32 @@ _STAMP = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
 def _first(name: str) -> Column:
     """The value of the first header of this name: a job writes its own headers first."""
     return F.get(F.filter("headers", lambda header: header["key"] == name), F.lit(0))["value"]
+
+
+def _batch(text: Column) -> Column:
+    """The batch in the lineage header, of a record with a compact stamp."""
+    return F.regexp_extract(text, r" b([0-9]{1,18})(?: >|$)", 1).try_cast("bigint")
+
+
+def with_runs(parsed: DataFrame, runs: RunLookup) -> DataFrame:
+    """Add the jobs of records with a compact stamp."""
+    compact = parsed.where(F.col("job_name").isNull() & F.col("batch_version").isNotNull())
+    ids = [row["run_id"] for row in compact.select("run_id").distinct().collect() if row["run_id"]]
+    found = [
+        (run_id, run.job_name, run.job_version) for run_id in ids if (run := runs.find(run_id))
+    ]
+    if not found:
+        return parsed
+    known = local_rows(parsed.sparkSession, found, "_run string, _job string, _version string")
+    stamped = F.col("job_name").isNotNull()
+    joined = parsed.join(F.broadcast(known), parsed["run_id"] == known["_run"], "left")
+    return (
+        joined.withColumn(
+            "job_version", F.when(stamped, F.col("job_version")).otherwise(F.col("_version"))
+        )
+        .withColumn("job_name", F.coalesce("job_name", "_job"))
+        .drop("_run", "_job", "_version")
+    )
 
 
 def _items(text: Column) -> Column:

@@ -14,9 +14,9 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The headers of an output record: the stamp of the job, the stamp of its parent, `lineage`, then
- * those of the row or, without any, headers that the parent has of other applications, up to a
- * limit. Format: docs/concepts/lineage-header.md.
+ * The headers of an output record: the stamp of the job, the stamp of its parent, `lineage`, or
+ * with a compact stamp `lineage` alone; then those of the row or, without any, headers that the
+ * parent has of other applications, up to a limit. Format: docs/concepts/lineage-header.md.
  */
 final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
@@ -26,7 +26,7 @@ final class LineageHeaders {
   private static final String LINEAGE = "lineage";
   static final String DROPPED_HEADERS = "lineage_dropped_headers";
   private static final String FORMAT_VERSION = "1";
-  // With ranges or unknown parents, which readers of version 1 refuse.
+  // With ranges, unknown parents or the batch, which readers of version 1 refuse.
   private static final String FORMAT_VERSION_2 = "2";
   static final List<String> OWN =
       List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS);
@@ -34,11 +34,14 @@ final class LineageHeaders {
   static final int MAX_LINEAGE_BYTES = 64 * 1024;
 
   private final String jobName;
-  private final Header[] stamp = new Header[ParentStamp.HEADERS];
+  private final boolean compact;
+  private final Header[] stamp;
   private final ParentStamp parentStamp = new ParentStamp();
   private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] prefix;
   private final byte[] prefix2;
+  // The batch, if no header has it.
+  private final byte[] batchWord;
   private final HeaderNames notForwarded;
   private final HeaderPatterns inherited;
   private final HeaderNames describingContent;
@@ -49,6 +52,9 @@ final class LineageHeaders {
 
   LineageHeaders(SinkOptions options, long batch) {
     jobName = options.jobName();
+    compact = options.compactStamp();
+    stamp = new Header[compact ? 0 : ParentStamp.HEADERS];
+    batchWord = (compact ? " b" + batch : "").getBytes(StandardCharsets.US_ASCII);
     for (int i = 0; i < stamp.length; i++) {
       String name = options.headerOrder().get(i);
       String value =
@@ -84,10 +90,11 @@ final class LineageHeaders {
   /** For a record that lists additional parents of another record. */
   List<Header> ofUnlisted(String parents, int ordinal) {
     boolean exact = parents.indexOf(Parents.RANGE) < 0 && parents.indexOf(Parents.UNKNOWN) < 0;
-    Bytes own = new Bytes().add(exact ? prefix : prefix2).add(parents);
+    Bytes own = new Bytes().add(exact && !compact ? prefix : prefix2).add(parents);
     if (ordinal != 0) {
       own.add(" #").add(ordinal);
     }
+    own.add(batchWord);
     List<Header> all = new ArrayList<>(List.of(stamp));
     all.add(new RecordHeader(LINEAGE, own.toArray()));
     all.addAll(ownHeaders);
@@ -135,7 +142,7 @@ final class LineageHeaders {
     for (Header one : stamp) {
       all.add(one);
     }
-    Header parentLineage = parentStamp.of(ofParent);
+    Header parentLineage = compact ? null : parentStamp.of(ofParent);
     if (parentLineage != null) {
       all.add(parentLineage);
     }
@@ -192,9 +199,12 @@ final class LineageHeaders {
     return Long.parseLong(new String(marker.value(), StandardCharsets.US_ASCII));
   }
 
-  /** `RUN PARENTS[ #ORDINAL][ =RECORD_ID]`; addresses of additional parents are added later. */
+  /**
+   * `RUN PARENTS[ #ORDINAL][ =RECORD_ID][ bBATCH]`; addresses of additional parents are added
+   * later.
+   */
   private byte[] lineage(Parents parents, long ordinal) {
-    Bytes out = new Bytes().add(parents.areExact() ? prefix : prefix2);
+    Bytes out = new Bytes().add(!compact && parents.areExact() ? prefix : prefix2);
     parents.writeTo(out);
     if (parents.unlisted() != 0) {
       out.add(",+").add(parents.unlisted());
@@ -205,6 +215,7 @@ final class LineageHeaders {
     if (parents.allParentsHash() != null) {
       out.add(" =").add(recordId(parents.allParentsHash(), ordinal));
     }
+    out.add(batchWord);
     return out.toArray();
   }
 

@@ -17,6 +17,9 @@ record SinkOptions(
     String jobVersion,
     String runId,
     List<String> headerOrder,
+    // Whether records have the lineage header alone, which then has the batch; others have the
+    // stamp, too.
+    boolean compactStamp,
     List<String> droppedHeaders,
     // Names and patterns of headers that are copied from a parent, names excluded from them, and
     // further names and patterns that the user has set.
@@ -58,6 +61,7 @@ record SinkOptions(
         options.get("jobVersion"),
         options.get("runId"),
         lines(options.get("headerOrder")),
+        isCompact(options.getOrDefault("stamp", "full")),
         lines(options.getOrDefault("droppedHeaders", "")),
         lines(options.getOrDefault("inheritedHeaders", "")),
         lines(options.getOrDefault("contentHeaders", "")),
@@ -87,6 +91,14 @@ record SinkOptions(
       }
     }
     return found == null ? outputTopics.get(0) : found;
+  }
+
+  private static boolean isCompact(String stamp) {
+    return switch (stamp) {
+      case "full" -> false;
+      case "compact" -> true;
+      default -> throw new IllegalArgumentException("stamp: full or compact, not " + stamp);
+    };
   }
 
   private static HashMap<String, Object> producer(CaseInsensitiveStringMap options) {

@@ -70,12 +70,19 @@ class HeaderVectorsTest {
   private static String lineageHeader(JsonNode vector) {
     SinkOptions options =
         TestSink.options(
-            "jobName", vector.get("job").asText(), "runId", vector.get("run").asText());
+            "jobName",
+            vector.get("job").asText(),
+            "runId",
+            vector.get("run").asText(),
+            "stamp",
+            vector.has("batch") ? "compact" : "full");
+    long batch = vector.path("batch").asLong(0);
     List<String> parents = texts(vector.path("parents"));
     String hash = vector.path("all_parents").asText(null);
     long ordinal = vector.path("ordinal").asLong(0);
     InternalRow lineage = lineage(parents, vector.path("unlisted").asLong(0), hash, null);
-    List<Header> headers = new LineageHeaders(options, 0).of(new Parents(lineage), ordinal, null);
+    List<Header> headers =
+        new LineageHeaders(options, batch).of(new Parents(lineage), ordinal, null);
     List<String> rest = texts(vector.path("rest"));
     ProducerRecord<byte[], byte[]> record = new ProducerRecord<>("out", 0, null, null, headers);
     if (!rest.isEmpty()) {

@@ -92,6 +92,24 @@ class TaskWriterTest {
   }
 
   @Test
+  void aCompactStampIsTheLineageHeaderAlone() throws IOException {
+    InternalRow parent = TestSink.header("job_name", "of the parent");
+    InternalRow foreign = TestSink.header("traceparent", "00");
+    write(row(1, new byte[1], false, parent, foreign), "stamp", "compact", "moreHeaders", "*");
+    List<String> names = Arrays.stream(sent().headers().toArray()).map(Header::key).toList();
+    assertEquals(List.of("lineage", "traceparent"), names);
+    byte[] lineage = sent().headers().lastHeader("lineage").value();
+    assertTrue(new String(lineage, StandardCharsets.US_ASCII).endsWith(" b0"));
+    assertTrue(lineage.length <= 75);
+  }
+
+  @Test
+  void theRecordOfARunIsJson() {
+    String json = new String(RunRecords.value("a \"job\"", "v1", 7), StandardCharsets.UTF_8);
+    assertEquals("{\"job\":\"a \\\"job\\\"\",\"version\":\"v1\",\"started\":7}", json);
+  }
+
+  @Test
   void rangesAmongTheParentsThatAreNotListedAreWrittenInVersion2() throws IOException {
     InternalRow row = row(1, new byte[1], false);
     GenericInternalRow lineage = (GenericInternalRow) row.getStruct(3, Parents.FIELDS);

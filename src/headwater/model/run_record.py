@@ -1,0 +1,54 @@
+"""Which job a run belongs to. Records with a compact stamp have the id of their run only.
+
+In a compacted topic: the key is the run id, the value JSON with `job`, `version` and `started`, in
+milliseconds since 1970. `RunRecords.java` writes the same. Any client with write access to the
+topic can write any value, so decoding never raises.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Protocol
+
+# Names and versions of jobs are short; a longer value is not genuine.
+_MAX_BYTES = 8 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The job of a run, its version, and when the run started, if that is known."""
+
+    job_name: str
+    job_version: str | None
+    started_ms: int | None = None
+
+
+class RunLookup(Protocol):
+    """Finds the job of a run."""
+
+    def find(self, run_id: str) -> RunRecord | None: ...
+
+
+def encode_run(run: RunRecord) -> bytes:
+    """The value of the record."""
+    content = {"job": run.job_name, "version": run.job_version, "started": run.started_ms}
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_run(value: bytes | None) -> RunRecord | None:
+    """Decode a value; None if it is not that of a run."""
+    if value is None or len(value) > _MAX_BYTES:
+        return None
+    try:
+        content = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("job"), str):
+        return None
+    version, started = content.get("version"), content.get("started")
+    return RunRecord(
+        content["job"],
+        version if isinstance(version, str) else None,
+        started if type(started) is int else None,
+    )
