@@ -6,6 +6,7 @@ comes with better ones than Kafka's defaults, which would hide the cost of linea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.bench.copying import Copy, Timing, new_topic, time_copies
+from headwater.bench.copying import Copy, new_topic, time_copies
 from headwater.bench.disk import bytes_on_disk
 from headwater.bench.result import BenchResult, Measurement, load_now, machine_now
 from headwater.delivery.modes import PRODUCER, Idempotent
@@ -34,7 +35,6 @@ _STAMP = "spark.headwater.lineage.stamp"
 _OFF = "off"
 _COMPACT = "compact"
 _FULL = "full"
-_STATE = "state"
 
 # Builds the rows of a plain job of two sources.
 Job = Callable[[DataFrame, DataFrame], DataFrame]
@@ -123,7 +123,6 @@ def _measure(case: _Case, spark: SparkSession, settings: Settings) -> list[Measu
     states: dict[str, int] = {}
     stamps = (_OFF, *case.targets)
     contenders = {stamp: _contender(case, stamp, spark, settings, states) for stamp in stamps}
-    sizes: dict[str, int] = {}
     timings = time_copies(
         contenders,
         _TARGET,
@@ -139,22 +138,15 @@ def _measure(case: _Case, spark: SparkSession, settings: Settings) -> list[Measu
         ratio = round(timings[stamp].rate / timings[_OFF].rate, 3)
         name = f"{case.name}, {stamp}"
         measurements.append(Measurement(f"{name} / off", ratio, "", target or None))
-        sizes[stamp] = timings[stamp].size
         moved = round(timings[stamp].size / max(1, timings[_OFF].size), 2)
         measurements.append(Measurement(f"{name}: bytes on disk / off", moved, ""))
     for stamp, timing in timings.items():
-        measurements += _timing(f"{case.name}, {stamp}", timing, case.records)
+        measurements += timing.measurements(f"{case.name}, {stamp}", case.records)
     if states.get(_COMPACT):
         growth = round(states[_COMPACT] / states[_OFF], 1)
-        target = 20.0 if case.job is _count else None
-        measurements.append(
-            Measurement(f"{case.name}: state / off", growth, "", at_most=target)
-        )
+        limit = 20.0 if case.job is _count else None
+        measurements.append(Measurement(f"{case.name}: state / off", growth, "", at_most=limit))
     return measurements
-
-
-def _timing(name: str, timing: Timing, records: int) -> list[Measurement]:
-    return timing.measurements(name, records)
 
 
 def _contender(
@@ -176,7 +168,8 @@ def _contender(
                 .start()
             )
         query.awaitTermination()
-        operators = (query.lastProgress or {}).get("stateOperators") or []
+        progress = query.lastProgress
+        operators = progress["stateOperators"] if progress else ()
         states[stamp] = sum(int(each["memoryUsedBytes"]) for each in operators)
 
     return run
@@ -202,7 +195,8 @@ def _fill(case: _Case, settings: Settings) -> None:
     with RecordProducer(settings.kafka) as producer:
         for topic in topics:
             for number in range(case.records):
-                start = '{"n":%d,"k":%d,"t":%d,"text":"' % (number, number % 50, number // 50)
+                fields = {"n": number, "k": number % 50, "t": number // 50}
+                start = json.dumps(fields)[:-1] + ', "text": "'
                 value = start + "x" * (398 - len(start)) + '"}'
                 key = b"%d" % (number % 1000)
                 producer.send(topic, value.encode(), key, partition=number % _PARTITIONS)

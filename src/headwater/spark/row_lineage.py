@@ -52,7 +52,7 @@ def add_row_lineage(rows: DataFrame) -> RowsWithLineage:
     try:
         found = own_class("rowlineage.RowLineage").withRowLineage(rows._jdf)  # noqa: SLF001
     except IllegalArgumentException as error:
-        reason = error.getMessage()
+        reason = str(error)
         raise InputError(
             f"the rows have no column {LINEAGE_COLUMN!r}, and it can't be added: {reason}",
             hint="write rows that come from `read`, or keep the column in every select",

@@ -11,12 +11,11 @@ import org.apache.spark.sql.types.StructType;
 final class BatchWrites {
   private final SparkSession session;
   private final RowLineageConf conf;
-  private String name;
-  private String runId = UUID.randomUUID().toString();
+  private QueryRun run;
 
   BatchWrites(SparkSession session) {
     this.session = session;
-    this.name = session.sparkContext().appName();
+    this.run = new QueryRun(session.sparkContext().appName(), UUID.randomUUID().toString());
     this.conf = RowLineageConf.of(session.conf());
   }
 
@@ -26,7 +25,7 @@ final class BatchWrites {
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
-    if (!conf.enabledFor(name)) {
+    if (!conf.enabledFor(run.name())) {
       return plan;
     }
     if (plan instanceof AppendData append) {
@@ -58,9 +57,11 @@ final class BatchWrites {
     if (!rows.haveLineage()) {
       return null;
     }
-    return isKafka
-        ? SinkColumns.withHeader(rows, write.query().output(), name, runId)
-        : stored().withColumn(rows, write.query(), table);
+    if (!isKafka) {
+      return stored().withColumn(rows, write.query(), table);
+    }
+    run.record(conf, Catalyst.java(write.options()));
+    return SinkColumns.withHeader(rows, write.query().output(), run);
   }
 
   private LogicalPlan appended(AppendData append) {
@@ -80,8 +81,7 @@ final class BatchWrites {
     PlanRewriter rewriter = new PlanRewriter(this::isCached, conf.readsHeaders());
     PlanRewriter.Rows rows = rewriter.rewrite(query);
     if (rewriter.query() != null) {
-      name = rewriter.query().name();
-      runId = rewriter.query().runId();
+      run = rewriter.query();
     }
     return rows;
   }
@@ -91,7 +91,7 @@ final class BatchWrites {
   }
 
   private StoredLineage stored() {
-    return new StoredLineage(name, conf.jobVersion(), runId);
+    return new StoredLineage(run, conf.jobVersion());
   }
 
   private void check(LogicalPlan query) {

@@ -65,6 +65,16 @@ final class KafkaRelations {
     return false;
   }
 
+  /** The options of the first Kafka source of a streaming query. */
+  static Map<String, String> optionsOf(LogicalPlan plan) {
+    for (LogicalPlan leaf : Catalyst.<LogicalPlan>java(plan.collectLeaves())) {
+      if (leaf instanceof StreamingRelationV2 stream && isKafka(leaf)) {
+        return stream.extraOptions().asCaseSensitiveMap();
+      }
+    }
+    return Map.of();
+  }
+
   private static Set<String> topicsOf(LogicalPlan leaf) {
     if (leaf instanceof StreamingRelationV2 stream && isKafka(leaf)) {
       String topics = stream.extraOptions().get("subscribe");

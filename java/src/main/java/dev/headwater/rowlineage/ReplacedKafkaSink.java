@@ -37,8 +37,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final SupportsWrite original;
   private final StructType schema;
   private final RowLineageConf conf;
-  private final String jobName;
-  private final String runId;
+  private final QueryRun run;
   private final boolean manyParents;
   private final SupportsWrite sink =
       (SupportsWrite) new LineageSink().getTable(new StructType(), new Transform[0], Map.of());
@@ -51,14 +50,12 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       SupportsWrite original,
       StructType schema,
       RowLineageConf conf,
-      String jobName,
-      String runId,
+      QueryRun run,
       boolean manyParents) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
-    this.jobName = jobName;
-    this.runId = runId;
+    this.run = run;
     this.manyParents = manyParents;
   }
 
@@ -106,9 +103,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       options.put("kafka.batch.size", String.valueOf(Math.min(limit, BATCH_BYTES)));
     }
     options.put("mode", transactional ? "transactional" : "pipelined");
-    options.put("jobName", jobName);
+    options.put("jobName", run.name());
     options.put("jobVersion", conf.jobVersion());
-    options.put("runId", runId);
+    options.put("runId", run.runId());
     options.put("stamp", conf.stamp());
     options.put("headerOrder", "job_name\njob_version\nbatch_version");
     options.put("outputTopics", topic == null ? "" : topic.trim());
@@ -120,6 +117,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       options.put("parentsSuffix", PARENTS_SUFFIX);
     }
     addInherited(options);
+    if (conf.stamp().equals("compact")) {
+      run.record(conf, options);
+    }
     return options;
   }
 

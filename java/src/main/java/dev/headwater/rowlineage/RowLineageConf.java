@@ -9,6 +9,8 @@ import org.apache.spark.sql.RuntimeConfig;
  * The settings of row lineage: configuration of the Spark session when a query is started.
  *
  * @param sink `headwater` replaces Spark's Kafka sink, `headers` adds a header for it
+ * @param stamp `compact` for the lineage header alone, `full` for name, version and batch, too
+ * @param runsTopic compacted topic with the job of each run, for the compact stamp
  * @param inheritHeaders `false`, `true` for headers of tracing, or further names and patterns
  * @param stateful `new` adds lineage to the state of new queries, `never` to that of none
  */
@@ -18,6 +20,7 @@ record RowLineageConf(
     String delivery,
     String jobVersion,
     String stamp,
+    String runsTopic,
     String inheritHeaders,
     String stateful,
     List<String> disabledQueries) {
@@ -30,6 +33,7 @@ record RowLineageConf(
         oneOf(conf, "delivery", "idempotent", "transactional"),
         conf.get(PREFIX + "jobVersion", "v1.0.0"),
         oneOf(conf, "stamp", "compact", "full"),
+        conf.get(PREFIX + "runsTopic", "headwater-runs").trim(),
         conf.get(PREFIX + "inheritHeaders", "false").trim(),
         oneOf(conf, "stateful", "new", "never"),
         Arrays.stream(conf.get(PREFIX + "disabledQueries", "").split(","))

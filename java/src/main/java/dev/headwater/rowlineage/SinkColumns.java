@@ -43,8 +43,7 @@ final class SinkColumns {
   }
 
   /** For Spark's own Kafka sink: one more header. */
-  static LogicalPlan withHeader(
-      PlanRewriter.Rows rows, Seq<Attribute> columns, String jobName, String runId) {
+  static LogicalPlan withHeader(PlanRewriter.Rows rows, Seq<Attribute> columns, QueryRun run) {
     Attribute own = Catalyst.column(columns, "headers");
     Expression headers =
         Catalyst.call(
@@ -54,8 +53,8 @@ final class SinkColumns {
             true,
             own == null ? Catalyst.nothing(LineageStruct.HEADERS_TYPE) : own,
             rows.lineage(),
-            Catalyst.text(jobName),
-            Catalyst.text(runId));
+            Catalyst.text(run.name()),
+            Catalyst.text(run.runId()));
     List<Object> all = new ArrayList<>();
     for (Attribute each : Catalyst.<Attribute>java(columns)) {
       if (each != own) {

@@ -38,14 +38,12 @@ final class StoredLineage {
           .add("batch_version", DataTypes.LongType)
           .add("run_id", DataTypes.StringType);
 
-  private final String jobName;
+  private final QueryRun run;
   private final String jobVersion;
-  private final String runId;
 
-  StoredLineage(String jobName, String jobVersion, String runId) {
-    this.jobName = jobName;
+  StoredLineage(QueryRun run, String jobVersion) {
+    this.run = run;
     this.jobVersion = jobVersion;
-    this.runId = runId;
   }
 
   /**
@@ -116,7 +114,7 @@ final class StoredLineage {
       return call("parentsArray", type, lineage);
     }
     if (type.sameType(TYPE)) {
-      return call("stored", TYPE, lineage, text(jobName), text(jobVersion), text(runId));
+      return call("stored", TYPE, lineage, text(run.name()), text(jobVersion), text(run.runId()));
     }
     return null;
   }

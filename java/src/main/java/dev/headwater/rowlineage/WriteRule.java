@@ -67,7 +67,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final SparkSession session;
     private final WriteToStream write;
     private final String name;
-    private final String runId = UUID.randomUUID().toString();
+    private final QueryRun run;
     private RowLineageConf conf;
     private boolean manyParents;
 
@@ -75,6 +75,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       this.session = session;
       this.write = write;
       this.name = nameOf(write, session);
+      this.run = new QueryRun(name, UUID.randomUUID().toString());
     }
 
     static String nameOf(WriteToStream write, SparkSession session) {
@@ -112,7 +113,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), runId).report();
+      RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
       return withQuery(rewritten);
     }
 
@@ -143,29 +144,26 @@ final class WriteRule extends Rule<LogicalPlan> {
     private LogicalPlan written(PlanRewriter.Rows rows) {
       Seq<Attribute> columns = write.inputQuery().output();
       if (KafkaRelations.isOfConnector(write.sink())) {
-        return conf.sink().equals("headers")
-            ? SinkColumns.withHeader(rows, columns, name, runId)
-            : SinkColumns.forLineageSink(rows, columns);
+        if (conf.sink().equals("headwater")) {
+          return SinkColumns.forLineageSink(rows, columns);
+        }
+        // The options of the sink are not known here; those of the source are of the same cluster.
+        run.record(conf, KafkaRelations.optionsOf(write.inputQuery()));
+        return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
-        return SinkColumns.withHiddenColumn(rows, columns, new QueryRun(name, runId));
+        return SinkColumns.withHiddenColumn(rows, columns, run);
       }
       StructType table = Tables.schemaOf(write.sink(), session);
       return table == null
           ? null
-          : new StoredLineage(name, conf.jobVersion(), runId)
-              .withColumn(rows, write.inputQuery(), table);
+          : new StoredLineage(run, conf.jobVersion()).withColumn(rows, write.inputQuery(), table);
     }
 
     private Table sink() {
       if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
         return new ReplacedKafkaSink(
-            (SupportsWrite) write.sink(),
-            write.inputQuery().schema(),
-            conf,
-            name,
-            runId,
-            manyParents);
+            (SupportsWrite) write.sink(), write.inputQuery().schema(), conf, run, manyParents);
       }
       return write.sink();
     }
