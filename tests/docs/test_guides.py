@@ -142,7 +142,7 @@ def run_job(name: str) -> None:
 
 
 def finite(query: Any) -> Any:
-    """The queries of `LineageJob` end when all records are processed, unless they have a trigger."""
+    """Queries without a trigger end when all records are processed."""
 
     def with_trigger(job: Any, rows: Any, name: Any, checkpoint: Any, trigger: Any) -> Any:
         return query(job, rows, name, checkpoint, trigger or {"availableNow": True})
