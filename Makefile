@@ -37,7 +37,7 @@ test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
 	@$(BIN)/python -m pytest -n $(WORKERS) -q tests/unit $(PYTEST_ARGS)
 
 .PHONY: test-clients
-test-clients: $(STAMP)/clients-dbt ## Tests with clients of others (dbt), each in its virtual environment; not part of `test`
+test-clients: $(STAMP)/clients-dbt $(STAMP)/clients-airflow ## Tests with clients of others: dbt, Airflow, Spark's OpenLineage listener; not part of `test`
 	@CLIENT_ENVIRONMENTS=$(abspath .venv/clients) $(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -89,6 +89,7 @@ lock: $(STAMP)/dev ## Resolve all pins again: Python packages and jars
 	@$(COMPILE) pyproject.toml --extra spark --extra service --extra index --extra local -c requirements-build.lock -o requirements.lock
 	@$(COMPILE) pyproject.toml --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
 	@$(COMPILE) --no-strip-extras tests/clients/dbt.in -o tests/clients/dbt.lock
+	@$(COMPILE) --no-strip-extras tests/clients/airflow.in -o tests/clients/airflow.lock
 
 .PHONY: clean
 clean: ## Stop local services, remove their state and .venv; ask before archives and tables
@@ -97,7 +98,7 @@ clean: ## Stop local services, remove their state and .venv; ask before archives
 
 .PHONY: help
 help: ## Print this
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Only the page (web/) needs Node.
 HAS_NODE = command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
@@ -135,5 +136,6 @@ $(STAMP)/dev: requirements-dev.lock $(STAMP)/runtime
 $(STAMP)/clients-%: tests/clients/%.lock $(STAMP)/dev
 	@echo "installing pinned packages of $*"
 	@$(PYTHON) -m venv .venv/clients/$*
-	@.venv/clients/$*/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: -r $<
+	@# The lock is complete. With dependencies, pip takes `name[extra]==…` as a pin of the name only by chance.
+	@.venv/clients/$*/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	@touch $@

@@ -33,6 +33,8 @@ class Catalog:
         self.url = f"http://127.0.0.1:{port}"
         self.database = database
         self.headers: dict[str, str] = {}
+        # Requests with a response of 400 or above, as `POST /api/v1/lineage: 422`.
+        self.refused: list[str] = []
 
     def call(self, method: str, path: str, **named: Any) -> requests.Response:
         headers = {**self.headers, **named.pop("headers", {})}
@@ -134,9 +136,10 @@ def running(
     if page:
         app = with_middleware(Page(api), api, settings)
     port = port or free_port()
+    service = Catalog(port, database)
     limits = settings.catalog
     config = uvicorn.Config(
-        app,
+        _recording_refusals(app, service.refused),
         port=port,
         log_config=None,
         http=protocol_class(limits.header_seconds, limits.max_connections),
@@ -148,7 +151,19 @@ def running(
     thread.start()
     wait_until(lambda: server.started, 30, "the service to start")
     try:
-        yield Catalog(port, database)
+        yield service
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+def _recording_refusals(app: Any, refused: list[str]) -> Any:
+    async def recording(scope: Any, receive: Any, send: Any) -> None:
+        async def send_and_record(message: Any) -> None:
+            if message.get("status", 0) >= 400:
+                refused.append(f"{scope['method']} {scope['path']}: {message['status']}")
+            await send(message)
+
+        await app(scope, receive, send_and_record)
+
+    return recording

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.catalog_support import Catalog, fresh_database, running
+from tests.catalog_support import Catalog
+from tests.clients.environments import needs_environments, run
 
-from headwater.settings import Settings
-
-# The folder with a virtual environment for each client, made by `make test-clients`.
-VENVS = os.environ.get("CLIENT_ENVIRONMENTS", "")
-pytestmark = pytest.mark.skipif(not VENVS, reason="run `make test-clients`")
+pytestmark = needs_environments
 
 FILES = {
     "dbt_project.yml": "{name: shop, version: '1.0', profile: shop}",
@@ -41,34 +35,29 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(program: str, *arguments: str, project: Path, url: str) -> str:
-    done = subprocess.run(
-        [f"{VENVS}/dbt/bin/{program}", *arguments, "--profiles-dir", "."],
-        cwd=project,
-        env={
-            "PATH": f"{VENVS}/dbt/bin:/usr/bin:/bin",
-            "HOME": str(project),
-            "OPENLINEAGE_URL": url,
-            "OPENLINEAGE_NAMESPACE": "dbt",
-            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
-        },
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
+def dbt(program: str, command: str, project: Path, url: str) -> str:
+    return run(
+        "dbt",
+        program,
+        command,
+        "--profiles-dir",
+        ".",
+        folder=project,
+        OPENLINEAGE_URL=url,
+        OPENLINEAGE_NAMESPACE="dbt",
+        DBT_SEND_ANONYMOUS_USAGE_STATS="false",
     )
-    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def built(headwater_settings: Settings, postgres: str, project: Path) -> Iterator[Catalog]:
+def built(catalog: Catalog, project: Path) -> Catalog:
     """The catalog after the models were built, and one of the tests failed."""
-    with running(headwater_settings, fresh_database(postgres)) as service:
-        run("dbt", "seed", project=project, url=service.url)
-        for command in ("run", "test"):
-            output = run("dbt-ol", command, project=project, url=service.url)
-            assert "Emitted" in output, output
-        yield service
+    dbt("dbt", "seed", project, catalog.url)
+    for command in ("run", "test"):
+        output = dbt("dbt-ol", command, project, catalog.url)
+        assert "Emitted" in output, output
+    assert catalog.refused == []
+    return catalog
 
 
 def short(dataset: dict[str, str]) -> str:

@@ -109,6 +109,7 @@ def test_tags_of_the_facet_are_shown_with_those_of_the_api(catalog: Catalog) -> 
         {"key": "tier", "value": "gold", "source": "DBT"},
         {"key": "pii", "value": "true", "field": "mail"},
         {"key": "nightly", "value": ""},
+        {"key": "sales", "value": "sales", "source": "AIRFLOW"},
         {"value": "no key"},
         7,
     ]
@@ -118,16 +119,16 @@ def test_tags_of_the_facet_are_shown_with_those_of_the_api(catalog: Catalog) -> 
     for tag in ("mine", "tier:gold"):
         assert catalog.call("POST", f"{path}/tags/{tag}").status_code == 200
     found = catalog.get(path)
-    assert found["tags"] == ["mine", "nightly", "tier:gold"]
+    assert found["tags"] == ["mine", "nightly", "sales", "tier:gold"]
     assert {field["name"]: field["tags"] for field in found["fields"]} == {
         "mail": ["pii"],
         "id": [],
     }
     job = catalog.get("/namespaces/tests/jobs/tagged")
-    assert job["tags"] == ["nightly", "pii", "tier:gold"]
+    assert job["tags"] == ["nightly", "pii", "sales", "tier:gold"]
     graph = catalog.get("/lineage?nodeId=job:tests:tagged")["graph"]
     (node,) = [each for each in graph if each["type"] == "DATASET"]
-    assert node["data"]["tags"] == ["mine", "nightly", "tier:gold"]
+    assert node["data"]["tags"] == ["mine", "nightly", "sales", "tier:gold"]
     # A later facet replaces an earlier one; tags of the API stay.
     later = dataset("tagged", fields=["mail"], tags={"tags": []})
     catalog.send(run_event(job="untagged", at="2026-01-02T00:00:00Z", outputs=[later]))

@@ -47,13 +47,14 @@ def facet(facets: dict[str, list[Any]], name: str) -> Json:
 def facet_tags(body: Json) -> list[tuple[str, str]]:
     """(column, tag) of OpenLineage's `tags` facet; the column is empty for the object itself.
 
-    A tag of the API has a name only: `key`, or `key:value` unless the value is `true`.
+    A tag of the API has a name only: `key`, or `key:value` unless the value is `true`, or the key
+    again, as Airflow sends its tags.
     """
     tags: list[tuple[str, str]] = []
     for each in dicts_of(body.get("tags"))[:_MAX_FACET_TAGS]:
         key, value, column = (text_of(each.get(name)) for name in ("key", "value", "field"))
         if key:
-            name = key if not value or value.lower() == "true" else f"{key}:{value}"
+            name = f"{key}:{value}" if value and value.lower() not in ("true", key.lower()) else key
             tags.append((column or "", name))
     return tags
 
