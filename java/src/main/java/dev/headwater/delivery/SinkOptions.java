@@ -32,6 +32,9 @@ record SinkOptions(
     String deadLetterSuffix,
     // Whether a record that Kafka rejects becomes a dead letter; otherwise it stops the job.
     boolean deadLetterFailures,
+    // Whether the records of a task that was aborted are sent nevertheless: before a rerun in this
+    // JVM, each record must be acknowledged or never arrive.
+    boolean sendsAborted,
     long pauseMillis,
     // The batch id of a batch DataFrame; a stream has its own.
     long batch,
@@ -63,6 +66,7 @@ record SinkOptions(
         options.get("parentsSuffix"),
         options.get("deadLetterSuffix"),
         options.getBoolean("deadLetterFailures", false),
+        options.getBoolean("sendsAborted", false),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),
         lines(options.getOrDefault("ownHeaders", "")),

@@ -22,6 +22,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final LineageHeaders headers;
   private final UnlistedParents unlistedParents;
   private final SizeLimit sizeLimit;
+  private final String queryId;
+  private boolean closed;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
@@ -31,6 +33,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.headers = new LineageHeaders(options, batch);
     this.unlistedParents = new UnlistedParents(delivery, headers, options);
     this.sizeLimit = new SizeLimit(options);
+    this.queryId = options.queryId();
+    OpenWriters.add(queryId);
   }
 
   @Override
@@ -80,7 +84,12 @@ final class TaskWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public void close() {}
+  public void close() {
+    if (!closed) {
+      closed = true;
+      OpenWriters.remove(queryId);
+    }
+  }
 
   private String topic(UTF8String topic) {
     // Nearly all rows have the same topic, whose name is decoded once.
