@@ -92,9 +92,18 @@ def made_from(rows: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def records_at(
-    rows: DataFrame, spans: Sequence[OffsetSpan], *, without: Iterable[Address] = ()
+    rows: DataFrame,
+    spans: Sequence[OffsetSpan],
+    *,
+    without: Iterable[Address] = (),
+    tasks: int | None = None,
 ) -> DataFrame:
-    """The records of the stream in these spans, one for each partition, as a batch DataFrame."""
+    """The records of the stream in these spans, one for each partition, as a batch DataFrame.
+
+    Args:
+        without: addresses of records that are left out.
+        tasks: into about how many tasks the spans are split. Default: one for each.
+    """
     java: Any = rows._jdf  # noqa: SLF001
     source = dict(own_class("isolation.StreamPlan").options(java))
     options = {name: each for name, each in source.items() if name.lower() not in _STREAM_OPTIONS}
@@ -110,6 +119,8 @@ def records_at(
         "startingOffsets": json.dumps(first),
         "endingOffsets": json.dumps(end),
     }
+    if tasks is not None:
+        options["minPartitions"] = str(tasks)
     records = rows.sparkSession.read.format("kafka").options(**options).load()
     excluded = list(without)
     return records.where(~_is_any(excluded)) if excluded else records

@@ -8,12 +8,14 @@ Each search has to find a record, and their number is limited, so a batch is not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.delivery.errors.plan import OffsetSpan, made_from, part_of_query, records_at
 from headwater.delivery.errors.search import (
     CodeFailure,
+    Probe,
     code_failure,
     failing_records,
     spans_of_batch,
@@ -21,6 +23,7 @@ from headwater.delivery.errors.search import (
 from headwater.delivery.modes import Delivery, Mode
 from headwater.delivery.sink import settle_producers
 from headwater.errors import QueryFailedError
+from headwater.model import Address
 from headwater.settings import fault_points
 from headwater.spark.query_failure import is_of_own_code, query_failed
 from headwater.spark.query_runner import was_cancelled
@@ -37,6 +40,10 @@ from headwater.storage.failed_records import (
 _LOG = logging.getLogger(__name__)
 
 _LOGGED_PROBES = 50
+# The batch has failed a few times before.
+_ATTEMPTS_ALONE = 2
+# More parts need fewer rounds, and more tasks.
+_PARTS = 32
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,8 @@ class RetriedDelivery:
 
     def _retryable(self, error: QueryFailedError) -> _FailedBatch | None:
         """The batch that failed, if it can be run again in this process."""
-        text = f"{error.message}\n{error.__cause__ or ''}"
         stopped = self._delivery.run.stop.requested or was_cancelled(error)
-        if stopped or self._is_final(text) or not is_of_own_code(error, self._settings):
+        if stopped or self._is_final(error.message) or not is_of_own_code(error, self._settings):
             return None
         spark = self._delivery.spark
         with local_checkpoint(self._delivery.target.checkpoint, spark) as folder:
@@ -112,7 +118,9 @@ class RetriedDelivery:
         allowed = self._settings.jobs.max_failed_records - len(known)
         _LOG.info("searching the failing records of batch %d", batch)
         with part_of_query(spark, state.query):
-            found = failing_records(state.spans, self._probe(state), allowed)
+            attempts = min(_ATTEMPTS_ALONE, self._settings.jobs.max_attempts)
+            probe = self._probe(state)
+            found = failing_records(state.spans, probe, allowed, attempts=attempts)
         if not found:
             _LOG.warning("batch %d: no record fails on its own", batch)
             raise error
@@ -121,28 +129,48 @@ class RetriedDelivery:
             save_failed_records(folder, state.failed.plus(found))
         fault_points.reach("failed_records_stored")
 
-    def _probe(self, state: _FailedBatch) -> Callable[[OffsetSpan], CodeFailure | None]:
+    def _probe(self, state: _FailedBatch) -> Probe:
         rows, java = self._delivery.rows, own_class("isolation.Probe")
         known = [each.address for each in state.failed.records]
         count = 0
 
-        def probe(span: OffsetSpan) -> CodeFailure | None:
+        def probe(spans: Sequence[OffsetSpan]) -> list[tuple[OffsetSpan, CodeFailure]]:
             nonlocal count
             count += 1
             if count % _LOGGED_PROBES == 0:
                 _LOG.info("batch %d: computed %d parts", state.failed.batch, count)
-            if self._delivery.run.stop.requested:
-                raise QueryFailedError(
-                    f"query {self._name!r} was stopped while it searched the failing records of "
-                    f"batch {state.failed.batch}",
-                    hint="the next start searches again",
-                    query=self._name,
-                )
-            part = made_from(rows, records_at(rows, [span], without=known))
-            failure = java.failure(part._jdf)  # noqa: SLF001
-            return None if failure is None else self._failure(*failure)
+            self._check_stop(state)
+            records = records_at(rows, spans, without=known, tasks=_tasks(spans))
+            failed = java.failedTasks(made_from(rows, records)._jdf)  # noqa: SLF001
+            if failed is not None:
+                return [self._failed_part(*each) for each in failed]
+            # A task may have rows of several parts, as after a shuffle.
+            return [each for span in spans if (each := self._failed_span(span, known, java))]
 
         return probe
+
+    def _failed_span(
+        self, span: OffsetSpan, known: Sequence[Address], java: Any
+    ) -> tuple[OffsetSpan, CodeFailure] | None:
+        rows = self._delivery.rows
+        part = made_from(rows, records_at(rows, [span], without=known))
+        failure = java.failure(part._jdf)  # noqa: SLF001
+        return None if failure is None else (span, self._failure(*failure))
+
+    def _failed_part(
+        self, topic: str, partition: str, first: str, end: str, *failure: str
+    ) -> tuple[OffsetSpan, CodeFailure]:
+        span = OffsetSpan(topic, int(partition), int(first), int(end))
+        return span, self._failure(*failure)
+
+    def _check_stop(self, state: _FailedBatch) -> None:
+        if self._delivery.run.stop.requested:
+            raise QueryFailedError(
+                f"query {self._name!r} was stopped while it searched the failing records of "
+                f"batch {state.failed.batch}",
+                hint="the next start searches again",
+                query=self._name,
+            )
 
     def _failure(self, kind: str, message: str | None, text: str) -> CodeFailure:
         """Raises errors that no record has caused."""
@@ -151,6 +179,10 @@ class RetriedDelivery:
         if self._is_final(text) or not is_of_own_code(failed, self._settings):
             raise failed
         return code_failure(kind, message, text)
+
+
+def _tasks(spans: Sequence[OffsetSpan]) -> int:
+    return max(len(spans), min(_PARTS, sum(map(len, spans))))
 
 
 def _log_found(batch: int, found: list[FailedRecord]) -> None:

@@ -1,7 +1,7 @@
 """Finds the records of a failed batch for which the code of the job raises an error.
 
 Spark does not report the record. So parts of the batch are computed, without writing them, until
-single records fail: each half of a part that fails, and so on.
+single records fail: a part that fails is split, and so on.
 """
 
 from __future__ import annotations
@@ -33,45 +33,41 @@ class CodeFailure:
     text: str = ""
 
 
-# Computes a part of the batch; None if no record fails.
-Probe = Callable[[OffsetSpan], CodeFailure | None]
+# Computes parts of the batch; returns the failing parts of them, each with its error.
+Probe = Callable[[Sequence[OffsetSpan]], Sequence[tuple[OffsetSpan, CodeFailure]]]
 
 
 def failing_records(
-    spans: Sequence[OffsetSpan], probe: Probe, max_records: int
+    spans: Sequence[OffsetSpan], probe: Probe, max_records: int, *, attempts: int
 ) -> list[FailedRecord]:
     """The records that fail on their own.
+
+    Args:
+        spans: of the batch, one for each partition.
+        attempts: how often a record has to fail on its own.
 
     Raises:
         QueryFailedError: there are more than `max_records`.
     """
     found: list[FailedRecord] = []
-
-    def add(span: OffsetSpan, failure: CodeFailure) -> None:
-        found.append(FailedRecord(span.address, failure.kind, failure.message))
-        if len(found) > max_records:
-            raise _too_many(found, max_records)
-
-    # Parts, and whether they are known to fail.
-    waiting = [(span, False) for span in reversed(spans)]
+    waiting = list(reversed(probe(spans)))
     while waiting:
-        span, fails = waiting.pop()
-        if len(span) == 1 or not fails:
-            failure = probe(span)
-            if failure is None:
-                continue
-            if len(span) == 1:
-                add(span, failure)
-                continue
-        left, right = span.halves()
-        failure = probe(left)
-        # If the left half is good, the right one fails.
-        waiting.append((right, failure is None))
-        if failure is not None and len(left) == 1:
-            add(left, failure)
-        elif failure is not None:
-            waiting.append((left, True))
+        part, failure = waiting.pop()
+        if len(part) > 1:
+            waiting += reversed(_smaller(part, probe))
+        elif all(probe([part]) for _ in range(attempts - 1)):
+            found.append(FailedRecord(part.address, failure.kind, failure.message))
+            if len(found) > max_records:
+                raise _too_many(found, max_records)
     return found
+
+
+def _smaller(part: OffsetSpan, probe: Probe) -> Sequence[tuple[OffsetSpan, CodeFailure]]:
+    failed = probe([part])
+    if any(each == part for each, _ in failed):
+        # The probe does not split parts.
+        failed = [each for half in part.halves() for each in probe([half])]
+    return failed
 
 
 def _too_many(found: Sequence[FailedRecord], max_records: int) -> QueryFailedError:

@@ -1,34 +1,105 @@
 package dev.headwater.isolation;
 
+import static scala.jdk.javaapi.CollectionConverters.asJava;
+
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.CoalesceExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
-/** Computes rows without writing them, to find out whether the code of a job raises an error. */
+/**
+ * Computes rows without writing them, to find out for which records the code of a job raises an
+ * error. Not as a write of Spark SQL: that would be reported as a write of the application.
+ */
 public final class Probe {
   private static final int MAX_CAUSES = 20;
 
   private Probe() {}
 
   /**
+   * The tasks that fail: topic, partition, first offset, end offset, then the error as of {@link
+   * #failure}. Null if a task does not have exactly the rows of one range of offsets.
+   */
+  public static List<String[]> failedTasks(Dataset<Row> rows) {
+    SparkPlan plan = rows.queryExecution().executedPlan();
+    List<KafkaOffsetRange> ranges = movesRows(plan) ? null : ranges(plan);
+    if (ranges == null) {
+      return null;
+    }
+    JavaRDD<InternalRow> tasks = rows.queryExecution().toRdd().toJavaRDD();
+    List<String[]> failed = new ArrayList<>();
+    for (String[] each : tasks.mapPartitionsWithIndex(Probe::failureOfTask, true).collect()) {
+      KafkaOffsetRange range = ranges.get(Integer.parseInt(each[0]));
+      failed.add(
+          new String[] {
+            range.topicPartition().topic(),
+            Integer.toString(range.topicPartition().partition()),
+            Long.toString(range.fromOffset()),
+            Long.toString(range.untilOffset()),
+            each[1],
+            each[2],
+            each[3]
+          });
+    }
+    return failed;
+  }
+
+  private static boolean movesRows(SparkPlan plan) {
+    return plan instanceof Exchange
+        || plan instanceof CoalesceExec
+        || asJava(plan.children()).stream().anyMatch(Probe::movesRows);
+  }
+
+  private static List<KafkaOffsetRange> ranges(SparkPlan plan) {
+    List<SparkPlan> leaves = asJava(plan.collectLeaves());
+    if (leaves.size() != 1 || !(leaves.get(0) instanceof BatchScanExec scan)) {
+      return null;
+    }
+    List<KafkaOffsetRange> ranges = new ArrayList<>();
+    for (InputPartition each : asJava(scan.inputPartitions())) {
+      ranges.add(((KafkaBatchInputPartition) each).offsetRange());
+    }
+    return ranges;
+  }
+
+  private static Iterator<String[]> failureOfTask(int task, Iterator<InternalRow> rows) {
+    try {
+      drain(rows);
+      return List.<String[]>of().iterator();
+    } catch (RuntimeException failed) {
+      if (TaskContext.get().isInterrupted()) {
+        throw failed;
+      }
+      String[] error = describe(failed);
+      String[] result = {Integer.toString(task), error[0], error[1], error[2]};
+      return List.<String[]>of(result).iterator();
+    }
+  }
+
+  /**
    * Null if all rows could be computed; otherwise the class and the message of the error, and the
    * complete text.
-   *
-   * <p>Not as a write: that would be reported as a write of the application.
    */
   public static String[] failure(Dataset<Row> rows) {
     try {
       rows.queryExecution().toRdd().toJavaRDD().foreachPartition(Probe::drain);
       return null;
     } catch (Exception failed) {
-      Throwable cause = causeOf(failed);
-      StringWriter text = new StringWriter();
-      failed.printStackTrace(new PrintWriter(text));
-      return new String[] {cause.getClass().getName(), cause.getMessage(), text.toString()};
+      return describe(failed);
     }
   }
 
@@ -36,6 +107,13 @@ public final class Probe {
     while (rows.hasNext()) {
       rows.next();
     }
+  }
+
+  private static String[] describe(Exception failed) {
+    Throwable cause = causeOf(failed);
+    StringWriter text = new StringWriter();
+    failed.printStackTrace(new PrintWriter(text));
+    return new String[] {cause.getClass().getName(), cause.getMessage(), text.toString()};
   }
 
   /** The error of the code itself: that of Python, or else the innermost one with a message. */
