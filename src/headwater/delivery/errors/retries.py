@@ -43,7 +43,11 @@ _LOGGED_PROBES = 50
 # The batch has failed a few times before.
 _ATTEMPTS_ALONE = 2
 # More parts need fewer rounds, and more tasks.
-_PARTS = 32
+_PARTS = 16
+
+
+class _SearchStopped(Exception):
+    """A stop was requested during a search."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,15 @@ class RetriedDelivery:
                 most = self._settings.jobs.max_attempts
                 _LOG.warning(
                     "batch %d failed in the code of the job, attempt %d of %d: %s",
-                    *(batch, attempts, most, _last_line(error.message)),
+                    *(batch, attempts, most, _summary(error.message)),
                 )
                 if attempts >= most:
-                    self._isolate(state, error)
                     attempts = 0
+                    try:
+                        self._isolate(state, error)
+                    except _SearchStopped:
+                        # The next start searches again.
+                        return
 
     def _retryable(self, error: QueryFailedError) -> _FailedBatch | None:
         """The batch that failed, if it can be run again in this process."""
@@ -139,7 +147,8 @@ class RetriedDelivery:
             count += 1
             if count % _LOGGED_PROBES == 0:
                 _LOG.info("batch %d: computed %d parts", state.failed.batch, count)
-            self._check_stop(state)
+            if self._delivery.run.stop.requested:
+                raise _SearchStopped
             records = records_at(rows, spans, without=known, tasks=_tasks(spans))
             failed = java.failedTasks(made_from(rows, records)._jdf)  # noqa: SLF001
             if failed is not None:
@@ -163,15 +172,6 @@ class RetriedDelivery:
         span = OffsetSpan(topic, int(partition), int(first), int(end))
         return span, self._failure(*failure)
 
-    def _check_stop(self, state: _FailedBatch) -> None:
-        if self._delivery.run.stop.requested:
-            raise QueryFailedError(
-                f"query {self._name!r} was stopped while it searched the failing records of "
-                f"batch {state.failed.batch}",
-                hint="the next start searches again",
-                query=self._name,
-            )
-
     def _failure(self, kind: str, message: str | None, text: str) -> CodeFailure:
         """Raises errors that no record has caused."""
         failed = query_failed(self._name, RuntimeError(text), self._settings)
@@ -189,9 +189,11 @@ def _log_found(batch: int, found: list[FailedRecord]) -> None:
     for each in found:
         _LOG.warning(
             "batch %d: %s goes to the dead letter topic: %s: %s",
-            *(batch, each.address, each.kind, _last_line(each.message)),
+            *(batch, each.address, each.kind, _summary(each.message)),
         )
 
 
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2][:300]
+def _summary(text: str) -> str:
+    """One line of an error: Python's traceback ends with it, others begin with it."""
+    lines = text.strip().split("\n")
+    return lines[-1 if "Traceback" in text else 0][:300]

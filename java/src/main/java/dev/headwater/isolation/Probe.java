@@ -7,19 +7,20 @@ import java.io.StringWriter;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import org.apache.spark.Dependency;
+import org.apache.spark.OneToOneDependency;
+import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.python.PythonException;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.execution.CoalesceExec;
-import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
-import org.apache.spark.sql.execution.exchange.Exchange;
-import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.kafka010.KafkaOffsetRange;
+import org.apache.spark.sql.kafka010.KafkaSourceRDD;
+import org.apache.spark.sql.kafka010.KafkaSourceRDDPartition;
 
 /**
  * Computes rows without writing them, to find out for which records the code of a job raises an
@@ -35,12 +36,15 @@ public final class Probe {
    * #failure}. Null if a task does not have exactly the rows of one range of offsets.
    */
   public static List<String[]> failedTasks(Dataset<Row> rows) {
-    SparkPlan plan = rows.queryExecution().executedPlan();
-    List<KafkaOffsetRange> ranges = movesRows(plan) ? null : ranges(plan);
-    if (ranges == null) {
+    if (rows.queryExecution().executedPlan() instanceof AdaptiveSparkPlanExec) {
+      // It has shuffles, which would be run by the next line.
       return null;
     }
     JavaRDD<InternalRow> tasks = rows.queryExecution().toRdd().toJavaRDD();
+    List<KafkaOffsetRange> ranges = ranges(tasks.rdd());
+    if (ranges == null) {
+      return null;
+    }
     List<String[]> failed = new ArrayList<>();
     for (String[] each : tasks.mapPartitionsWithIndex(Probe::failureOfTask, true).collect()) {
       KafkaOffsetRange range = ranges.get(Integer.parseInt(each[0]));
@@ -58,20 +62,19 @@ public final class Probe {
     return failed;
   }
 
-  private static boolean movesRows(SparkPlan plan) {
-    return plan instanceof Exchange
-        || plan instanceof CoalesceExec
-        || asJava(plan.children()).stream().anyMatch(Probe::movesRows);
-  }
-
-  private static List<KafkaOffsetRange> ranges(SparkPlan plan) {
-    List<SparkPlan> leaves = asJava(plan.collectLeaves());
-    if (leaves.size() != 1 || !(leaves.get(0) instanceof BatchScanExec scan)) {
-      return null;
+  /** The offsets of each task, if there is nothing but steps of single tasks after the source. */
+  private static List<KafkaOffsetRange> ranges(RDD<?> tasks) {
+    RDD<?> rdd = tasks;
+    while (!(rdd instanceof KafkaSourceRDD)) {
+      List<Dependency<?>> before = asJava(rdd.dependencies());
+      if (before.size() != 1 || !(before.get(0) instanceof OneToOneDependency<?> single)) {
+        return null;
+      }
+      rdd = single.rdd();
     }
     List<KafkaOffsetRange> ranges = new ArrayList<>();
-    for (InputPartition each : asJava(scan.inputPartitions())) {
-      ranges.add(((KafkaBatchInputPartition) each).offsetRange());
+    for (Partition each : rdd.partitions()) {
+      ranges.add(((KafkaSourceRDDPartition) each).offsetRange());
     }
     return ranges;
   }
