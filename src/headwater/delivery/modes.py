@@ -158,7 +158,9 @@ class Mode(ABC):
         Whatever `on_error` is now: their dead letters may be sent already.
         """
         with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
-            return read_failed_records(folder), query_id(folder) or delivery.run.id
+            interrupted = read_progress(folder).cut_off is not None
+            failed = read_failed_records(folder) if interrupted else None
+            return failed, query_id(folder) or delivery.run.id
 
     def _send_failed(
         self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]
