@@ -18,26 +18,38 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.delivery.errors.letters import dead_letter_rows
+from headwater.delivery.errors.plan import part_of_query, without_records
 from headwater.delivery.output_offsets import OutputOffsets
-from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers, start
+from headwater.delivery.sink import (
+    ORDINAL_COLUMN,
+    SinkTarget,
+    close_producers,
+    close_producers_of,
+    send_batch,
+    start,
+)
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
+from headwater.spark.query_failure import query_failed
 from headwater.spark.query_runner import QueryRun, run_until_stopped
+from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import (
     LINEAGE_COLUMN,
     lineage_identity,
     refuse_unsafe_properties,
 )
-from headwater.storage.checkpoint import read_progress
+from headwater.storage.checkpoint import query_id, read_progress
+from headwater.storage.failed_records import FailedRecords, read_failed_records
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,6 +106,8 @@ class Mode(ABC):
     name: str
     # Whether it finds the records that it has written by their parents, which must be exact.
     identifies_records = False
+    # Whether all requests of a failed batch have to be completed before it is run again.
+    needs_completed_requests = False
 
     @abstractmethod
     def options(self) -> Mapping[str, str]:
@@ -130,7 +144,57 @@ class Mode(ABC):
             CheckpointError: the checkpoint is damaged.
             QueryFailedError: the query failed.
         """
-        self._run_query(delivery, delivery.rows)
+        failed, query = self._failed_records(delivery)
+        if failed is not None and failed.found:
+            self._send_failed(failed, query, delivery, set())
+            # `once` runs only the batch that the checkpoint has started, then stops.
+            rows = without_failed(delivery.rows, failed)
+            self._run_query(delivery, rows, trigger={"once": True})
+        if not delivery.run.stop.requested:
+            self._run_query(delivery, delivery.rows)
+
+    @staticmethod
+    def _failed_records(delivery: Delivery) -> tuple[FailedRecords | None, str]:
+        """Those of the interrupted batch, and Spark's id of the query.
+
+        Whatever `on_error` is now: their dead letters may be sent already.
+        """
+        with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
+            interrupted = read_progress(folder).cut_off is not None
+            failed = read_failed_records(folder) if interrupted else None
+            return failed, query_id(folder) or delivery.run.id
+
+    def _send_failed(
+        self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]
+    ) -> None:
+        """Send the dead letters of failed records, without those that are written."""
+        settings, target = delivery.settings, replace(delivery.target, one_input_per_task=True)
+        fault_points.reach("before_failed_records")
+        for number, records in enumerate(failed.found):
+            # A transaction that contains the batch id: one for each search.
+            sender = f"errors-{query}-{number}"
+            rows = dead_letter_rows(delivery.rows, records, target, settings)
+            rows = without_written(rows, written, target.job_name)
+            try:
+                with (
+                    part_of_query(delivery.spark, query),
+                    configured(delivery.spark, self.query_configuration()),
+                ):
+                    send_batch(
+                        rows,
+                        target,
+                        delivery.run.id,
+                        failed.batch,
+                        self.options(),
+                        settings,
+                        own_headers={},
+                        query_id=sender,
+                    )
+            except Exception as error:
+                raise query_failed(target.job_name, error, settings) from error
+            finally:
+                close_producers_of(delivery.spark, sender)
+        fault_points.reach("after_failed_records")
 
     def _run_query(
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
@@ -271,6 +335,7 @@ class ExactlyOnce(Idempotent):
 
     name = "exactly-once"
     identifies_records = True
+    needs_completed_requests = True
 
     def options(self) -> Mapping[str, str]:
         return {**super().options(), **ONE_IN_FLIGHT}
@@ -323,8 +388,13 @@ class ExactlyOnce(Idempotent):
             "batch %d was interrupted; %d of its records are already written", batch, len(written)
         )
         fault_points.reach("before_recovery")
+        failed, query = self._failed_records(delivery)
+        rows = delivery.rows
+        if failed is not None and failed.found:
+            self._send_failed(failed, query, delivery, written)
+            rows = without_failed(rows, failed)
         rows = without_written(
-            delivery.rows, written, target.job_name, by_first_parent=target.one_per_first_parent
+            rows, written, target.job_name, by_first_parent=target.one_per_first_parent
         )
         # `once` runs only the batch that the checkpoint has started, then stops.
         self._run_query(delivery, rows, trigger={"once": True})
@@ -348,6 +418,11 @@ def without_written(
     existing = local_rows(rows.sparkSession, ((each,) for each in written), f"{_IDENTITY} string")
     identified = rows.withColumn(_IDENTITY, identity)
     return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
+
+
+def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
+    """Rows for the sink, made without the failed records."""
+    return without_records(rows, (record.address for record in failed.records))
 
 
 _MODES: dict[str, type[Mode]] = {

@@ -53,6 +53,8 @@ COLUMNS = (
 )
 
 _CLOSE_MILLIS = 10_000
+# A cancelled task ends with its current row or batch of rows.
+_SETTLE_MILLIS = 30_000
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class SinkTarget:
     # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
     # job.
     dead_letter_failures: bool = False
+    # Whether a batch that fails in the code of the job is run again in this process.
+    retries_errors: bool = False
     # Whether each task has the rows of one input partition, as without a shuffle.
     one_input_per_task: bool = False
     # Whether each first parent has one output, whose other parents are those that were read
@@ -175,15 +179,19 @@ def send_batch(
     settings: Settings,
     *,
     own_headers: Mapping[str, str],
+    query_id: str | None = None,
 ) -> None:
     """Send a batch DataFrame under this batch id; `own_headers` are added to each record.
 
     Producers are kept for the next batch of the run: `close_producers_of` closes them.
+
+    Args:
+        query_id: what transactional delivery recognizes a second attempt by. Default: the run id.
     """
     sink_options = _options(target, run_id, options, settings)
     headers = "\n".join(word for pair in own_headers.items() for word in pair)
     rows.select(*COLUMNS).write.format(OWN_SINK).mode("append").options(
-        **sink_options, queryId=run_id, batch=str(batch), ownHeaders=headers
+        **sink_options, queryId=query_id or run_id, batch=str(batch), ownHeaders=headers
     ).save()
 
 
@@ -210,6 +218,7 @@ def _options(
         "oneInputPerTask": str(target.one_input_per_task).lower(),
         "deadLetterSuffix": DEAD_LETTER_SUFFIX,
         "deadLetterFailures": str(target.dead_letter_failures).lower(),
+        "sendsAborted": str(target.retries_errors).lower(),
         **options,
         # A batch above the topic's limit would be rejected with all its records.
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), limit)),
@@ -230,6 +239,13 @@ def close_producers_of(spark: SparkSession, query_id: str) -> None:
     """Close the producers of a query by its id, within ten seconds."""
     jvm: Any = spark._jvm  # noqa: SLF001
     jvm.dev.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
+
+
+def settle_producers(spark: SparkSession, query_id: str) -> bool:
+    """Wait until no task of a failed query writes any more, and close its producers. Returns
+    whether all requests in the driver's JVM are completed."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return bool(jvm.dev.headwater.delivery.Producers.settle(query_id, _SETTLE_MILLIS))
 
 
 # Operators of a plan after which a task may have rows of several input partitions.

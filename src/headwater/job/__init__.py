@@ -26,6 +26,7 @@ from headwater.errors import InputError
 from headwater.job.queries import (
     JobInputs,
     JobQuery,
+    OnError,
     OnFailure,
     OutputMode,
     RunningQueries,
@@ -33,6 +34,7 @@ from headwater.job.queries import (
     TopicOptions,
     TopicOutput,
     check_stamp,
+    checked_on_error,
     merge_rule,
     with_lineage_column,
 )
@@ -48,7 +50,7 @@ from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.query_identity import check_accepted
 from headwater.storage.tables.contract import TableFormat
 
-__all__ = ["LineageJob", "OnFailure", "OutputMode", "TopicOutput"]
+__all__ = ["LineageJob", "OnError", "OnFailure", "OutputMode", "TopicOutput"]
 
 
 class LineageJob:
@@ -212,6 +214,7 @@ class LineageJob:
         trigger: Mapping[str, Any] | None = None,
         output_mode: OutputMode = "append",
         on_failure: OnFailure = "stop",
+        on_error: OnError = "stop",
         on_batch: OnBatch | None = None,
     ) -> QueryHandle:
         """Start a query that writes rows to a topic, and return while it runs.
@@ -231,11 +234,16 @@ class LineageJob:
             output_mode: as Spark's: `append`, `update` or `complete`.
             on_failure: for a record that Kafka rejects, such as for its size: `stop` with its
                 address in the error, or send it to the `dead-letter` topic.
+            on_error: for a record for which a function or an expression of `records` raises an
+                error: `stop`, or run its micro-batch again, `jobs.max_attempts` times in all, then
+                send the record to the `dead-letter` topic and continue. Only for rows that depend
+                on one record each; see docs/guides/dead-letter.md.
             on_batch: receives Spark's progress of each micro-batch; an error that it raises stops
                 the query.
 
         Raises:
-            InputError: a column is missing, or the name is that of a running query.
+            InputError: a column is missing, the name is that of a running query, or `on_error`
+                can't isolate a record.
             UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
             CheckpointError: another query uses the checkpoint, or it belongs to another one.
             QueryFailedError: the query could not be started.
@@ -250,6 +258,7 @@ class LineageJob:
             trigger=trigger,
             output_mode=output_mode,
             on_failure=on_failure,
+            on_error=on_error,
         )
 
     def start_topic(
@@ -263,6 +272,7 @@ class LineageJob:
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
         records = with_lineage_column(records, self._mode)
+        on_error = checked_on_error(options.get("on_error", "stop"), records)
         query = self._query(
             records, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
@@ -275,6 +285,7 @@ class LineageJob:
             self._mode,
             output_mode=options.get("output_mode", "append"),
             dead_letter_failures=options.get("on_failure") == "dead-letter",
+            dead_letter_errors=on_error == "dead-letter",
             one_input_per_task=self._inputs.one_per_task(records),
         )
         return self._start(query, prepared, output)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,6 +20,8 @@ from headwater.collector.streaming import (
     table_output,
     topic_outputs,
 )
+from headwater.delivery.errors.plan import refuse_combined_rows
+from headwater.delivery.errors.retries import RetriedDelivery
 from headwater.delivery.modes import Delivery, Mode
 from headwater.delivery.sink import (
     OutputTopics,
@@ -54,6 +56,7 @@ from headwater.storage.tables.contract import TableFormat
 from headwater.storage.tables.registry import register
 
 OnFailure = Literal["stop", "dead-letter"]
+OnError = Literal["stop", "dead-letter"]
 OutputMode = Literal["append", "update", "complete"]
 
 DEFAULT_PARTITIONS = 2
@@ -110,6 +113,7 @@ class TopicOptions(QueryOptions, total=False):
 
     output_mode: OutputMode
     on_failure: OnFailure
+    on_error: OnError
 
 
 class TableOptions(QueryOptions, total=False):
@@ -182,6 +186,7 @@ class JobQuery:
         *,
         output_mode: str,
         dead_letter_failures: bool,
+        dead_letter_errors: bool,
         one_input_per_task: bool,
     ) -> PreparedQuery:
         """The query that writes the rows to topics.
@@ -198,6 +203,7 @@ class JobQuery:
             output.header_order,
             stamp=self.stamp,
             dead_letter_failures=dead_letter_failures,
+            retries_errors=dead_letter_errors,
             one_input_per_task=one_input_per_task,
             one_per_first_parent=output.one_per_first_parent,
             output_mode=output_mode,
@@ -217,11 +223,17 @@ class JobQuery:
         def deliver(run: QueryRun) -> None:
             if self.stamp == COMPACT:
                 self._record_run(run.id)
-            mode.deliver(
-                Delivery(self.spark, rows, target, self.settings, run, output.configuration)
-            )
+            delivery = Delivery(self.spark, rows, target, self.settings, run, output.configuration)
+            if dead_letter_errors:
+                RetriedDelivery(mode, delivery, self._is_violation).run()
+            else:
+                mode.deliver(delivery)
 
         return PreparedQuery(replace(lineage, columns=("key", "value")), deliver, mode.name)
+
+    def _is_violation(self, text: str) -> bool:
+        """Whether a row violated an expectation that stops the query."""
+        return any(each.failure(text) is not None for each in self.quality)
 
     def to_table(
         self, table: str | Path, table_format: TableFormat, rule: MergeRule | None
@@ -338,6 +350,19 @@ def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> DataFrame:
             "as transactional",
         )
     return found.rows
+
+
+def checked_on_error(on_error: OnError, rows: DataFrame) -> OnError:
+    """The argument, if it is possible for these rows.
+
+    Raises:
+        InputError: it has an unknown value, or a record that fails could not be isolated.
+    """
+    if on_error not in get_args(OnError):
+        raise InputError(f"unknown on_error: {on_error!r}", hint="known: stop, dead-letter")
+    if on_error == "dead-letter":
+        refuse_combined_rows(rows)
+    return on_error
 
 
 def merge_rule(rows: DataFrame, key: str | None, newest: Sequence[str]) -> MergeRule | None:

@@ -39,6 +39,9 @@ POINTS: frozenset[str] = frozenset(
     {
         "before_recovery",
         "after_recovery",
+        "failed_records_stored",
+        "before_failed_records",
+        "after_failed_records",
         "record_redriven",
         "before_replay_step",
         "after_replay_step",

@@ -144,6 +144,18 @@ class JobSettings(Section):
         description="Records of a stream per micro-batch with delivery `exactly-once`, unless "
         "`maxOffsetsPerTrigger` is given: an interrupted batch has to fit into memory.",
     )
+    max_attempts: int = Field(
+        3,
+        ge=1,
+        description='With `on_error="dead-letter"`: attempts of a micro-batch for which the code '
+        "of the job raises an error, before its failing records are searched.",
+    )
+    max_failed_records: int = Field(
+        100,
+        ge=1,
+        description='With `on_error="dead-letter"`: records of a micro-batch that may become '
+        "dead letters because the code of the job raises an error. With more, the job stops.",
+    )
     create_topics: bool = Field(
         True,
         description="Whether jobs create missing output topics. Input topics are never created.",

@@ -25,8 +25,12 @@ _OWN_CODE = re.compile(
 _WRITER = re.compile(r"Py4JException|FOREACH_BATCH")
 _AGAIN = (
     "a record for which a function or an expression of the job raises an error fails every start: "
-    "return the error in a column `error`, which makes the record a dead letter; see the guide on "
-    "own jobs"
+    "write(…, on_error='dead-letter') sends it to the dead letter topic; or return the error in a "
+    "column `error`; see the guide on own jobs"
+)
+# Errors of Spark's source, and of Headwater's sink.
+_INPUT_OR_OUTPUT = re.compile(
+    r"org\.apache\.kafka\.|\.kafka010\.|\[KAFKA_DATA_LOSS|dev\.headwater\.delivery\."
 )
 # The text that Spark puts around the reason of a failure.
 _TERMINATED = "terminated with exception: "
@@ -45,6 +49,18 @@ def query_failed(name: str, error: Exception, settings: Settings) -> QueryFailed
     own_code = _OWN_CODE.search(reason) and not _WRITER.search(text)
     hint = _AGAIN if own_code else _RESTART
     return failure(f"query {name!r}", text, settings, hint=hint, otherwise=reason, query=name)
+
+
+def is_of_own_code(error: QueryFailedError, settings: Settings) -> bool:
+    """Whether a query may have failed because of an error in the code of the job.
+
+    That is every error but those of Kafka, of Spark's source and of the sink: code may raise any
+    error, and crash a Python worker.
+    """
+    text = _without_plan(str(error.__cause__))
+    if error.cause is not None or from_java_error(text, settings.spark.kafka_options) is not None:
+        return False
+    return not _INPUT_OR_OUTPUT.search(_FRAMES.sub("", text)) and not _WRITER.search(text)
 
 
 def failure(

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headwater.storage.failed_records import FAILED_RECORDS_FILE
 from headwater.storage.query_identity import IDENTITY_FILE
 
 
@@ -38,7 +39,7 @@ def local_checkpoint(checkpoint: Path | str, spark: SparkSession) -> Iterator[Pa
 
 
 def _needed(remote: _RemoteFolder) -> Iterator[str]:
-    yield from ("metadata", str(IDENTITY_FILE))
+    yield from ("metadata", str(IDENTITY_FILE), str(FAILED_RECORDS_FILE))
     for folder in ("offsets", "commits"):
         # The newest offsets may be those of an interrupted batch; the ones before are committed.
         batches = sorted(int(name) for name in remote.names(folder) if name.isdigit())

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import AuthorizationError, BrokerUnavailableError, ProducerFencedError
 from headwater.settings import Settings
-from headwater.spark.query_failure import query_failed
+from headwater.spark.query_failure import is_of_own_code, query_failed
 
 TASK = (
     "Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, most recent failure: "
@@ -89,3 +89,25 @@ def test_an_expression_that_raises_has_the_same_hint(headwater_settings: Setting
     )
     error = query_failed("q", RuntimeError(text), headwater_settings)
     assert "column `error`" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        (f"{TASK}org.apache.spark.api.python.PythonException: Traceback\nValueError: x{END}", True),
+        ("[STREAM_FAILED] terminated with exception: [CAST_INVALID_INPUT] The value 'x'", True),
+        (f"{TASK}Python worker exited unexpectedly (crashed){END}", True),
+        (f"{TASK}{ERRORS}.TimeoutException: no response{END}", False),
+        (f"{TASK}{ERRORS}.SomeNewException: text{END}", False),
+        (f"{TASK}dev.headwater.delivery.DeliveryFailedException: the record{END}", False),
+        ("terminated with exception: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] lost", False),
+        ("terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] error", False),
+    ],
+)
+def test_every_error_but_those_of_input_and_output_may_be_of_the_jobs_own_code(
+    text: str, own: bool, headwater_settings: Settings
+) -> None:
+    cause = RuntimeError(text)
+    error = query_failed("copy", cause, headwater_settings)
+    error.__cause__ = cause
+    assert is_of_own_code(error, headwater_settings) is own

@@ -58,6 +58,10 @@ final class DeliveryReports {
     }
   }
 
+  boolean hasFailed() {
+    return failure.get() != null;
+  }
+
   WrittenOffsets written() {
     return written;
   }

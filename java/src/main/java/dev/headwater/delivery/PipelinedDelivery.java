@@ -16,6 +16,7 @@ final class PipelinedDelivery implements Delivery {
   private final Producers.Key key;
   private final Producer<byte[], byte[]> producer;
   private final DeliveryReports reports;
+  private final boolean sendsAborted;
 
   PipelinedDelivery(SinkOptions options) {
     this(options, Producers::get);
@@ -25,6 +26,7 @@ final class PipelinedDelivery implements Delivery {
       SinkOptions options, Function<Producers.Key, Producer<byte[], byte[]>> producers) {
     this.key = new Producers.Key(options.queryId(), 0, options.producer());
     this.producer = producers.apply(key);
+    this.sendsAborted = options.sendsAborted();
     // Records after a failed one must not be sent.
     this.reports =
         new DeliveryReports(new DeadLetters(options), () -> producer.close(Duration.ZERO));
@@ -64,6 +66,11 @@ final class PipelinedDelivery implements Delivery {
 
   @Override
   public void abort() {
-    Producers.discard(key, producer);
+    if (sendsAborted && !reports.hasFailed()) {
+      // Closed with the query, after its records were acknowledged.
+      Producers.release(key);
+    } else {
+      Producers.discard(key, producer);
+    }
   }
 }

@@ -2,8 +2,10 @@ package dev.headwater.delivery;
 
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Set;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 
@@ -11,6 +13,8 @@ import org.apache.kafka.clients.producer.Producer;
 public final class Producers {
   private static final long IDLE_NANOS = Duration.ofMinutes(10).toNanos();
   private static final Map<Key, Kept> KEPT = new HashMap<>();
+  // Queries with a producer that could not complete its requests in time.
+  private static final Set<String> INCOMPLETE = new HashSet<>();
 
   /** Tasks of one query share a producer, unless they have different lanes. */
   record Key(String queryId, int lane, Map<String, Object> properties) {}
@@ -55,6 +59,7 @@ public final class Producers {
       if (kept != null && kept.producer == producer) {
         KEPT.remove(key);
       }
+      INCOMPLETE.add(key.queryId());
     }
     producer.close(Duration.ZERO);
   }
@@ -66,10 +71,26 @@ public final class Producers {
       Map.Entry<Key, Kept> entry = all.next();
       if (entry.getKey().queryId().equals(queryId)) {
         all.remove();
+        long deadline = System.nanoTime() + timeout.toNanos();
         entry.getValue().producer.close(timeout);
+        if (System.nanoTime() >= deadline) {
+          INCOMPLETE.add(queryId);
+        }
       }
     }
     TransactionalDelivery.close(queryId, timeout);
+  }
+
+  /**
+   * Waits until the tasks of a query have ended, and closes its producers. Returns whether all
+   * requests of the query in this JVM are completed, so that its batch can be run again.
+   */
+  public static boolean settle(String queryId, long timeoutMillis) {
+    boolean ended = OpenWriters.awaitNone(queryId, Duration.ofMillis(timeoutMillis));
+    close(queryId, timeoutMillis);
+    synchronized (Producers.class) {
+      return ended && !INCOMPLETE.contains(queryId);
+    }
   }
 
   private static void closeIdle() {

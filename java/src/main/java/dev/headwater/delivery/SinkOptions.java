@@ -40,6 +40,9 @@ record SinkOptions(
     // Whether a record that is too large with its lineage is sent without it; otherwise it becomes
     // a dead letter.
     boolean largeWithoutLineage,
+    // Whether the records of a task that was aborted are sent nevertheless: before a rerun in this
+    // JVM, each record must be acknowledged or never arrive.
+    boolean sendsAborted,
     long pauseMillis,
     // The batch id of a batch DataFrame; a stream has its own.
     long batch,
@@ -74,6 +77,7 @@ record SinkOptions(
         options.get("deadLetterSuffix"),
         options.getBoolean("deadLetterFailures", false),
         options.getOrDefault("largeRecords", "").equals("without-lineage"),
+        options.getBoolean("sendsAborted", false),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),
         lines(options.getOrDefault("ownHeaders", "")),

@@ -24,6 +24,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final SizeLimit sizeLimit;
   private final String onlyTopic;
   private final boolean listsAll;
+  private final String queryId;
+  private boolean closed;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
@@ -35,6 +37,8 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.sizeLimit = new SizeLimit(options);
     this.onlyTopic = options.topic();
     this.listsAll = options.parentsSuffix() != null;
+    this.queryId = options.queryId();
+    OpenWriters.add(queryId);
   }
 
   @Override
@@ -84,7 +88,12 @@ final class TaskWriter implements DataWriter<InternalRow> {
   }
 
   @Override
-  public void close() {}
+  public void close() {
+    if (!closed) {
+      closed = true;
+      OpenWriters.remove(queryId);
+    }
+  }
 
   private String topic(UTF8String topic) {
     if (topic == null) {

@@ -1,6 +1,7 @@
 package dev.headwater.delivery;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -48,6 +49,32 @@ class PipelinedDeliveryTest {
     delivery.send(TestSink.record("lost", 7));
     producer.errorNext(new TimeoutException("no leader"));
     assertThrows(IOException.class, delivery::finish);
+  }
+
+  @Test
+  void anAbortedTaskDiscardsItsBuffer() throws IOException {
+    PipelinedDelivery delivery = delivery();
+    delivery.send(TestSink.record("buffered", 7));
+    delivery.abort();
+    assertTrue(producer.closed());
+  }
+
+  @Test
+  void theBufferOfAnAbortedTaskIsSentIfItsBatchIsRunAgainHere() throws IOException {
+    PipelinedDelivery delivery = delivery("sendsAborted", "true");
+    delivery.send(TestSink.record("buffered", 7));
+    delivery.abort();
+    assertFalse(producer.closed());
+    assertEquals(List.of("buffered"), TestSink.sent(producer));
+  }
+
+  @Test
+  void afterAFailedRecordTheBufferIsNotSentInAnyCase() throws IOException {
+    PipelinedDelivery delivery = delivery("sendsAborted", "true");
+    delivery.send(TestSink.record("lost", 7));
+    producer.errorNext(new TimeoutException("no leader"));
+    delivery.abort();
+    assertTrue(producer.closed());
   }
 
   @Test
