@@ -1,13 +1,11 @@
 """Delivery modes: ways to write a query's records to Kafka. See docs/concepts/delivery.md.
 
-    exactly-once   each record once, on one driver; contiguous offsets, no isolation level needed
-    transactional  each record once, also on clusters; consumers must use read_committed
-    idempotent     up to five requests in flight; retries make no duplicates as long as the broker
-                   knows the producer's last batches
-    batched        one request in flight
-    individual     a record is sent after the acknowledgement of the previous one
-
-A mode is a small class: its producer options, the settings it refuses, and how it runs a query.
+exactly-once   each record once, on one driver; contiguous offsets, no isolation level needed
+transactional  each record once, also on clusters; consumers must use read_committed
+idempotent     up to five requests in flight; retries make no duplicates as long as the broker
+               knows the producer's last batches
+batched        one request in flight
+individual     a record is sent after the acknowledgement of the previous one
 """
 
 from __future__ import annotations
@@ -18,29 +16,20 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.delivery.errors.letters import dead_letter_rows
-from headwater.delivery.errors.plan import part_of_query, without_records
+from headwater.delivery.errors.letters import send_dead_letters, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
-from headwater.delivery.sink import (
-    ORDINAL_COLUMN,
-    SinkTarget,
-    close_producers,
-    close_producers_of,
-    send_batch,
-    start,
-)
+from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers_of, start
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
-from headwater.spark.query_failure import query_failed
 from headwater.spark.query_runner import QueryRun, run_until_stopped
 from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import (
@@ -69,7 +58,7 @@ ONE_IN_FLIGHT = {
     "kafka.enable.idempotence": "true",
     "kafka.max.in.flight.requests.per.connection": "1",
 }
-# Concurrent tasks on one machine: a task that waits for an acknowledgement needs no core.
+# A task that waits for an acknowledgement needs no core.
 _WAITING_TASKS = max(8, os.cpu_count() or 1)
 _TRIGGERS = {"processingTime", "availableNow", "once"}
 # A broker that lost the state of a producer aborts its transaction; a producer without
@@ -138,15 +127,10 @@ class Mode(ABC):
             )
 
     def deliver(self, delivery: Delivery) -> None:
-        """Run the query until it ends or is stopped.
-
-        Raises:
-            CheckpointError: the checkpoint is damaged.
-            QueryFailedError: the query failed.
-        """
+        """Run the query until it ends or is stopped."""
         failed, query = self._failed_records(delivery)
         if failed is not None and failed.found:
-            self._send_failed(failed, query, delivery, set())
+            send_dead_letters(failed, query, delivery, self, lambda letters: letters)
             # `once` runs only the batch that the checkpoint has started, then stops.
             rows = without_failed(delivery.rows, failed)
             self._run_query(delivery, rows, trigger={"once": True})
@@ -155,46 +139,11 @@ class Mode(ABC):
 
     @staticmethod
     def _failed_records(delivery: Delivery) -> tuple[FailedRecords | None, str]:
-        """Those of the interrupted batch, and Spark's id of the query.
-
-        Whatever `on_error` is now: their dead letters may be sent already.
-        """
+        """Those of the interrupted batch, whatever `on_error` is now, and Spark's id of the query."""
         with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
             interrupted = read_progress(folder).cut_off is not None
             failed = read_failed_records(folder) if interrupted else None
             return failed, query_id(folder) or delivery.run.id
-
-    def _send_failed(
-        self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]
-    ) -> None:
-        """Send the dead letters of failed records, without those that are written."""
-        settings, target = delivery.settings, replace(delivery.target, one_input_per_task=True)
-        fault_points.reach("before_failed_records")
-        for number, records in enumerate(failed.found):
-            # A transaction that contains the batch id: one for each search.
-            sender = f"errors-{query}-{number}"
-            rows = dead_letter_rows(delivery.rows, records, target, settings)
-            rows = without_written(rows, written, target.job_name)
-            try:
-                with (
-                    part_of_query(delivery.spark, query),
-                    configured(delivery.spark, self.query_configuration()),
-                ):
-                    send_batch(
-                        rows,
-                        target,
-                        delivery.run.id,
-                        failed.batch,
-                        self.options(),
-                        settings,
-                        own_headers={},
-                        query_id=sender,
-                    )
-            except Exception as error:
-                raise query_failed(target.job_name, error, settings) from error
-            finally:
-                close_producers_of(delivery.spark, sender)
-        fault_points.reach("after_failed_records")
 
     def _run_query(
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
@@ -206,7 +155,7 @@ class Mode(ABC):
         try:
             run_until_stopped(query, run, settings)
         finally:
-            close_producers(delivery.spark, query)
+            close_producers_of(delivery.spark, str(query.id))
 
 
 class Idempotent(Mode):
@@ -391,7 +340,10 @@ class ExactlyOnce(Idempotent):
         failed, query = self._failed_records(delivery)
         rows = delivery.rows
         if failed is not None and failed.found:
-            self._send_failed(failed, query, delivery, written)
+            job = target.job_name
+            send_dead_letters(
+                failed, query, delivery, self, lambda each: without_written(each, written, job)
+            )
             rows = without_failed(rows, failed)
         rows = without_written(
             rows, written, target.job_name, by_first_parent=target.one_per_first_parent
@@ -418,11 +370,6 @@ def without_written(
     existing = local_rows(rows.sparkSession, ((each,) for each in written), f"{_IDENTITY} string")
     identified = rows.withColumn(_IDENTITY, identity)
     return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
-
-
-def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
-    """Rows for the sink, made without the failed records."""
-    return without_records(rows, (record.address for record in failed.records))
 
 
 _MODES: dict[str, type[Mode]] = {

@@ -53,8 +53,6 @@ COLUMNS = (
 )
 
 _CLOSE_MILLIS = 10_000
-# A cancelled task ends with its current row or batch of rows.
-_SETTLE_MILLIS = 30_000
 
 
 @dataclass(frozen=True)
@@ -230,22 +228,10 @@ def _limit(target: SinkTarget, settings: Settings) -> int:
     return min(max_record_bytes(each, settings.kafka) for each in target.topics.existing(settings))
 
 
-def close_producers(spark: SparkSession, query: StreamingQuery) -> None:
-    """Close the producers that the sink keeps for the query in the driver's JVM."""
-    close_producers_of(spark, str(query.id))
-
-
 def close_producers_of(spark: SparkSession, query_id: str) -> None:
-    """Close the producers of a query by its id, within ten seconds."""
+    """Close the producers that the sink keeps for a query in the driver's JVM, in ten seconds."""
     jvm: Any = spark._jvm  # noqa: SLF001
     jvm.dev.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
-
-
-def settle_producers(spark: SparkSession, query_id: str) -> bool:
-    """Wait until no task of a failed query writes any more, and close its producers. Returns
-    whether all requests in the driver's JVM are completed."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return bool(jvm.dev.headwater.delivery.Producers.settle(query_id, _SETTLE_MILLIS))
 
 
 # Operators of a plan after which a task may have rows of several input partitions.
@@ -255,7 +241,7 @@ _SHUFFLES = re.compile(
 )
 
 
-# Operators that may give a row many parents; only a join of such rows can have too many.
+# They may give a row many parents; only a join of such rows can have too many.
 _MANY_PARENTS = r"\b(Aggregate|\w*MapGroups\w*|TransformWithState\w*)\b"
 
 _SOURCES = re.compile(r"\bStreamingRelation\w*")
@@ -294,7 +280,7 @@ def _topic_of(outputs: Sequence[str], topics: Sequence[str] | None = None) -> Co
 
 
 def _with_errors(records: DataFrame, topics: OutputTopics, limit: int) -> DataFrame:
-    """Rows with binary values, raw values, and the error of invalid records."""
+    """With binary values, raw values, and the error of invalid records."""
     columns = records.columns
     rows = records.withColumn("value", F.col("value").cast("binary"))
     if RAW_VALUE_COLUMN not in columns:

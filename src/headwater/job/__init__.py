@@ -34,7 +34,7 @@ from headwater.job.queries import (
     TopicOptions,
     TopicOutput,
     check_stamp,
-    checked_on_error,
+    isolates_errors,
     merge_rule,
     with_lineage_column,
 )
@@ -44,7 +44,7 @@ from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality, enforced
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
-from headwater.spark.session import check_session, create_session, running_session
+from headwater.spark.session import running_session, session_for
 from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.query_identity import check_accepted
@@ -56,8 +56,7 @@ __all__ = ["LineageJob", "OnError", "OnFailure", "OutputMode", "TopicOutput"]
 class LineageJob:
     """A job that reads topics and writes topics or tables with the parents of every record.
 
-    Usable with `with`: its end stops running queries after their micro-batch, and a session of the
-    job.
+    With `with`, its end stops running queries after their micro-batch, and a session of the job.
 
     Args:
         name: name of the job: in the headers of its records, in the catalog, and of its query.
@@ -68,18 +67,15 @@ class LineageJob:
             docs/concepts/lineage-header.md. Default: the setting `jobs.stamp`.
         delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
             `headwater run --delivery` takes precedence.
-        checkpoint: a local folder, as path or text, or a URI that Spark knows, such as
-            `s3a://bucket/folder`. Default: `checkpoints/NAME` in the home. `headwater run
-            --checkpoint` takes precedence.
+        checkpoint: a local folder, or a URI that Spark knows, such as `s3a://bucket/folder`.
+            Default: `checkpoints/NAME` in the home. `headwater run --checkpoint` takes precedence.
         settings: Headwater's settings. Default: those of the file and the environment.
         bootstrap_servers: Kafka brokers. Default: the setting `kafka.bootstrap_servers`.
         accept: what a start otherwise refuses, see docs/concepts/delivery.md.
         connectors: what a new session needs: `kafka`, `delta`, `iceberg`, `avro`.
         progress: called while a new session downloads its jars.
 
-    Attributes:
-        spark: the session.
-        settings: the settings.
+    Attributes `spark` and `settings`: the session and the settings.
 
     Raises:
         InputError: there is no such delivery mode or stamp, or `accept` has an unknown name.
@@ -114,17 +110,8 @@ class LineageJob:
         self._quality: list[Quality] = []
         self._queries = RunningQueries()
         self._own_session = spark is None and running_session() is None
-        self.spark: SparkSession
-        if spark is not None:
-            self.spark = check_session(spark, connectors, self.settings)
-        else:
-            self.spark = create_session(
-                name,
-                self.settings,
-                connectors=connectors,
-                defaults=self._mode.session_options(self.settings),
-                progress=progress,
-            )
+        defaults = self._mode.session_options(self.settings)
+        self.spark = session_for(name, spark, connectors, self.settings, defaults, progress)
 
     def read(
         self,
@@ -226,24 +213,19 @@ class LineageJob:
             records: the rows, from one or more streams of `read`.
             topic: the output topic; or several, between which the column `topic` of a row chooses.
                 A row with another topic goes to the dead letter topic of the first.
-            name: name of the query, its records and its run, for each further query of the job.
-                Default: the job's name.
+            name: of a further query, its records and its run. Default: the job's name.
             checkpoint: of a further query. Default: `checkpoints/NAME` in the home.
-            trigger: arguments of Spark's `DataStreamWriter.trigger`. Default: the next micro-batch
-                starts when the last one has ended.
+            trigger: arguments of Spark's `DataStreamWriter.trigger`. Default: no pause.
             output_mode: as Spark's: `append`, `update` or `complete`.
             on_failure: for a record that Kafka rejects, such as for its size: `stop` with its
                 address in the error, or send it to the `dead-letter` topic.
             on_error: for a record for which a function or an expression of `records` raises an
-                error: `stop`, or run its micro-batch again, `jobs.max_attempts` times in all, then
-                send the record to the `dead-letter` topic and continue. Only for rows that depend
-                on one record each; see docs/guides/dead-letter.md.
-            on_batch: receives Spark's progress of each micro-batch; an error that it raises stops
-                the query.
+                error: `stop`, or after `jobs.max_attempts` attempts send it to the `dead-letter`
+                topic. Only for rows of one record each; see docs/guides/dead-letter.md.
+            on_batch: receives Spark's progress of each micro-batch; its errors stop the query.
 
         Raises:
-            InputError: a column is missing, the name is that of a running query, or `on_error`
-                can't isolate a record.
+            InputError: a column is missing, the query runs, or `on_error` can't isolate a record.
             UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
             CheckpointError: another query uses the checkpoint, or it belongs to another one.
             QueryFailedError: the query could not be started.
@@ -272,7 +254,6 @@ class LineageJob:
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
         records = with_lineage_column(records, self._mode)
-        on_error = checked_on_error(options.get("on_error", "stop"), records)
         query = self._query(
             records, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
@@ -285,7 +266,7 @@ class LineageJob:
             self._mode,
             output_mode=options.get("output_mode", "append"),
             dead_letter_failures=options.get("on_failure") == "dead-letter",
-            dead_letter_errors=on_error == "dead-letter",
+            dead_letter_errors=isolates_errors(options.get("on_error", "stop"), records),
             one_input_per_task=self._inputs.one_per_task(records),
         )
         return self._start(query, prepared, output)

@@ -352,8 +352,8 @@ def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> DataFrame:
     return found.rows
 
 
-def checked_on_error(on_error: OnError, rows: DataFrame) -> OnError:
-    """The argument, if it is possible for these rows.
+def isolates_errors(on_error: OnError, rows: DataFrame) -> bool:
+    """Whether records that fail become dead letters, which must be possible for these rows.
 
     Raises:
         InputError: it has an unknown value, or a record that fails could not be isolated.
@@ -362,7 +362,7 @@ def checked_on_error(on_error: OnError, rows: DataFrame) -> OnError:
         raise InputError(f"unknown on_error: {on_error!r}", hint="known: stop, dead-letter")
     if on_error == "dead-letter":
         refuse_combined_rows(rows)
-    return on_error
+    return on_error == "dead-letter"
 
 
 def merge_rule(rows: DataFrame, key: str | None, newest: Sequence[str]) -> MergeRule | None:

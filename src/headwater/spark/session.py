@@ -127,6 +127,22 @@ def check_session(
     return spark
 
 
+def session_for(
+    app_name: str,
+    own: SparkSession | None,
+    connectors: Iterable[str],
+    settings: Settings,
+    defaults: Mapping[str, str],
+    progress: Progress,
+) -> SparkSession:
+    """The user's own session, checked, or one that is created."""
+    if own is not None:
+        return check_session(own, connectors, settings)
+    return create_session(
+        app_name, settings, connectors=connectors, defaults=defaults, progress=progress
+    )
+
+
 def user_configuration(settings: Settings) -> dict[str, str]:
     """What the user has configured for a session that does not run yet."""
     if running_under_spark_submit():

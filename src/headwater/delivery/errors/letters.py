@@ -7,20 +7,88 @@ of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater.delivery.errors.plan import OffsetSpan, records_at
-from headwater.delivery.sink import ERROR_COLUMN, TOPIC_COLUMN, SinkTarget, rows_to_send
-from headwater.settings import Settings
+from headwater.delivery.errors.plan import (
+    OffsetSpan,
+    part_of_query,
+    records_at,
+    without_records,
+)
+from headwater.delivery.sink import (
+    ERROR_COLUMN,
+    TOPIC_COLUMN,
+    SinkTarget,
+    close_producers_of,
+    rows_to_send,
+    send_batch,
+)
+from headwater.settings import Settings, fault_points
+from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
+from headwater.spark.query_failure import query_failed
 from headwater.spark.source import LINEAGE_COLUMN, with_lineage
-from headwater.storage.failed_records import FailedRecord
+from headwater.storage.failed_records import FailedRecord, FailedRecords
+
+if TYPE_CHECKING:
+    from headwater.delivery.modes import Delivery, Mode
 
 _ADDRESS = ("topic", "partition", "offset")
 _ERRORS = "topic string, partition int, offset bigint, kind string, message string"
+
+
+def send_dead_letters(
+    failed: FailedRecords,
+    query: str,
+    delivery: Delivery,
+    mode: Mode,
+    unwritten: Callable[[DataFrame], DataFrame],
+) -> None:
+    """Send the dead letters of failed records.
+
+    Args:
+        query: Spark's id of the query.
+        unwritten: leaves out letters that an earlier attempt has written.
+
+    Raises:
+        QueryFailedError: they can't be sent.
+    """
+    settings, target = delivery.settings, replace(delivery.target, one_input_per_task=True)
+    fault_points.reach("before_failed_records")
+    for number, records in enumerate(failed.found):
+        # A transaction that contains the batch id: one for each search.
+        sender = f"errors-{query}-{number}"
+        rows = unwritten(dead_letter_rows(delivery.rows, records, target, settings))
+        try:
+            with (
+                part_of_query(delivery.spark, query),
+                configured(delivery.spark, mode.query_configuration()),
+            ):
+                send_batch(
+                    rows,
+                    target,
+                    delivery.run.id,
+                    failed.batch,
+                    mode.options(),
+                    settings,
+                    own_headers={},
+                    query_id=sender,
+                )
+        except Exception as error:
+            raise query_failed(target.job_name, error, settings) from error
+        finally:
+            close_producers_of(delivery.spark, sender)
+    fault_points.reach("after_failed_records")
+
+
+def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
+    """Rows for the sink, made without the failed records."""
+    return without_records(rows, (record.address for record in failed.records))
 
 
 def dead_letter_rows(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from headwater.delivery.errors.plan import OffsetSpan, made_from, part_of_query, records_at
 from headwater.delivery.errors.search import (
     CodeFailure,
@@ -21,7 +23,6 @@ from headwater.delivery.errors.search import (
     spans_of_batch,
 )
 from headwater.delivery.modes import Delivery, Mode
-from headwater.delivery.sink import settle_producers
 from headwater.errors import QueryFailedError
 from headwater.model import Address
 from headwater.settings import fault_points
@@ -42,6 +43,8 @@ _LOG = logging.getLogger(__name__)
 _LOGGED_PROBES = 50
 # The batch has failed a few times before.
 _ATTEMPTS_ALONE = 2
+# A cancelled task ends with its current row or batch of rows.
+_SETTLE_MILLIS = 30_000
 # More parts need fewer rounds, and more tasks.
 _PARTS = 16
 
@@ -113,7 +116,7 @@ class RetriedDelivery:
             if failed is None or query is None:
                 return None
             spans = spans_of_batch(folder, self._settings.kafka)
-        settled = settle_producers(spark, query)
+        settled = _settle_producers(spark, query)
         if not settled and self._mode.needs_completed_requests:
             _LOG.warning("batch %d can't be run again: it may still be written", failed.batch)
             return None
@@ -179,6 +182,13 @@ class RetriedDelivery:
         if self._is_final(text) or not is_of_own_code(failed, self._settings):
             raise failed
         return code_failure(kind, message, text)
+
+
+def _settle_producers(spark: SparkSession, query_id: str) -> bool:
+    """Wait until no task of a failed query writes any more, and close its producers. Returns
+    whether all requests in the driver's JVM are completed."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    return bool(jvm.dev.headwater.delivery.Producers.settle(query_id, _SETTLE_MILLIS))
 
 
 def _tasks(spans: Sequence[OffsetSpan]) -> int:
