@@ -25,7 +25,7 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * The aggregate function behind `merge_lineage`: the lineage of a group of rows, with all parents.
+ * The aggregate function of `merge_lineage`: the lineage of a group of rows, with all parents.
  *
  * <p>It reads fields of the column `lineage`, not the struct, so that Spark reads no headers and
  * never makes the struct of rows with one parent. Rows without lineage have no parents.
