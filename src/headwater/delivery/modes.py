@@ -139,7 +139,7 @@ class Mode(ABC):
 
     @staticmethod
     def _failed_records(delivery: Delivery) -> tuple[FailedRecords | None, str]:
-        """Those of the interrupted batch, whatever `on_error` is now, and Spark's id of the query."""
+        """Those of the interrupted batch, whatever `on_error` is now, and the id of the query."""
         with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
             interrupted = read_progress(folder).cut_off is not None
             failed = read_failed_records(folder) if interrupted else None

@@ -248,11 +248,8 @@ _SOURCES = re.compile(r"\bStreamingRelation\w*")
 
 
 def rows_to_send(records: DataFrame, topics: OutputTopics, limit: int) -> DataFrame:
-    """Valid and invalid records in one pass; each row has the topic it is sent to.
-
-    Args:
-        limit: values with more bytes go to the dead letter topic.
-    """
+    """Valid and invalid records in one pass; each row has the topic it is sent to. Values with more
+    bytes than `limit` go to the dead letter topic."""
     if re.search(r"Join\b", _plan(records)) and re.search(_MANY_PARENTS, _plan(records)):
         records = records.withColumn(LINEAGE_COLUMN, bounded_lineage(F.col(LINEAGE_COLUMN)))
     rows = _with_errors(records, topics, limit)

@@ -6,8 +6,7 @@
     visits = job.read("visits")
     job.write(visits.select("key", F.upper("value").alias("value")), "visits-upper")
 
-`write` finds the parents of every row in the plan of the query, turns them into headers and
-delivers exactly once. A query may also keep the column `lineage` of `read`.
+`write` finds the parents of every row in the query's plan and delivers them exactly once.
 """
 
 from __future__ import annotations

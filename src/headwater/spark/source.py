@@ -74,8 +74,8 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
     """The lineage of an aggregated row, as an aggregate: all parents, listed up to a limit.
 
     The others are listed by records in the topic `<output>-parents`. Sorted, so that the same
-    group has the same text for any order of its rows. The state of a streaming query has about two
-    bytes per parent; its form is in `rowlineage/ParentState.java`.
+    group has the same text for any order of its rows. The state of a streaming query has one to
+    four bytes for each parent.
 
     Raises:
         NotInstalledError: Headwater's jar is not on Spark's class path.

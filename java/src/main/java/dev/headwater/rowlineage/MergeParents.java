@@ -27,8 +27,8 @@ import scala.collection.immutable.Seq;
 /**
  * The aggregate function of `merge_lineage`: the lineage of a group of rows, with all parents.
  *
- * <p>It reads fields of the column `lineage`, not the struct, so that Spark reads no headers and
- * never makes the struct of rows with one parent. Rows without lineage have no parents.
+ * <p>It reads fields of the column `lineage`, not the struct, so that Spark removes the struct and
+ * its headers where it can: not below a watermark. Rows without lineage have no parents.
  */
 public final class MergeParents extends TypedImperativeAggregate<ParentSet>
     implements Serializable {
