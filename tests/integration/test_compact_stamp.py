@@ -143,7 +143,7 @@ def test_runs_are_found_after_they_are_written_and_others_are_none(settings: Set
     assert runs.find("r1") is None
     assert write_run("r1", RunRecord("job", "v1", 1), settings.kafka, create=True)
     with RecordProducer(settings.kafka) as producer:
-        for value in (b"", b"[]", b'{"job":1}', b"\xff", b"[" * 5000):
+        for value in (b"", b"[]", b'{"job":1}', b'{"job":"\\ud800"}', b"\xff", b"[" * 5000):
             producer.send(settings.kafka.runs_topic, value, b"r2")
     # Not read again at once: unknown runs must not cost a request for each record.
     assert runs.find("r1") is None

@@ -11,14 +11,15 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.lineage_events import columns, names, spooled
-from tests.stamped import delete_before, stamped, write
+from tests.stamped import RUN, delete_before, stamped, write
 from tests.support import Headwater
 
 from headwater.errors import CheckpointError, InputError, LineageIndexError
 from headwater.jobs.lineage_index_job import main
-from headwater.kafka import RecordReader, create_topic, delete_topics, read_topic
+from headwater.kafka import RecordReader, create_topic, delete_topics, read_topic, write_run
 from headwater.model import Address, Header
 from headwater.model.header import origin_of
+from headwater.model.run_record import RunRecord
 from headwater.settings import Settings
 from headwater.storage.index.contract import index_path
 from headwater.storage.index.reader import LineageIndex
@@ -290,17 +291,24 @@ def test_ranges_are_indexed_once_and_survive_compaction(
 ) -> None:
     source, mapped = make_topic("in", partitions=1), make_topic("mapped", partitions=1)
     write(source, [[]] * 40, settings)
+    write_run(RUN, RunRecord("compact job", "v1"), settings.kafka, create=True)
     for ranges in ([f"~{source}/0@0..9"], [f"~{source}/0@10..19", f"~{source}/0@20..29"]):
         outputs = [stamped(each) for each in ranges for _ in range(5)]
         write(mapped, [*outputs, stamped(f"{source}/0@39")], settings)
+        if len(ranges) == 1:
+            value = f"2 {RUN} {source}/0@38 b9".encode()
+            write(mapped, [[("lineage", value)]], settings)
         if len(ranges) == 2:
             write(mapped, [stamped(f"{source}/0@30", "?")], settings)
         run_job(settings, [source, mapped], tmp_path, "--compact-at-commits", "2")
     found = impact(Address(source, 0, 15), settings)
     assert (found.counts, found.within_counts) == ({}, {mapped: 5})
-    assert [child.address.offset for child in found.children] == [6, 7, 8, 9, 10]
+    assert [child.address.offset for child in found.children] == [7, 8, 9, 10, 11]
     assert {(child.state, child.within) for child in found.children} == {(RecordState.FOUND, True)}
     # The `?` of one record: there may be more.
     assert (found.lower_bound, found.unlisted) == (True, {mapped: 1})
     exact = impact(Address(source, 0, 39), settings)
     assert (exact.counts, exact.within_counts) == ({mapped: 2}, {})
+    # A record with a compact stamp is output of the job of its run.
+    (made,) = LineageIndex.open(settings).made_by("compact job", None, (9, 9))
+    assert (made.partition, made.first, made.last) == ((mapped, 0), 6, 6)

@@ -25,6 +25,7 @@ from headwater.spark.writers.index_parse import (
     REFUSED,
     UNREADABLE,
     WITHOUT_LINEAGE,
+    is_compact,
     parse_lineage,
     with_runs,
 )
@@ -151,9 +152,12 @@ def _add_to(table: IndexTable, runs: KafkaRuns) -> Callable[[DataFrame, int], No
                 return
             ranges = sum(row["ranges"] for row in scans)
             edges = sum(row["edges"] for row in scans) + ranges
+            # A second pass over the batch, only where there are such records.
+            compact = any(row["compact"] for row in scans)
+            stamped = with_runs(cached, runs) if compact else cached
             rows = [
                 as_rows(EDGE, 0, edges_of(cached)),
-                as_rows(MADE, 0, made_of(with_runs(cached, runs))),
+                as_rows(MADE, 0, made_of(stamped)),
                 as_rows(SCAN, 0, local_rows(cached.sparkSession, scans, _SCANS)),
             ]
             if ranges:
@@ -171,7 +175,7 @@ _SCANS = "topic string, partition int" + "".join(
     for name in (
         *("first", "last", "records"),
         *(WITHOUT_LINEAGE, UNREADABLE, REFUSED),
-        *("unlisted", "edges", "ranges"),
+        *("unlisted", "edges", "ranges", "compact"),
     )
 )
 
@@ -190,6 +194,7 @@ def _count(parsed: DataFrame) -> list[Row]:
         F.sum("unlisted").alias("unlisted"),
         F.sum(F.size("parents")).alias("edges"),
         F.sum(F.size("ranges")).alias("ranges"),
+        F.count_if(is_compact()).alias("compact"),
     )
     return counted.collect()
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 # Names and versions of jobs are short; a longer value is not genuine.
 _MAX_BYTES = 8 * 1024
+_MAX_TEXT_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,21 @@ def decode_run(value: bytes | None) -> RunRecord | None:
         content = json.loads(value)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(content, dict) or not isinstance(content.get("job"), str):
+    if not isinstance(content, dict) or not _is_text(content.get("job")):
         return None
     version, started = content.get("version"), content.get("started")
     return RunRecord(
         content["job"],
-        version if isinstance(version, str) else None,
+        version if _is_text(version) else None,
         started if type(started) is int else None,
     )
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be written as UTF-8: JSON may contain lone surrogates."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return len(value.encode()) <= _MAX_TEXT_BYTES
+    except UnicodeEncodeError:
+        return False

@@ -32,6 +32,8 @@ REFUSED = "refused"
 _PARENTS_TYPE = "array<struct<topic:string,partition:int,offset:bigint>>"
 _RANGES_TYPE = "array<struct<topic:string,partition:int,first:bigint,last:bigint>>"
 _WORDS_TYPE = "array<string>"
+# In one micro-batch; forged headers may name any number.
+_MAX_RUNS = 10_000
 
 
 def parse_lineage(records: DataFrame) -> DataFrame:
@@ -94,10 +96,16 @@ def _batch(text: Column) -> Column:
     return F.regexp_extract(text, r" b([0-9]{1,18})(?: >|$)", 1).try_cast("bigint")
 
 
+def is_compact() -> Column:
+    """Whether a record has a compact stamp: its job is known by the run only."""
+    has_run = F.col("run_id").isNotNull() & F.col("batch_version").isNotNull()
+    return has_run & F.col("job_name").isNull()
+
+
 def with_runs(parsed: DataFrame, runs: RunLookup) -> DataFrame:
     """Add the jobs of records with a compact stamp."""
-    compact = parsed.where(F.col("job_name").isNull() & F.col("batch_version").isNotNull())
-    ids = [row["run_id"] for row in compact.select("run_id").distinct().collect() if row["run_id"]]
+    distinct = parsed.where(is_compact()).select("run_id").distinct()
+    ids = [row["run_id"] for row in distinct.limit(_MAX_RUNS).collect()]
     found = [
         (run_id, run.job_name, run.job_version) for run_id in ids if (run := runs.find(run_id))
     ]
