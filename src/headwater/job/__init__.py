@@ -32,8 +32,8 @@ from headwater.job.queries import (
     TableOptions,
     TopicOptions,
     TopicOutput,
-    check_stamp,
     merge_rule,
+    with_stamp,
 )
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
@@ -61,8 +61,7 @@ class LineageJob:
         spark: your own session, whose configuration is not changed. It needs Headwater's jars:
             `headwater jars path` prints them. Default: the running session, or a new one.
         version: version of the job, in the headers. Default: the setting `jobs.version`.
-        stamp: `full`, or `compact` for the lineage header alone, see
-            docs/concepts/lineage-header.md. Default: the setting `jobs.stamp`.
+        stamp: `full` or `compact`, see docs/concepts/lineage-header.md. Default: `jobs.stamp`.
         delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
             `headwater run --delivery` takes precedence.
         checkpoint: a local folder, as path or text, or a URI that Spark knows, such as
@@ -98,10 +97,9 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self.settings = with_brokers(settings or load(), bootstrap_servers)
+        self.settings = with_stamp(with_brokers(settings or load(), bootstrap_servers), stamp)
         self._name = name
         self._version = version or self.settings.jobs.version
-        self._stamp = check_stamp(stamp or self.settings.jobs.stamp)
         chosen = command_line.current
         delivery = chosen.delivery or delivery or DEFAULT_MODE
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
@@ -115,12 +113,9 @@ class LineageJob:
         if spark is not None:
             self.spark = check_session(spark, connectors, self.settings)
         else:
+            defaults = self._mode.session_options(self.settings)
             self.spark = create_session(
-                name,
-                self.settings,
-                connectors=connectors,
-                defaults=self._mode.session_options(self.settings),
-                progress=progress,
+                name, self.settings, connectors=connectors, defaults=defaults, progress=progress
             )
 
     def read(
@@ -401,5 +396,4 @@ class LineageJob:
             tuple(self._quality),
             trigger,
             self._accept,
-            self._stamp,
         )
