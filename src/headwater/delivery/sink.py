@@ -99,9 +99,8 @@ class SinkTarget:
     checkpoint: Path | str
     topics: OutputTopics
     trigger: Mapping[str, Any]
-    # The order of the stamp headers, which differs between the shipped jobs.
+    # The order of the stamp headers, which differs between the shipped jobs; `compact` has none.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
-    # `full`, or `compact` for the lineage header alone.
     stamp: str = "full"
     # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
     # job.
@@ -257,10 +256,8 @@ def rows_to_send(records: DataFrame, topics: OutputTopics, limit: int) -> DataFr
     value = F.when(error.isNotNull(), dead_letter_value(raw, error, limit)).otherwise(
         F.col("value")
     )
-    topic = _topic_of(topics.outputs)
-    topic = F.when(error.isNotNull(), _topic_of(topics.outputs, topics.dead_letters)).otherwise(
-        topic
-    )
+    dead_letters = _topic_of(topics.outputs, topics.dead_letters)
+    topic = F.when(error.isNotNull(), dead_letters).otherwise(_topic_of(topics.outputs))
     if topics.late:
         late = _topic_of(topics.outputs, topics.late)
         topic = F.when(error["kind"] == LATE, late).otherwise(topic)

@@ -32,10 +32,10 @@ from headwater.job.queries import (
     TableOptions,
     TopicOptions,
     TopicOutput,
-    check_stamp,
     isolates_errors,
     merge_rule,
     with_lineage_column,
+    with_stamp,
 )
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
@@ -62,8 +62,7 @@ class LineageJob:
         spark: your own session, whose configuration is not changed. It needs Headwater's jars:
             `headwater jars path` prints them. Default: the running session, or a new one.
         version: version of the job, in the headers. Default: the setting `jobs.version`.
-        stamp: `full`, or `compact` for the lineage header alone, see
-            docs/concepts/lineage-header.md. Default: the setting `jobs.stamp`.
+        stamp: `full` or `compact`, see docs/concepts/lineage-header.md. Default: `jobs.stamp`.
         delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
             `headwater run --delivery` takes precedence.
         checkpoint: a local folder, or a URI that Spark knows, such as `s3a://bucket/folder`.
@@ -96,10 +95,9 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self.settings = with_brokers(settings or load(), bootstrap_servers)
+        self.settings = with_stamp(with_brokers(settings or load(), bootstrap_servers), stamp)
         self._name = name
         self._version = version or self.settings.jobs.version
-        self._stamp = check_stamp(stamp or self.settings.jobs.stamp)
         chosen = command_line.current
         delivery = chosen.delivery or delivery or DEFAULT_MODE
         self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
@@ -395,5 +393,4 @@ class LineageJob:
             tuple(self._quality),
             trigger,
             self._accept,
-            self._stamp,
         )

@@ -128,15 +128,18 @@ STAMPS = ("full", "compact")
 COMPACT = "compact"
 
 
-def check_stamp(stamp: str) -> str:
-    """The stamp, if there is such a one.
+def with_stamp(settings: Settings, stamp: str | None) -> Settings:
+    """The settings with this stamp; None keeps theirs.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: there is no stamp of this name.
     """
+    if stamp is None:
+        return settings
     if stamp not in STAMPS:
         raise InputError(f"unknown stamp: {stamp!r}", hint=f"known: {', '.join(STAMPS)}")
-    return stamp
+    jobs = settings.jobs.model_copy(update={"stamp": stamp})
+    return settings.model_copy(update={"jobs": jobs})
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,6 @@ class JobQuery:
     quality: tuple[Quality, ...]
     trigger: Mapping[str, Any] | None
     accept: frozenset[str] = frozenset()
-    stamp: str = "full"
 
     def to_topics(
         self,
@@ -201,7 +203,7 @@ class JobQuery:
             topics,
             self.trigger or _CONTINUOUSLY,
             output.header_order,
-            stamp=self.stamp,
+            stamp=self.settings.jobs.stamp,
             dead_letter_failures=dead_letter_failures,
             retries_errors=dead_letter_errors,
             one_input_per_task=one_input_per_task,
@@ -221,7 +223,7 @@ class JobQuery:
         lineage = self._description(topic_outputs(tuple(topics), self.settings), roles)
 
         def deliver(run: QueryRun) -> None:
-            if self.stamp == COMPACT:
+            if self.settings.jobs.stamp == COMPACT:
                 self._record_run(run.id)
             delivery = Delivery(self.spark, rows, target, self.settings, run, output.configuration)
             if dead_letter_errors:

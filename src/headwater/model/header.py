@@ -134,7 +134,7 @@ class Origin:
 
 
 def origin_of(record: Record, runs: RunLookup | None = None) -> Origin:
-    """Decode a record's headers; never raises an error of its own.
+    """Decode a record's headers; never raises, except errors of the lookup.
 
     The first occurrence of a repeated header counts: a job's own headers precede inherited ones.
 
