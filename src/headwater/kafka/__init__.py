@@ -6,6 +6,8 @@ from headwater.kafka.client import (
     describe_topic,
     end_offsets,
     ensure_topic,
+    find_topics,
+    input_topic,
     max_record_bytes,
 )
 from headwater.kafka.consumer import Position, read_topic
@@ -15,14 +17,11 @@ from headwater.kafka.producer import RecordProducer
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
-    existing_topics,
-    input_topic,
     is_compacted,
     list_topics,
     partition_states,
     ping,
     topic_id,
-    topic_ids,
 )
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
     "describe_topic",
     "end_offsets",
     "ensure_topic",
-    "existing_topics",
+    "find_topics",
     "input_topic",
     "is_compacted",
     "list_topics",
@@ -47,5 +46,4 @@ __all__ = [
     "ping",
     "read_topic",
     "topic_id",
-    "topic_ids",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headwater.storage.query_identity import IDENTITY_FILE
+from headwater.storage.checkpoint import IDENTITY_FILE
 
 
 @contextmanager
