@@ -22,10 +22,10 @@ from tests.waiting import wait_until
 from headwater import LineageJob
 from headwater.errors import CheckpointError, UnsafeDeliveryError
 from headwater.kafka import RecordProducer, create_topic, delete_topics, read_topic, topic_id
-from headwater.kafka.client import admin_client, request_metadata
+from headwater.kafka.client import admin_client
+from headwater.kafka.topics import request_metadata
 from headwater.settings import Settings
-from headwater.storage.checkpoint import read_progress
-from headwater.storage.query_identity import IDENTITY_FILE, read_identity
+from headwater.storage.checkpoint import IDENTITY_FILE, read_identity, read_progress
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -12,36 +12,56 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from headwater.collector.query import QueryDescription
 from headwater.collector.sources import KafkaInputs
-from headwater.errors import AuthorizationError, CheckpointError
-from headwater.kafka import existing_topics, list_topics, partition_states, topic_ids
+from headwater.errors import AuthorizationError, CheckpointError, InputError
+from headwater.kafka import end_offsets, find_topics, list_topics, partition_states
 from headwater.model import Record
 from headwater.model.local_files import network_file_system
 from headwater.openlineage.events import name_of
 from headwater.settings import Settings
-from headwater.storage.checkpoint import NO_BATCH, read_checkpoint, read_progress
+from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.storage.checkpoint import (
+    NO_BATCH,
+    QueryIdentity,
+    read_checkpoint,
+    read_identity,
+    read_progress,
+    save_identity,
+)
 from headwater.storage.query_identity import (
+    ACCEPTABLE,
     DUPLICATES,
     ONCE_MODES,
     RECREATED_INPUT,
     IdentityDifference,
-    QueryIdentity,
     differences,
-    read_identity,
     recent_records,
     refuse,
     refuse_other_mode,
     reset_topics,
-    save_identity,
 )
 
 _LOG = logging.getLogger(__name__)
 
 
+def check_accepted(names: Iterable[str]) -> frozenset[str]:
+    """The names as a set.
+
+    Raises:
+        InputError: one of them is unknown.
+    """
+    accepted = frozenset(names)
+    for name in sorted(accepted - ACCEPTABLE.keys()):
+        raise InputError(f"can't accept {name!r}", hint=f"known: {', '.join(ACCEPTABLE)}")
+    return accepted
+
+
 def guard_checkpoint(
     checkpoint: Path | str,
-    folder: Path,
+    spark: SparkSession,
     query: QueryDescription,
     delivery: str | None,
     settings: Settings,
@@ -52,8 +72,7 @@ def guard_checkpoint(
     A checkpoint of an earlier version, which has no identity, is adopted.
 
     Args:
-        checkpoint: its path or URI.
-        folder: the checkpoint, or a local copy of it.
+        checkpoint: its path, or its URI on a file system that only Spark can reach.
         delivery: the delivery mode; None for tables.
         accept: differences that are accepted, by their names.
 
@@ -62,6 +81,21 @@ def guard_checkpoint(
     """
     if isinstance(checkpoint, Path):
         _warn_of_network_file_system(checkpoint)
+        _guard(checkpoint, checkpoint, query, delivery, settings, accept)
+        return
+    with local_checkpoint(checkpoint, spark) as folder:
+        _guard(checkpoint, folder, query, delivery, settings, accept)
+
+
+def _guard(
+    checkpoint: Path | str,
+    folder: Path,
+    query: QueryDescription,
+    delivery: str | None,
+    settings: Settings,
+    accept: Collection[str],
+) -> None:
+    """`folder` is the checkpoint, or a local copy of it."""
     inputs = _inputs_of(query, settings)
     stored, current = read_identity(folder), _identity(query, delivery, settings)
     if inputs is not None:
@@ -121,8 +155,9 @@ def _identity(query: QueryDescription, delivery: str | None, settings: Settings)
     side_topics = {*query.roles.dead_letters, *query.roles.late, *query.roles.parents}
     topics = {each.name for each in names if each.namespace.startswith("kafka:")} - side_topics
     tables = {each.name for each in names if not each.namespace.startswith("kafka:")}
-    ids = topic_ids(topics, settings.kafka)
-    outputs = {**dict.fromkeys(tables, ""), **{topic: ids.get(topic, "") for topic in topics}}
+    found = find_topics(topics, settings.kafka)
+    ids = {topic: found[topic].id if topic in found else "" for topic in topics}
+    outputs = {**dict.fromkeys(tables, ""), **ids}
     return QueryIdentity(query.job_name, delivery, {}, outputs)
 
 
@@ -133,7 +168,7 @@ def _ids_of_inputs(inputs: KafkaInputs, folder: Path, settings: Settings) -> dic
         names |= {topic for topic in state.planned if inputs.reads(topic)}
     if inputs.has_patterns:
         names |= {each.name for each in list_topics(settings.kafka) if inputs.reads(each.name)}
-    return topic_ids(names, settings.kafka)
+    return {name: topic.id for name, topic in find_topics(names, settings.kafka).items()}
 
 
 def _restart(folder: Path, topics: Collection[str], settings: Settings) -> None:
@@ -183,8 +218,10 @@ def _record_of(
     job_name: str, topics: Iterable[str], inputs: KafkaInputs | None, settings: Settings
 ) -> Record | None:
     """One of the last records that this job made from these inputs, without replays."""
-    for topic in existing_topics(topics, settings.kafka):
+    for topic in find_topics(topics, settings.kafka):
         try:
+            if not any(end_offsets(topic, settings.kafka).values()):
+                continue
             reads = partial(_reads, inputs)
             for record, _ in recent_records(topic, job_name, reads, settings.kafka):
                 return record

@@ -41,7 +41,6 @@ from headwater.spark.query_runner import (
     stop_seconds,
     was_cancelled,
 )
-from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.session import running_session
 
 _LOG = logging.getLogger(__name__)
@@ -225,9 +224,8 @@ def start_query(
         with lease_if_local(checkpoint, spark), ExitStack() as resources:
             prepared = prepare(resources)
             if prepared.lineage is not None:
-                with local_checkpoint(checkpoint, spark) as folder:
-                    query, delivery = prepared.lineage, prepared.delivery
-                    guard_checkpoint(checkpoint, folder, query, delivery, settings, accept)
+                query, delivery = prepared.lineage, prepared.delivery
+                guard_checkpoint(checkpoint, spark, query, delivery, settings, accept)
             with report_streaming_run(
                 prepared.lineage, run.id, settings, run.stop, run.on_batch
             ) as reported:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.errors import CheckpointError, HeadwaterError
-from headwater.kafka import end_offsets, is_compacted, partition_states, read_topic, topic_ids
+from headwater.kafka import end_offsets, find_topics, is_compacted, partition_states, read_topic
 from headwater.model import Record
 from headwater.model.header import encode, identity_of, origin_of
 from headwater.model.local_files import write_durably
@@ -111,7 +111,8 @@ class OutputOffsets:
     def _take_ids(self) -> None:
         """Refuse a recreated output. The offsets of a recreated topic for dead letters or late
         records are dropped: such topics may be emptied."""
-        ids = topic_ids(self._topics, self._settings.kafka)
+        found_topics = find_topics(self._topics, self._settings.kafka)
+        ids = {name: topic.id for name, topic in found_topics.items()}
         before = self._state.ids
         recreated = {name for name, new in ids.items() if before.get(name, new) != new}
         for name in sorted(recreated):

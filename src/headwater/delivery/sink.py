@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.errors import InputError
-from headwater.kafka import existing_topics, max_record_bytes
+from headwater.kafka import find_topics, max_record_bytes
 from headwater.model.dead_letter import LATE, REFERENCE_FIELDS, TOO_LARGE, UNKNOWN_TOPIC
 from headwater.model.foreign_headers import CONTENT_HEADERS, INHERITED_HEADERS
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
@@ -78,7 +78,7 @@ class OutputTopics:
         optional = (*self.dead_letters, *self.late)
         if settings.jobs.create_topics:
             return (*self.outputs, *optional)
-        return (*self.outputs, *existing_topics(optional, settings.kafka))
+        return (*self.outputs, *find_topics(optional, settings.kafka))
 
     @property
     def parents(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any, Self, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.collector.checkpoint_guard import check_accepted
 from headwater.collector.streaming import PreparedQuery, QueryHandle, start_query
 from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
 from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
@@ -46,7 +47,6 @@ from headwater.spark.query_runner import OnBatch, new_run_id
 from headwater.spark.session import running_session, session_for
 from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
-from headwater.storage.query_identity import check_accepted
 from headwater.storage.tables.contract import TableFormat
 
 __all__ = ["LineageJob", "OnError", "OnFailure", "OutputMode", "TopicOutput"]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from headwater.collector.metadata import describe_shipped_job
 from headwater.errors import CheckpointError, InputError, LineageIndexError, TopicNotFoundError
 from headwater.jobs.options import BatchQuery, StreamOptions, stream_options
-from headwater.kafka import KafkaRuns, end_offsets, topic_ids
+from headwater.kafka import KafkaRuns, end_offsets, find_topics
 from headwater.model.local_files import private_home
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings
@@ -32,9 +32,9 @@ from headwater.spark.writers.index_parse import (
 from headwater.spark.writers.index_ranges import as_rows, edges_of, made_of, within_of
 from headwater.spark.writers.index_table import FANOUT, IndexTable, Scanned, make_table
 from headwater.spark.writers.table import only_writer
-from headwater.storage.checkpoint import read_progress
+from headwater.storage.checkpoint import read_identity, read_progress
 from headwater.storage.index.contract import EDGE, MADE, SCAN, WITHIN, index_path
-from headwater.storage.query_identity import RECREATED_INPUT, read_identity
+from headwater.storage.query_identity import RECREATED_INPUT
 
 _LOG = logging.getLogger(__name__)
 
@@ -224,11 +224,11 @@ def _refuse_recreated_topics(table: IndexTable, checkpoint: Path, settings: Sett
     rebuild = f"remove {index_path(settings)} and the job's checkpoint, and start again"
     stored = read_identity(checkpoint)
     known = stored.inputs if stored is not None and table.scanned else {}
-    for topic, current in topic_ids(known, settings.kafka).items():
-        if current != known[topic]:
+    for topic, found in find_topics(known, settings.kafka).items():
+        if found.id != known[topic]:
             raise LineageIndexError(
                 f"the index contains the topic {topic!r} with the id {known[topic]}, but the id in "
-                f"Kafka is {current}: it was recreated, or this is another cluster",
+                f"Kafka is {found.id}: it was recreated, or this is another cluster",
                 hint=rebuild,
                 topic=topic,
             )

@@ -6,6 +6,8 @@ from headwater.kafka.client import (
     describe_topic,
     end_offsets,
     ensure_topic,
+    find_topics,
+    input_topic,
     max_record_bytes,
 )
 from headwater.kafka.consumer import Position, read_topic
@@ -16,14 +18,11 @@ from headwater.kafka.runs import KafkaRuns, write_run
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
-    existing_topics,
-    input_topic,
     is_compacted,
     list_topics,
     partition_states,
     ping,
     topic_id,
-    topic_ids,
 )
 
 __all__ = [
@@ -40,7 +39,7 @@ __all__ = [
     "describe_topic",
     "end_offsets",
     "ensure_topic",
-    "existing_topics",
+    "find_topics",
     "input_topic",
     "is_compacted",
     "list_topics",
@@ -49,6 +48,5 @@ __all__ = [
     "ping",
     "read_topic",
     "topic_id",
-    "topic_ids",
     "write_run",
 ]

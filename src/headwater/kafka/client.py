@@ -7,13 +7,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
-    ClusterMetadata,
     ConfigResource,
     NewTopic,
     OffsetSpec,
@@ -23,7 +28,6 @@ from confluent_kafka.admin import (
 from headwater.errors import HeadwaterError, InputError, SettingError, TopicNotFoundError
 from headwater.kafka.error_kinds import UNKNOWN_TOPIC
 from headwater.kafka.errors import Access, error_of, is_refused
-from headwater.model.topic_names import is_topic_name
 from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
@@ -96,28 +100,6 @@ def admin_client(settings: KafkaSettings) -> AdminClient:
 LOGIN_SECONDS = 2.0
 
 
-def request_metadata(
-    settings: KafkaSettings, topic: str | None = None, *, timeout_seconds: float | None = None
-) -> ClusterMetadata:
-    """Brokers and topics, or one topic.
-
-    Raises:
-        KafkaException: the cluster does not respond, or does not accept the client.
-    """
-    admin = admin_client(settings)
-    seconds = timeout_seconds or settings.timeout_seconds
-    first = min(seconds, LOGIN_SECONDS)
-    try:
-        return admin.list_topics(topic, timeout=first)
-    except KafkaException:
-        # Calls `error_cb`.
-        admin.poll(0)
-        if seconds == first or login_refused(settings):
-            raise
-    with _polled_after(admin):
-        return admin.list_topics(topic, timeout=seconds - first)
-
-
 def result_of(future: Future[T], settings: KafkaSettings) -> T:
     """The result of a request.
 
@@ -127,7 +109,7 @@ def result_of(future: Future[T], settings: KafkaSettings) -> T:
     deadline = time.monotonic() + settings.timeout_seconds
     while True:
         try:
-            with _polled_after(admin_client(settings)):
+            with polled_after(admin_client(settings)):
                 return future.result(min(LOGIN_SECONDS, max(deadline - time.monotonic(), 0)))
         except TimeoutError:
             if time.monotonic() > deadline or login_refused(settings):
@@ -137,7 +119,7 @@ def result_of(future: Future[T], settings: KafkaSettings) -> T:
 
 
 @contextmanager
-def _polled_after(admin: AdminClient) -> Iterator[None]:
+def polled_after(admin: AdminClient) -> Iterator[None]:
     """Let the client call `error_cb` after a request that failed."""
     try:
         yield
@@ -217,10 +199,16 @@ _NO_LEADER_YET = {
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic and its number of partitions."""
+    """A topic and its number of partitions.
+
+    Attributes:
+        id: Kafka's id, which differs after the topic was deleted and recreated; empty if it was
+            not requested.
+    """
 
     name: str
     partitions: int
+    id: str = field(default="", compare=False)
 
 
 def describe_topic(name: str, settings: KafkaSettings) -> Topic:
@@ -235,18 +223,49 @@ def describe_topic(name: str, settings: KafkaSettings) -> Topic:
     return topic
 
 
+def input_topic(name: str, settings: KafkaSettings) -> Topic:
+    """A topic that is read.
+
+    Raises:
+        TopicNotFoundError: the topic does not exist.
+    """
+    topic = find_topic(name, settings)
+    if topic is None:
+        raise TopicNotFoundError(
+            f"input topic {name!r} does not exist at {broker_addresses(settings)}",
+            hint="inputs are never created: check the name (`--input-topic`, or the argument of "
+            f"`read`) and KAFKA_BOOTSTRAP_SERVERS, or `headwater topics create {name}`",
+            topic=name,
+        )
+    return topic
+
+
 def find_topic(name: str, settings: KafkaSettings) -> Topic | None:
     """One topic, or None if it does not exist."""
-    with kafka_errors(settings, f"describing topic {name!r}"):
-        metadata = request_metadata(settings, name)
-    topic = metadata.topics[name]
-    if topic.error is None:
-        return Topic(name, len(topic.partitions))
-    if topic.error.code() in UNKNOWN_TOPIC:
-        return None
-    raise from_kafka_error(
-        topic.error, settings, f"topic {name!r}", Access("Describe", "topic", name)
+    return find_topics([name], settings).get(name)
+
+
+def find_topics(names: Iterable[str], settings: KafkaSettings) -> dict[str, Topic]:
+    """Those of the topics that exist, by name. None is created, also not by a broker that creates
+    unknown topics."""
+    chosen = sorted(set(names))
+    if not chosen:
+        return {}
+    futures = admin_client(settings).describe_topics(
+        TopicCollection(chosen), request_timeout=settings.timeout_seconds
     )
+    topics: dict[str, Topic] = {}
+    for name, future in futures.items():
+        access = Access("Describe", "topic", name)
+        with kafka_errors(settings, f"describing topic {name!r}", access):
+            try:
+                found = result_of(future, settings)
+            except KafkaException as error:
+                if error.args[0].code() not in UNKNOWN_TOPIC:
+                    raise
+                continue
+        topics[name] = Topic(name, len(found.partitions), str(found.topic_id))
+    return topics
 
 
 def create_topic(
@@ -265,11 +284,6 @@ def create_topic(
     Raises:
         InputError: the name is invalid, or the topic exists already.
     """
-    if not is_topic_name(name):
-        raise InputError(
-            f"not a topic name: {name!r}",
-            hint="at most 249 letters, digits, `.`, `_` and `-`",
-        )
     if partitions < 1:
         raise InputError(f"a topic needs at least one partition, got {partitions}")
     replicas = settings.replication_factor if replication_factor is None else replication_factor

@@ -184,14 +184,20 @@ KINDS = (
     ),
     ErrorKind(
         InputError,
+        "a topic name has at most 249 letters, digits, `.`, `_` and `-`",
+        "TOPIC_EXCEPTION",
+        "InvalidTopic",
+    ),
+    ErrorKind(
+        InputError,
         None,
-        "OFFSET_OUT_OF_RANGE TOPIC_EXCEPTION TOPIC_ALREADY_EXISTS INVALID_PARTITIONS "
+        "OFFSET_OUT_OF_RANGE TOPIC_ALREADY_EXISTS INVALID_PARTITIONS "
         "INVALID_CONFIG INVALID_REQUEST INVALID_REQUIRED_ACKS INVALID_GROUP_ID "
         "INVALID_SESSION_TIMEOUT INVALID_COMMIT_OFFSET_SIZE NON_EMPTY_GROUP GROUP_ID_NOT_FOUND "
         "GROUP_SUBSCRIBED_TO_TOPIC INCONSISTENT_GROUP_PROTOCOL RESOURCE_NOT_FOUND "
         "DUPLICATE_RESOURCE INVALID_REGULAR_EXPRESSION _INVALID_ARG _INVALID_TYPE "
         "_UNKNOWN_PROTOCOL _UNKNOWN_GROUP _AUTO_OFFSET_RESET _NO_OFFSET _NOT_CONFIGURED _FS",
-        "OffsetOutOfRange PositionOutOfRange InvalidTopic TopicExists InvalidPartitions "
+        "OffsetOutOfRange PositionOutOfRange TopicExists InvalidPartitions "
         "InvalidConfiguration InvalidRequest InvalidRequiredAcks InvalidGroupId "
         "InvalidSessionTimeout InvalidCommitOffsetSize GroupNotEmpty GroupIdNotFound "
         "GroupSubscribedToTopic InconsistentGroupProtocol ResourceNotFound DuplicateResource "

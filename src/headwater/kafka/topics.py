@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import TopicCollection
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ClusterMetadata, OffsetSpec
 
-from headwater.errors import TopicNotFoundError
 from headwater.kafka.client import (
+    LOGIN_SECONDS,
     Topic,
     admin_client,
+    describe_topic,
     kafka_errors,
+    login_refused,
     offsets_at,
-    request_metadata,
+    polled_after,
     result_of,
     topic_setting,
 )
 from headwater.kafka.errors import Access
-from headwater.settings import broker_addresses
 from headwater.settings.sections import KafkaSettings
 
 
@@ -35,6 +36,28 @@ class TopicPartitionState:
     def records(self) -> int:
         """An upper bound, because compaction and transaction markers leave gaps."""
         return self.end - self.first
+
+
+def request_metadata(
+    settings: KafkaSettings, topic: str | None = None, *, timeout_seconds: float | None = None
+) -> ClusterMetadata:
+    """Brokers and topics, or one topic.
+
+    Raises:
+        KafkaException: the cluster does not respond, or does not accept the client.
+    """
+    admin = admin_client(settings)
+    seconds = timeout_seconds or settings.timeout_seconds
+    first = min(seconds, LOGIN_SECONDS)
+    try:
+        return admin.list_topics(topic, timeout=first)
+    except KafkaException:
+        # Calls `error_cb`.
+        admin.poll(0)
+        if seconds == first or login_refused(settings):
+            raise
+    with polled_after(admin):
+        return admin.list_topics(topic, timeout=seconds - first)
 
 
 def ping(settings: KafkaSettings, timeout_seconds: float | None = None) -> int:
@@ -63,61 +86,7 @@ def topic_id(name: str, settings: KafkaSettings) -> str:
     Raises:
         TopicNotFoundError: the topic does not exist.
     """
-    return _described_ids([name], settings, missing_ok=False)[name]
-
-
-def topic_ids(names: Iterable[str], settings: KafkaSettings) -> dict[str, str]:
-    """Kafka's ids of the topics that exist."""
-    return _described_ids(sorted(set(names)), settings, missing_ok=True)
-
-
-def _described_ids(
-    names: list[str], settings: KafkaSettings, *, missing_ok: bool
-) -> dict[str, str]:
-    ids: dict[str, str] = {}
-    if not names:
-        return ids
-    futures = admin_client(settings).describe_topics(
-        TopicCollection(names), request_timeout=settings.timeout_seconds
-    )
-    for name, future in futures.items():
-        access = Access("Describe", "topic", name)
-        try:
-            with kafka_errors(settings, f"describing topic {name!r}", access):
-                ids[name] = str(result_of(future, settings).topic_id)
-        except TopicNotFoundError:
-            if not missing_ok:
-                raise
-    return ids
-
-
-def input_topic(name: str, settings: KafkaSettings) -> Topic:
-    """A topic that is read. It is never created, also not by a broker that creates unknown topics.
-
-    Raises:
-        TopicNotFoundError: the topic does not exist.
-    """
-    futures = admin_client(settings).describe_topics(
-        TopicCollection([name]), request_timeout=settings.timeout_seconds
-    )
-    access = Access("Describe", "topic", name)
-    try:
-        with kafka_errors(settings, f"describing topic {name!r}", access):
-            return Topic(name, len(result_of(futures[name], settings).partitions))
-    except TopicNotFoundError:
-        raise TopicNotFoundError(
-            f"input topic {name!r} does not exist at {broker_addresses(settings)}",
-            hint="inputs are never created: check the name (`--input-topic`, or the argument of "
-            f"`read`) and KAFKA_BOOTSTRAP_SERVERS, or `headwater topics create {name}`",
-            topic=name,
-        ) from None
-
-
-def existing_topics(names: Iterable[str], settings: KafkaSettings) -> list[str]:
-    """Those of the names that exist."""
-    with kafka_errors(settings, "listing topics"):
-        known = request_metadata(settings).topics
-    return [name for name in names if name in known]
+    return describe_topic(name, settings).id
 
 
 def delete_topics(names: Iterable[str], settings: KafkaSettings) -> None:

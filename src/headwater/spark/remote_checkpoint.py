@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headwater.storage.checkpoint import IDENTITY_FILE
 from headwater.storage.failed_records import FAILED_RECORDS_FILE
-from headwater.storage.query_identity import IDENTITY_FILE
 
 
 @contextmanager

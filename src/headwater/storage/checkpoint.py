@@ -1,4 +1,5 @@
-"""The checkpoint of a streaming query: its progress, whether a batch was cut off, its holder.
+"""The checkpoint of a streaming query: its progress, whether a batch was cut off, its holder, and
+the identity of the query.
 
 Spark writes `offsets/N` before batch N and `commits/N` after it. If the newest offsets have no
 commit, batch N was started and will run again with the same input.
@@ -11,19 +12,23 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.errors import CheckpointError, CheckpointInUseError
 from headwater.model import from_epoch_ms
-from headwater.model.local_files import local_path, locked, state_folder
+from headwater.model.local_files import local_path, locked, state_folder, write_durably
 from headwater.settings import Settings
 
 NO_BATCH = -1
 # Headwater's own file in the checkpoint: the end offsets of the query's output topics.
 OUTPUT_OFFSETS_FILE = Path("headwater") / "tail.json"
+# Whose the checkpoint is.
+IDENTITY_FILE = Path("headwater") / "query.json"
+_IDENTITY_VERSION = 1
+_KEPT_ACCEPTED = 20
 
 # The next offset to read, by topic and partition.
 Offsets = Mapping[str, Mapping[int, int]]
@@ -115,6 +120,70 @@ def query_id(checkpoint: Path) -> str | None:
         return str(json.loads((checkpoint / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+@dataclass(frozen=True)
+class QueryIdentity:
+    """What a query reads and writes.
+
+    Attributes:
+        delivery: the delivery mode; None for tables.
+        inputs: Kafka's ids of the input topics, by name.
+        outputs: Kafka's ids of the output topics, by name; the locations of tables without an id.
+        accepted: differences that a start has accepted, the newest last.
+    """
+
+    job: str
+    delivery: str | None
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    accepted: tuple[Mapping[str, str], ...] = field(default=(), compare=False)
+
+
+def read_identity(checkpoint: Path) -> QueryIdentity | None:
+    """The query that this checkpoint belongs to; None if it has no file, as of earlier versions.
+
+    Raises:
+        CheckpointError: the file is damaged, or of a later version.
+    """
+    file = checkpoint / IDENTITY_FILE
+    try:
+        content: Any = json.loads(file.read_text())
+        if content["version"] != _IDENTITY_VERSION:
+            raise CheckpointError(
+                f"{file} has the format version {content['version']}, not {_IDENTITY_VERSION}",
+                hint="a later version of Headwater wrote it: use that one",
+                file=str(file),
+            )
+        return QueryIdentity(
+            str(content["job"]),
+            content["delivery"],
+            dict(content["inputs"]),
+            dict(content["outputs"]),
+            tuple(content["accepted"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{file} is damaged: {error}",
+            hint="restore it from a copy; or remove it, and the checkpoint is not compared with "
+            "the job at the next start",
+            file=str(file),
+        ) from None
+
+
+def save_identity(checkpoint: Path, identity: QueryIdentity) -> None:
+    """Store whose the checkpoint is."""
+    content = {
+        "version": _IDENTITY_VERSION,
+        "job": identity.job,
+        "delivery": identity.delivery,
+        "inputs": dict(identity.inputs),
+        "outputs": dict(identity.outputs),
+        "accepted": list(identity.accepted[-_KEPT_ACCEPTED:]),
+    }
+    write_durably(checkpoint / IDENTITY_FILE, json.dumps(content, indent=2))
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,25 @@
-"""Whose a checkpoint is: the job, its inputs and outputs with Kafka's topic ids, its delivery mode.
+"""How a query differs from the one that its checkpoint belongs to, and what a start refuses.
 
 A checkpoint has offsets only. With those of another job, or of topics that were recreated, records
-would be skipped or written twice without an error. `headwater/query.json` in the checkpoint is
-compared at every start.
+would be skipped or written twice without an error. So the identity of the query, which is stored in
+the checkpoint, is compared at every start.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from headwater.errors import CheckpointError, InputError
+from headwater.errors import CheckpointError
 from headwater.kafka import KafkaRuns, partition_states, read_topic
 from headwater.model import Record
 from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import origin_of
 from headwater.model.local_files import write_durably
 from headwater.settings.sections import KafkaSettings
-from headwater.storage.checkpoint import NO_BATCH, read_progress
-
-IDENTITY_FILE = Path("headwater") / "query.json"
-FORMAT_VERSION = 1
+from headwater.storage.checkpoint import NO_BATCH, QueryIdentity, read_progress
 
 OTHER_CHECKPOINT = "other-checkpoint"
 DUPLICATES = "duplicates"
@@ -38,27 +34,8 @@ ACCEPTABLE: Mapping[str, str] = {
 }
 # The delivery modes that have to know how the first attempt of a batch was written.
 ONCE_MODES = frozenset({"exactly-once", "transactional"})
-_KEPT_ACCEPTED = 20
 # Of each output partition, this many of the last records are searched for records of the job.
 _SEARCHED_RECORDS = 1000
-
-
-@dataclass(frozen=True)
-class QueryIdentity:
-    """What a query reads and writes.
-
-    Attributes:
-        delivery: the delivery mode; None for tables.
-        inputs: Kafka's ids of the input topics, by name.
-        outputs: Kafka's ids of the output topics, by name; the locations of tables without an id.
-        accepted: differences that a start has accepted, the newest last.
-    """
-
-    job: str
-    delivery: str | None
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    accepted: tuple[Mapping[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -82,64 +59,6 @@ class IdentityDifference:
             "before": self.before,
             "after": self.after,
         }
-
-
-def check_accepted(names: Iterable[str]) -> frozenset[str]:
-    """The names as a set.
-
-    Raises:
-        InputError: one of them is unknown.
-    """
-    accepted = frozenset(names)
-    for name in sorted(accepted - ACCEPTABLE.keys()):
-        raise InputError(f"can't accept {name!r}", hint=f"known: {', '.join(ACCEPTABLE)}")
-    return accepted
-
-
-def read_identity(checkpoint: Path) -> QueryIdentity | None:
-    """The query that this checkpoint belongs to; None if it has no file, as of earlier versions.
-
-    Raises:
-        CheckpointError: the file is damaged, or of a later version.
-    """
-    file = checkpoint / IDENTITY_FILE
-    try:
-        content: Any = json.loads(file.read_text())
-        if content["version"] != FORMAT_VERSION:
-            raise CheckpointError(
-                f"{file} has the format version {content['version']}, not {FORMAT_VERSION}",
-                hint="a later version of Headwater wrote it: use that one",
-                file=str(file),
-            )
-        return QueryIdentity(
-            str(content["job"]),
-            content["delivery"],
-            dict(content["inputs"]),
-            dict(content["outputs"]),
-            tuple(content["accepted"]),
-        )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{file} is damaged: {error}",
-            hint="restore it from a copy; or remove it, and the checkpoint is not compared with "
-            "the job at the next start",
-            file=str(file),
-        ) from None
-
-
-def save_identity(checkpoint: Path, identity: QueryIdentity) -> None:
-    """Store whose the checkpoint is."""
-    content = {
-        "version": FORMAT_VERSION,
-        "job": identity.job,
-        "delivery": identity.delivery,
-        "inputs": dict(identity.inputs),
-        "outputs": dict(identity.outputs),
-        "accepted": list(identity.accepted[-_KEPT_ACCEPTED:]),
-    }
-    write_durably(checkpoint / IDENTITY_FILE, json.dumps(content, indent=2))
 
 
 def differences(

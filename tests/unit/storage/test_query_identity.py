@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 from tests.checkpoints import write_checkpoint
 
+from headwater.collector.checkpoint_guard import check_accepted
 from headwater.errors import CheckpointError, InputError
-from headwater.storage.checkpoint import read_checkpoint
-from headwater.storage.query_identity import (
-    ACCEPTABLE,
+from headwater.storage.checkpoint import (
     IDENTITY_FILE,
     QueryIdentity,
-    check_accepted,
-    differences,
+    read_checkpoint,
     read_identity,
+    save_identity,
+)
+from headwater.storage.query_identity import (
+    ACCEPTABLE,
+    differences,
     refuse,
     refuse_other_mode,
     reset_topics,
-    save_identity,
 )
 
 QUERY = QueryIdentity(
