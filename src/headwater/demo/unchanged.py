@@ -28,8 +28,7 @@ from headwater.model.header import LINEAGE
 from headwater.model.local_files import state_folder
 from headwater.service import up
 from headwater.settings import Settings, child_environment
-from headwater.spark.configuration import python_of_spark
-from headwater.spark.row_lineage_settings import EXTENSION
+from headwater.spark.configuration import ROW_LINEAGE, python_of_spark
 from headwater.spark.source import client_options
 from headwater.tracing import trace, verify
 
@@ -39,7 +38,7 @@ _PARTITIONS = 2
 _SECONDS = 180
 _SHOWN = 6
 _JARS = '--jars "$(headwater jars path kafka)"'
-_OPTION = f"spark.sql.extensions={EXTENSION}"
+_OPTION = f"spark.sql.extensions={ROW_LINEAGE}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def run(story: Story) -> None:
     # Not `and`: the second run shows whether the option is the reason of an error.
     succeeded = [
         submit.both("-before", {}, "as they are"),
-        submit.both("", {"spark.sql.extensions": EXTENSION}, "again, with Headwater's extension"),
+        submit.both("", {"spark.sql.extensions": ROW_LINEAGE}, "again, with Headwater's extension"),
     ]
     if all(succeeded):
         _check(story, topics, visits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EXTENSION = "dev.headwater.RowLineageExtension"
 PREFIX = "spark.headwater.lineage."
 
 
