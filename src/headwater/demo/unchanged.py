@@ -35,7 +35,8 @@ from headwater.tracing import trace, verify
 _JOBS = Path(plain_jobs.__file__).parent
 _VISITS = 300
 _PARTITIONS = 2
-_SECONDS = 180
+# Each job takes some ten seconds; on a busy machine many times that.
+_SECONDS = 400
 _SHOWN = 6
 _JARS = '--jars "$(headwater jars path kafka)"'
 _OPTION = f"spark.sql.extensions={ROW_LINEAGE}"

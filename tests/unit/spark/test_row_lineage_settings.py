@@ -13,7 +13,7 @@ SOURCE = (JAVA / "dev/headwater/rowlineage/RowLineageConf.java").read_text()
 
 
 def test_names_values_and_defaults_are_those_of_the_java_class() -> None:
-    found = {
+    found: dict[str, tuple[str, tuple[str, ...]]] = {
         name: (default, ())
         for name, default in re.findall(r'conf\.get\(PREFIX \+ "(\w+)", "([^"]*)"\)', SOURCE)
     }
