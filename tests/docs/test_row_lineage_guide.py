@@ -29,6 +29,7 @@ spark.master local[1]
 spark.ui.enabled false
 spark.driver.host 127.0.0.1
 spark.sql.shuffle.partitions 2
+spark.databricks.delta.snapshotPartitions 2
 """
 
 
