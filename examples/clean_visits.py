@@ -23,7 +23,6 @@ def clean(visits: DataFrame) -> DataFrame:
         F.to_json(F.struct("data.visit_id", "data.event_time", "data.page")).alias("value"),
         F.col("value").alias("raw_value"),
         "error",
-        "lineage",
     )
 
 

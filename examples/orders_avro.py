@@ -17,8 +17,8 @@ SCHEMA = """{"type": "record", "name": "order", "fields": [
 
 def clean(orders: DataFrame) -> DataFrame:
     order = from_avro(F.expr("substring(value, 6)"), SCHEMA)
-    rows = orders.select("key", order.alias("order"), "lineage").where("order.amount > 0")
-    return rows.select("key", to_avro("order", SCHEMA).alias("value"), "lineage")
+    rows = orders.select("key", order.alias("order")).where("order.amount > 0")
+    return rows.select("key", to_avro("order", SCHEMA).alias("value"))
 
 
 if __name__ == "__main__":

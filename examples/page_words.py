@@ -10,10 +10,7 @@ from headwater import LineageJob
 
 def words(visits: DataFrame) -> DataFrame:
     page = F.get_json_object(visits.value.cast("string"), "$.page")
-    # `ordinal` distinguishes records that were made from the same visit.
-    return visits.select(
-        "key", "lineage", F.posexplode(F.split(page, "_")).alias("ordinal", "value")
-    )
+    return visits.select("key", F.explode(F.split(page, "_")).alias("value"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Visits with a score that a function in Python computes; it keeps the lineage of each row."""
+"""Visits with a score that a function in Python computes.
+
+It passes the column `lineage` on: without, the parents would only be known as ranges of offsets.
+"""
 
 from __future__ import annotations
 

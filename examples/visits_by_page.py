@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import LineageJob, merge_lineage
+from headwater import LineageJob
 
 
 def count_by_page(visits: DataFrame) -> DataFrame:
@@ -13,13 +13,11 @@ def count_by_page(visits: DataFrame) -> DataFrame:
     rows = visits.select(
         F.get_json_object(value, "$.page").alias("page"),
         F.to_timestamp(F.get_json_object(value, "$.event_time")).alias("event_time"),
-        "lineage",
     ).withWatermark("event_time", "10 minutes")
-    counts = rows.groupBy(F.window("event_time", "1 hour"), "page").agg(
-        F.count("*").alias("visits"), merge_lineage(F.col("lineage")).alias("lineage")
-    )
+    groups = rows.groupBy(F.window("event_time", "1 hour"), "page")
+    counts = groups.agg(F.count("*").alias("visits"))
     value = F.to_json(F.struct("page", F.col("window.start").alias("hour"), "visits"))
-    return counts.select(F.col("page").alias("key"), value.alias("value"), "lineage")
+    return counts.select(F.col("page").alias("key"), value.alias("value"))
 
 
 if __name__ == "__main__":

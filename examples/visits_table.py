@@ -14,7 +14,6 @@ def columns(visits: DataFrame) -> DataFrame:
         F.get_json_object(value, "$.visit_id").alias("visit_id"),
         F.get_json_object(value, "$.page").alias("page"),
         F.to_timestamp(F.get_json_object(value, "$.event_time")).alias("event_time"),
-        "lineage",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headwater import LineageJob, join_lineage
+from headwater import LineageJob
 
 
 def with_ads(visits: DataFrame, ads: DataFrame) -> DataFrame:
@@ -17,7 +17,6 @@ def with_ads(visits: DataFrame, ads: DataFrame) -> DataFrame:
     return left.join(right, soon).select(
         F.col("visit.key").alias("key"),
         F.to_json(F.struct("visit.page", "visit.at", F.col("ad.at").alias("shown"))).alias("value"),
-        join_lineage(F.col("visit.lineage"), F.col("ad.lineage")).alias("lineage"),
     )
 
 
@@ -27,7 +26,6 @@ def _fields(records: DataFrame, time: str) -> DataFrame:
         "key",
         F.get_json_object(value, "$.page").alias("page"),
         F.to_timestamp(F.get_json_object(value, f"$.{time}")).alias("at"),
-        "lineage",
     ).withWatermark("at", "10 minutes")
 
 

@@ -17,6 +17,8 @@ from headwater.jobs import JOBS
 from headwater.kafka.error_kinds import KINDS, ErrorKind
 from headwater.service.app import create_api
 from headwater.settings import Settings
+from headwater.spark.configuration import ROW_LINEAGE
+from headwater.spark.row_lineage_settings import ROW_LINEAGE_SETTINGS
 
 _FOLDER = Path(__file__).parent
 _NOTE = "<!-- Generated from the code by `make reference`; do not edit. -->\n\n"
@@ -35,7 +37,19 @@ def settings_page() -> str:
     for row in setting_rows(Settings.model_construct()):
         variable = row.variable.replace(" or ", "` or `")
         lines.append(f"| `{row.name}` | `{variable}` | {row.default} | {row.description} |\n")
-    return "".join(lines)
+    return "".join([*lines, *_row_lineage_settings()])
+
+
+def _row_lineage_settings() -> Iterator[str]:
+    yield (
+        "\n## Row lineage of plain Spark jobs\n\n"
+        f"Configuration of a Spark session with `spark.sql.extensions={ROW_LINEAGE}`, read when a "
+        "query starts; see [Row lineage in an existing job](../guides/row-lineage.md).\n\n"
+        "| setting | values | default | description |\n|---|---|---|---|\n"
+    )
+    for each in ROW_LINEAGE_SETTINGS:
+        values = ", ".join(f"`{value}`" for value in each.values) or "text"
+        yield f"| `{each.name}` | {values} | {each.default} | {each.description} |\n"
 
 
 def commands_page() -> str:

@@ -48,7 +48,7 @@ def test_the_commands_of_a_page_work_in_order(
 def test_the_job_of_the_readme_runs_and_its_records_name_their_parents(
     broker: Settings, headwater: Headwater, tmp_path: Path
 ) -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    _, snippet = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     job = tmp_path / "own_job.py"
     job.write_text(snippet)
     headwater("generate", "visits", "--rows", "5")

@@ -18,6 +18,10 @@ from headwater.service.processes import pid_file
 from headwater.settings import Settings
 
 _NEXT_COMMANDS = {
+    "unchanged": (
+        "headwater consume unchanged-1.visits-by-page --from-beginning --headers",
+        "headwater trace unchanged-1.visit-pages/0@0",
+    ),
     "tracker": (
         "headwater consume visits-reduced --from-beginning --headers",
         "headwater trace visits-reduced/0@0",

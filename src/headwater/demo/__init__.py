@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from headwater.demo import fifo, joiner, lakehouse, reprocessor, tracker
+from headwater.demo import fifo, joiner, lakehouse, reprocessor, tracker, unchanged
 from headwater.demo.story import Story
 
 # In the order in which they run if no name is given.
 STORIES: Mapping[str, Callable[[Story], None]] = {
+    "unchanged": unchanged.run,
     "tracker": tracker.run,
     "joiner": joiner.run,
     "fifo": fifo.run,
