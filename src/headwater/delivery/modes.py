@@ -18,38 +18,23 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from headwater.delivery.errors.letters import dead_letter_rows
-from headwater.delivery.errors.plan import part_of_query, without_records
+from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
-from headwater.delivery.sink import (
-    ORDINAL_COLUMN,
-    SinkTarget,
-    close_producers,
-    close_producers_of,
-    send_batch,
-    start,
-)
+from headwater.delivery.sink import SinkTarget, close_producers, start
+from headwater.delivery.written import without_written
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
-from headwater.spark.local_rows import local_rows
-from headwater.spark.query_failure import query_failed
 from headwater.spark.query_runner import QueryRun, run_until_stopped
-from headwater.spark.remote_checkpoint import local_checkpoint
-from headwater.spark.source import (
-    LINEAGE_COLUMN,
-    lineage_identity,
-    refuse_unsafe_properties,
-)
-from headwater.storage.checkpoint import query_id, read_progress
-from headwater.storage.failed_records import FailedRecords, read_failed_records
+from headwater.spark.source import refuse_unsafe_properties
+from headwater.storage.checkpoint import read_progress
+from headwater.storage.failed_records import FailedRecords
 
 _LOG = logging.getLogger(__name__)
 
@@ -142,7 +127,7 @@ class Mode(ABC):
             CheckpointError: the checkpoint is damaged.
             QueryFailedError: the query failed.
         """
-        failed, query = self._failed_records(delivery)
+        failed, query = failed_records(delivery.target, delivery.spark, delivery.run.id)
         if failed is not None and failed.found:
             self._send_failed(failed, query, delivery, set())
             # `once` runs only the batch that the checkpoint has started, then stops.
@@ -151,48 +136,21 @@ class Mode(ABC):
         if not delivery.run.stop.requested:
             self._run_query(delivery, delivery.rows)
 
-    @staticmethod
-    def _failed_records(delivery: Delivery) -> tuple[FailedRecords | None, str]:
-        """Those of the interrupted batch, and Spark's id of the query.
-
-        Whatever `on_error` is now: their dead letters may be sent already.
-        """
-        with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
-            interrupted = read_progress(folder).cut_off is not None
-            failed = read_failed_records(folder) if interrupted else None
-            return failed, query_id(folder) or delivery.run.id
-
     def _send_failed(
         self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]
     ) -> None:
         """Send the dead letters of failed records, without those that are written."""
-        settings, target = delivery.settings, replace(delivery.target, one_input_per_task=True)
-        fault_points.reach("before_failed_records")
-        for number, records in enumerate(failed.found):
-            # A transaction that contains the batch id: one for each search.
-            sender = f"errors-{query}-{number}"
-            rows = dead_letter_rows(delivery.rows, records, target, settings)
-            rows = without_written(rows, written, target.job_name)
-            try:
-                with (
-                    part_of_query(delivery.spark, query),
-                    configured(delivery.spark, self.query_configuration()),
-                ):
-                    send_batch(
-                        rows,
-                        target,
-                        delivery.run.id,
-                        failed.batch,
-                        self.options(),
-                        settings,
-                        own_headers={},
-                        query_id=sender,
-                    )
-            except Exception as error:
-                raise query_failed(target.job_name, error, settings) from error
-            finally:
-                close_producers_of(delivery.spark, sender)
-        fault_points.reach("after_failed_records")
+        with configured(delivery.spark, self.query_configuration()):
+            send_failed(
+                delivery.rows,
+                failed,
+                query,
+                delivery.target,
+                delivery.run.id,
+                self.options(),
+                delivery.settings,
+                written,
+            )
 
     def _run_query(
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
@@ -315,7 +273,6 @@ def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> Unsa
     )
 
 
-_IDENTITY = "_identity"
 # A local master has its number of attempts in its name: local[4,2] tries twice.
 _LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]\s][^\]]*))?\])?")
 _WRITES_TWICE = "a task that runs twice writes twice"
@@ -385,7 +342,7 @@ class ExactlyOnce(Idempotent):
             "batch %d was interrupted; %d of its records are already written", batch, len(written)
         )
         fault_points.reach("before_recovery")
-        failed, query = self._failed_records(delivery)
+        failed, query = failed_records(delivery.target, delivery.spark, delivery.run.id)
         rows = delivery.rows
         if failed is not None and failed.found:
             self._send_failed(failed, query, delivery, written)
@@ -396,30 +353,6 @@ class ExactlyOnce(Idempotent):
         # `once` runs only the batch that the checkpoint has started, then stops.
         self._run_query(delivery, rows, trigger={"once": True})
         fault_points.reach("after_recovery")
-
-
-def without_written(
-    rows: DataFrame, written: Collection[str], job_name: str, *, by_first_parent: bool = False
-) -> DataFrame:
-    """Rows for the sink without those whose identities are written; the order is kept.
-
-    Args:
-        by_first_parent: a first parent has one output, whatever its other parents.
-    """
-    if not written:
-        return rows
-    identity = lineage_identity(F.col(LINEAGE_COLUMN), job_name, F.col(ORDINAL_COLUMN))
-    if by_first_parent:
-        written = {each.partition(",")[0] for each in written}
-        identity = F.substring_index(identity, ",", 1)
-    existing = local_rows(rows.sparkSession, ((each,) for each in written), f"{_IDENTITY} string")
-    identified = rows.withColumn(_IDENTITY, identity)
-    return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
-
-
-def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
-    """Rows for the sink, made without the failed records."""
-    return without_records(rows, (record.address for record in failed.records))
 
 
 _MODES: dict[str, type[Mode]] = {

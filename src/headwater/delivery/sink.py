@@ -53,8 +53,6 @@ COLUMNS = (
 )
 
 _CLOSE_MILLIS = 10_000
-# A cancelled task ends with its current row or batch of rows.
-_SETTLE_MILLIS = 30_000
 
 
 @dataclass(frozen=True)
@@ -103,8 +101,7 @@ class SinkTarget:
     trigger: Mapping[str, Any]
     # The order of the stamp headers, which differs between the shipped jobs.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
-    # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
-    # job.
+    # Whether records that Kafka rejects as invalid become dead letters, or stop the job.
     dead_letter_failures: bool = False
     # Whether a batch that fails in the code of the job is run again in this process.
     retries_errors: bool = False
@@ -181,10 +178,7 @@ def send_batch(
 ) -> None:
     """Send a batch DataFrame under this batch id; `own_headers` are added to each record.
 
-    Producers are kept for the next batch of the run: `close_producers_of` closes them.
-
-    Args:
-        query_id: what transactional delivery recognizes a second attempt by. Default: the run id.
+    Producers are kept for the next batch of the query or run: `close_producers_of` closes them.
     """
     sink_options = _options(target, run_id, options, settings)
     headers = "\n".join(word for pair in own_headers.items() for word in pair)
@@ -238,19 +232,11 @@ def close_producers_of(spark: SparkSession, query_id: str) -> None:
     jvm.dev.headwater.delivery.Producers.close(query_id, _CLOSE_MILLIS)
 
 
-def settle_producers(spark: SparkSession, query_id: str) -> bool:
-    """Wait until no task of a failed query writes any more, and close its producers. Returns
-    whether all requests in the driver's JVM are completed."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return bool(jvm.dev.headwater.delivery.Producers.settle(query_id, _SETTLE_MILLIS))
-
-
 # Operators of a plan after which a task may have rows of several input partitions.
 _SHUFFLES = re.compile(
     r"\b(Aggregate|Join|Repartition\w*|Sort|Distinct|Deduplicate\w*|Window|Coalesce|Rebalance\w*"
     r"|GlobalLimit|LocalLimit|Offset|Tail|\w*MapGroups\w*|TransformWithState\w*)\b"
 )
-
 
 # Operators that may give a row many parents; only a join of such rows can have too many.
 _MANY_PARENTS = r"\b(Aggregate|\w*MapGroups\w*|TransformWithState\w*)\b"
@@ -339,8 +325,6 @@ def _plan(records: DataFrame) -> str:
 
 
 _LINEAGE_REQUIRED = (LINEAGE_COLUMN, "added by `read`; keep it in every select")
-
-
 _TYPES = {TOPIC_COLUMN: "string", PARTITION_COLUMN: "int", HEADERS_COLUMN: HEADERS_TYPE}
 
 

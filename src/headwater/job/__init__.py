@@ -13,13 +13,12 @@ it with `join_lineage` and `merge_lineage`. `write` turns it into headers and de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.collector.streaming import PreparedQuery, QueryHandle, start_query
+from headwater.collector.streaming import PreparedQuery, QueryHandle
 from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
 from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
 from headwater.errors import InputError
@@ -39,7 +38,7 @@ from headwater.job.queries import (
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
 from headwater.openlineage.events import kafka_topic
-from headwater.quality import Expectation, Quality, enforced
+from headwater.quality import Expectation, Quality
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
 from headwater.spark.session import check_session, create_session, running_session
@@ -361,24 +360,7 @@ class LineageJob:
 
     def _start(self, query: JobQuery, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
         self._quality = []
-
-        def prepare(resources: ExitStack) -> PreparedQuery:
-            if query.quality:
-                resources.enter_context(enforced(*query.quality))
-            for each in output.while_running:
-                resources.enter_context(each)
-            return prepared
-
-        handle = start_query(
-            query.name,
-            self.spark,
-            query.checkpoint,
-            prepare,
-            self.settings,
-            run_id=query.run_id,
-            on_batch=output.on_batch,
-            accept=query.accept,
-        )
+        handle = query.start(prepared, output)
         self._queries.add(handle)
         return handle
 

@@ -2,7 +2,7 @@
 
 A batch that fails is run again. After a number of attempts its failing records are searched and
 stored next to the checkpoint. Then the batch is run without them, and they become dead letters.
-Each search has to find a record, and their number is limited, so a batch is not repeated for ever.
+Each search has to find a record, and their number is limited: so are the runs of a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from headwater.delivery.errors.search import (
     spans_of_batch,
 )
 from headwater.delivery.modes import Delivery, Mode
-from headwater.delivery.sink import settle_producers
 from headwater.errors import QueryFailedError
 from headwater.model import Address
 from headwater.settings import fault_points
@@ -40,6 +39,8 @@ from headwater.storage.failed_records import (
 _LOG = logging.getLogger(__name__)
 
 _LOGGED_PROBES = 50
+# A cancelled task ends with its current row or batch of rows.
+_SETTLE_MILLIS = 30_000
 # The batch has failed a few times before.
 _ATTEMPTS_ALONE = 2
 # More parts need fewer rounds, and more tasks.
@@ -113,7 +114,7 @@ class RetriedDelivery:
             if failed is None or query is None:
                 return None
             spans = spans_of_batch(folder, self._settings.kafka)
-        settled = settle_producers(spark, query)
+        settled = own_class("delivery.Producers").settle(query, _SETTLE_MILLIS)
         if not settled and self._mode.needs_completed_requests:
             _LOG.warning("batch %d can't be run again: it may still be written", failed.batch)
             return None
