@@ -32,6 +32,7 @@ from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
 from headwater.spark.query_runner import QueryRun, run_until_stopped
+from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import refuse_unsafe_properties
 from headwater.storage.checkpoint import read_progress
 from headwater.storage.failed_records import FailedRecords
@@ -127,14 +128,21 @@ class Mode(ABC):
             CheckpointError: the checkpoint is damaged.
             QueryFailedError: the query failed.
         """
+        with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
+            interrupted = read_progress(folder).cut_off is not None
+        if interrupted:
+            self._finish_without_failed(delivery)
+        if not delivery.run.stop.requested:
+            self._run_query(delivery, delivery.rows)
+
+    def _finish_without_failed(self, delivery: Delivery) -> None:
+        """Run the interrupted batch without its failed records, if it has any."""
         failed, query = failed_records(delivery.target, delivery.spark, delivery.run.id)
         if failed is not None and failed.found:
             self._send_failed(failed, query, delivery, set())
             # `once` runs only the batch that the checkpoint has started, then stops.
             rows = without_failed(delivery.rows, failed)
             self._run_query(delivery, rows, trigger={"once": True})
-        if not delivery.run.stop.requested:
-            self._run_query(delivery, delivery.rows)
 
     def _send_failed(
         self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]

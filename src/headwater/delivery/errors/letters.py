@@ -33,7 +33,7 @@ from headwater.spark.local_rows import local_rows
 from headwater.spark.query_failure import query_failed
 from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import LINEAGE_COLUMN, with_lineage
-from headwater.storage.checkpoint import query_id, read_progress
+from headwater.storage.checkpoint import query_id
 from headwater.storage.failed_records import FailedRecord, FailedRecords, read_failed_records
 
 _ADDRESS = ("topic", "partition", "offset")
@@ -48,9 +48,7 @@ def failed_records(
     Whatever `on_error` is now: their dead letters may be sent already.
     """
     with local_checkpoint(target.checkpoint, spark) as folder:
-        interrupted = read_progress(folder).cut_off is not None
-        failed = read_failed_records(folder) if interrupted else None
-        return failed, query_id(folder) or run_id
+        return read_failed_records(folder), query_id(folder) or run_id
 
 
 def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
