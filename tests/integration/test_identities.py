@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.stamped import stamped
 
-from headwater.delivery.modes import without_written
 from headwater.delivery.sink import ORDINAL_COLUMN
+from headwater.delivery.written import without_written
 from headwater.model import Lineage
 from headwater.model.header import LINEAGE, decode, encode, identity_of
 from headwater.replay.identities import IDENTITY, in_topic, register_digest_udf

@@ -21,24 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from headwater.delivery.errors.letters import send_dead_letters, without_failed
+from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
-from headwater.delivery.sink import ORDINAL_COLUMN, SinkTarget, close_producers_of, start
+from headwater.delivery.sink import SinkTarget, close_producers_of, start
+from headwater.delivery.written import without_written
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
-from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import QueryRun, run_until_stopped
 from headwater.spark.remote_checkpoint import local_checkpoint
-from headwater.spark.source import (
-    LINEAGE_COLUMN,
-    lineage_identity,
-    refuse_unsafe_properties,
-)
-from headwater.storage.checkpoint import query_id, read_progress
-from headwater.storage.failed_records import FailedRecords, read_failed_records
+from headwater.spark.source import refuse_unsafe_properties
+from headwater.storage.checkpoint import read_progress
+from headwater.storage.failed_records import FailedRecords
 
 _LOG = logging.getLogger(__name__)
 
@@ -127,23 +122,43 @@ class Mode(ABC):
             )
 
     def deliver(self, delivery: Delivery) -> None:
-        """Run the query until it ends or is stopped."""
-        failed, query = self._failed_records(delivery)
-        if failed is not None and failed.found:
-            send_dead_letters(failed, query, delivery, self, lambda letters: letters)
-            # `once` runs only the batch that the checkpoint has started, then stops.
-            rows = without_failed(delivery.rows, failed)
-            self._run_query(delivery, rows, trigger={"once": True})
+        """Run the query until it ends or is stopped.
+
+        Raises:
+            CheckpointError: the checkpoint is damaged.
+            QueryFailedError: the query failed.
+        """
+        with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
+            interrupted = read_progress(folder).cut_off is not None
+        if interrupted:
+            self._finish_without_failed(delivery)
         if not delivery.run.stop.requested:
             self._run_query(delivery, delivery.rows)
 
-    @staticmethod
-    def _failed_records(delivery: Delivery) -> tuple[FailedRecords | None, str]:
-        """Those of the interrupted batch, whatever `on_error` is now, and the id of the query."""
-        with local_checkpoint(delivery.target.checkpoint, delivery.spark) as folder:
-            interrupted = read_progress(folder).cut_off is not None
-            failed = read_failed_records(folder) if interrupted else None
-            return failed, query_id(folder) or delivery.run.id
+    def _finish_without_failed(self, delivery: Delivery) -> None:
+        """Run the interrupted batch without its failed records, if it has any."""
+        failed, query = failed_records(delivery.target, delivery.spark, delivery.run.id)
+        if failed is not None and failed.found:
+            self._send_failed(failed, query, delivery, set())
+            # `once` runs only the batch that the checkpoint has started, then stops.
+            rows = without_failed(delivery.rows, failed)
+            self._run_query(delivery, rows, trigger={"once": True})
+
+    def _send_failed(
+        self, failed: FailedRecords, query: str, delivery: Delivery, written: Collection[str]
+    ) -> None:
+        """Send the dead letters of failed records, without those that are written."""
+        with configured(delivery.spark, self.query_configuration()):
+            send_failed(
+                delivery.rows,
+                failed,
+                query,
+                delivery.target,
+                delivery.run.id,
+                self.options(),
+                delivery.settings,
+                written,
+            )
 
     def _run_query(
         self, delivery: Delivery, rows: DataFrame, trigger: Mapping[str, Any] | None = None
@@ -266,7 +281,6 @@ def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> Unsa
     )
 
 
-_IDENTITY = "_identity"
 # A local master has its number of attempts in its name: local[4,2] tries twice.
 _LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]\s][^\]]*))?\])?")
 _WRITES_TWICE = "a task that runs twice writes twice"
@@ -324,7 +338,7 @@ class ExactlyOnce(Idempotent):
             self._finish(unfinished, delivery, output)
         if not delivery.run.stop.requested:
             with output.record_while_running():
-                super().deliver(delivery)
+                self._run_query(delivery, delivery.rows)
 
     def _finish(self, batch: int, delivery: Delivery, output: OutputOffsets) -> None:
         """Run the unfinished batch again, without the records that it has already written."""
@@ -337,13 +351,10 @@ class ExactlyOnce(Idempotent):
             "batch %d was interrupted; %d of its records are already written", batch, len(written)
         )
         fault_points.reach("before_recovery")
-        failed, query = self._failed_records(delivery)
+        failed, query = failed_records(delivery.target, delivery.spark, delivery.run.id)
         rows = delivery.rows
         if failed is not None and failed.found:
-            job = target.job_name
-            send_dead_letters(
-                failed, query, delivery, self, lambda each: without_written(each, written, job)
-            )
+            self._send_failed(failed, query, delivery, written)
             rows = without_failed(rows, failed)
         rows = without_written(
             rows, written, target.job_name, by_first_parent=target.one_per_first_parent
@@ -351,25 +362,6 @@ class ExactlyOnce(Idempotent):
         # `once` runs only the batch that the checkpoint has started, then stops.
         self._run_query(delivery, rows, trigger={"once": True})
         fault_points.reach("after_recovery")
-
-
-def without_written(
-    rows: DataFrame, written: Collection[str], job_name: str, *, by_first_parent: bool = False
-) -> DataFrame:
-    """Rows for the sink without those whose identities are written; the order is kept.
-
-    Args:
-        by_first_parent: a first parent has one output, whatever its other parents.
-    """
-    if not written:
-        return rows
-    identity = lineage_identity(F.col(LINEAGE_COLUMN), job_name, F.col(ORDINAL_COLUMN))
-    if by_first_parent:
-        written = {each.partition(",")[0] for each in written}
-        identity = F.substring_index(identity, ",", 1)
-    existing = local_rows(rows.sparkSession, ((each,) for each in written), f"{_IDENTITY} string")
-    identified = rows.withColumn(_IDENTITY, identity)
-    return identified.join(F.broadcast(existing), _IDENTITY, "left_anti")
 
 
 _MODES: dict[str, type[Mode]] = {

@@ -102,8 +102,7 @@ class SinkTarget:
     # The order of the stamp headers, which differs between the shipped jobs; `compact` has none.
     header_order: Sequence[str] = (JOB_NAME, JOB_VERSION, BATCH_VERSION)
     stamp: str = "full"
-    # Whether records that Kafka rejects as invalid become dead letters; otherwise they stop the
-    # job.
+    # Whether records that Kafka rejects as invalid become dead letters, or stop the job.
     dead_letter_failures: bool = False
     # Whether a batch that fails in the code of the job is run again in this process.
     retries_errors: bool = False
@@ -180,10 +179,7 @@ def send_batch(
 ) -> None:
     """Send a batch DataFrame under this batch id; `own_headers` are added to each record.
 
-    Producers are kept for the next batch of the run: `close_producers_of` closes them.
-
-    Args:
-        query_id: what transactional delivery recognizes a second attempt by. Default: the run id.
+    Producers are kept for the next batch of the query or run: `close_producers_of` closes them.
     """
     sink_options = _options(target, run_id, options, settings)
     headers = "\n".join(word for pair in own_headers.items() for word in pair)
@@ -239,8 +235,7 @@ _SHUFFLES = re.compile(
     r"|GlobalLimit|LocalLimit|Offset|Tail|\w*MapGroups\w*|TransformWithState\w*)\b"
 )
 
-
-# They may give a row many parents; only a join of such rows can have too many.
+# Operators that may give a row many parents; only a join of such rows can have too many.
 _MANY_PARENTS = r"\b(Aggregate|\w*MapGroups\w*|TransformWithState\w*)\b"
 
 _SOURCES = re.compile(r"\bStreamingRelation\w*")

@@ -12,14 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.collector.checkpoint_guard import check_accepted
-from headwater.collector.streaming import PreparedQuery, QueryHandle, start_query
+from headwater.collector.streaming import PreparedQuery, QueryHandle
 from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
 from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
 from headwater.errors import InputError
@@ -36,18 +35,19 @@ from headwater.job.queries import (
     isolates_errors,
     merge_rule,
     with_lineage_column,
-    with_stamp,
 )
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
 from headwater.openlineage.events import kafka_topic
-from headwater.quality import Expectation, Quality, enforced
+from headwater.quality import Expectation, Quality
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
 from headwater.spark.session import running_session, session_for
 from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
 from headwater.storage.tables.contract import TableFormat
+
+_STAMPS = ("full", "compact")
 
 __all__ = ["LineageJob", "OnError", "OnFailure", "OutputMode", "TopicOutput"]
 
@@ -95,7 +95,7 @@ class LineageJob:
         connectors: Sequence[str] = ("kafka",),
         progress: Progress = no_progress,
     ) -> None:
-        self.settings = with_stamp(with_brokers(settings or load(), bootstrap_servers), stamp)
+        self.settings = _with_stamp(with_brokers(settings or load(), bootstrap_servers), stamp)
         self._name = name
         self._version = version or self.settings.jobs.version
         chosen = command_line.current
@@ -347,24 +347,7 @@ class LineageJob:
 
     def _start(self, query: JobQuery, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
         self._quality = []
-
-        def prepare(resources: ExitStack) -> PreparedQuery:
-            if query.quality:
-                resources.enter_context(enforced(*query.quality))
-            for each in output.while_running:
-                resources.enter_context(each)
-            return prepared
-
-        handle = start_query(
-            query.name,
-            self.spark,
-            query.checkpoint,
-            prepare,
-            self.settings,
-            run_id=query.run_id,
-            on_batch=output.on_batch,
-            accept=query.accept,
-        )
+        handle = query.start(prepared, output)
         self._queries.add(handle)
         return handle
 
@@ -394,3 +377,17 @@ class LineageJob:
             trigger,
             self._accept,
         )
+
+
+def _with_stamp(settings: Settings, stamp: str | None) -> Settings:
+    """The settings with this stamp; None keeps theirs.
+
+    Raises:
+        InputError: there is no stamp of this name.
+    """
+    if stamp is None:
+        return settings
+    if stamp not in _STAMPS:
+        raise InputError(f"unknown stamp: {stamp!r}", hint=f"known: {', '.join(_STAMPS)}")
+    jobs = settings.jobs.model_copy(update={"stamp": stamp})
+    return settings.model_copy(update={"jobs": jobs})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
@@ -17,6 +17,7 @@ from headwater.collector.streaming import (
     QueryHandle,
     is_finite,
     observe_row_count,
+    start_query,
     table_output,
     topic_outputs,
 )
@@ -37,7 +38,7 @@ from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.run_record import RunRecord
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import Roles
-from headwater.quality import Quality
+from headwater.quality import Quality, enforced
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, run_foreach_batch
 from headwater.spark.remote_checkpoint import local_checkpoint
@@ -124,22 +125,7 @@ class TableOptions(QueryOptions, total=False):
     newest_by: Sequence[str]
 
 
-STAMPS = ("full", "compact")
 COMPACT = "compact"
-
-
-def with_stamp(settings: Settings, stamp: str | None) -> Settings:
-    """The settings with this stamp; None keeps theirs.
-
-    Raises:
-        InputError: there is no stamp of this name.
-    """
-    if stamp is None:
-        return settings
-    if stamp not in STAMPS:
-        raise InputError(f"unknown stamp: {stamp!r}", hint=f"known: {', '.join(STAMPS)}")
-    jobs = settings.jobs.model_copy(update={"stamp": stamp})
-    return settings.model_copy(update={"jobs": jobs})
 
 
 @dataclass(frozen=True)
@@ -232,6 +218,27 @@ class JobQuery:
                 mode.deliver(delivery)
 
         return PreparedQuery(replace(lineage, columns=("key", "value")), deliver, mode.name)
+
+    def start(self, prepared: PreparedQuery, output: TopicOutput) -> QueryHandle:
+        """Start the query with its expectations."""
+
+        def prepare(resources: ExitStack) -> PreparedQuery:
+            if self.quality:
+                resources.enter_context(enforced(*self.quality))
+            for each in output.while_running:
+                resources.enter_context(each)
+            return prepared
+
+        return start_query(
+            self.name,
+            self.spark,
+            self.checkpoint,
+            prepare,
+            self.settings,
+            run_id=self.run_id,
+            on_batch=output.on_batch,
+            accept=self.accept,
+        )
 
     def _is_violation(self, text: str) -> bool:
         """Whether a row violated an expectation that stops the query."""

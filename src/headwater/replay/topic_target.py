@@ -14,7 +14,6 @@ from headwater.delivery.modes import (
     ExactlyOnce,
     Mode,
     Transactional,
-    without_written,
 )
 from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import (
@@ -28,6 +27,7 @@ from headwater.delivery.sink import (
     shuffles_of,
     topics_for_parents,
 )
+from headwater.delivery.written import without_written
 from headwater.errors import CheckpointError, ReplayRefusedError, TopicNotFoundError
 from headwater.kafka import KafkaRuns, describe_topic, end_offsets, ensure_topic
 from headwater.model.foreign_headers import REPLAY_COUNT, REPLAY_ID

@@ -24,17 +24,17 @@ def _fails(span: OffsetSpan) -> bool:
     return any((span.topic, span.partition, offset) in BAD for offset in offsets)
 
 
-def _whole(spans: Sequence[OffsetSpan]) -> list[tuple[OffsetSpan, CodeFailure]]:
-    """As after a shuffle: a part fails as a whole."""
+def _unsplit(spans: Sequence[OffsetSpan]) -> list[tuple[OffsetSpan, CodeFailure]]:
+    """As after a shuffle: parts are not split."""
     return [(span, CodeFailure("E", str(span.first))) for span in spans if _fails(span)]
 
 
 def _split(spans: Sequence[OffsetSpan]) -> list[tuple[OffsetSpan, CodeFailure]]:
     parts = [half for span in spans for half in (span.halves() if len(span) > 1 else (span,))]
-    return _whole(parts)
+    return _unsplit(parts)
 
 
-@pytest.mark.parametrize("probe", [_whole, _split])
+@pytest.mark.parametrize("probe", [_unsplit, _split])
 def test_all_failing_records_are_found_with_their_errors(probe: Probe) -> None:
     found = failing_records(BATCH, probe, 4, attempts=2)
     assert [(str(each.address), each.message) for each in found] == [
@@ -47,7 +47,7 @@ def test_all_failing_records_are_found_with_their_errors(probe: Probe) -> None:
 
 def test_more_failing_records_than_allowed_stop_the_search() -> None:
     with pytest.raises(QueryFailedError, match="more than 3 records of a batch") as raised:
-        failing_records(BATCH, _whole, 3, attempts=1)
+        failing_records(BATCH, _unsplit, 3, attempts=1)
     assert "HEADWATER_JOBS__MAX_FAILED_RECORDS" in (raised.value.hint or "")
     assert raised.value.attributes["address"] == "in/0@100"
 
@@ -56,7 +56,7 @@ def test_a_record_that_fails_once_on_its_own_is_not_found() -> None:
     seen: set[OffsetSpan] = set()
 
     def unstable(spans: Sequence[OffsetSpan]) -> list[tuple[OffsetSpan, CodeFailure]]:
-        failed = [each for each in _whole(spans) if len(each[0]) > 1 or each[0] not in seen]
+        failed = [each for each in _unsplit(spans) if len(each[0]) > 1 or each[0] not in seen]
         seen.update(spans)
         return failed
 

@@ -1,17 +1,16 @@
 """Dead letters of records for which the code of the job raises an error.
 
-They are sent by a batch write of their own, before the batch is run without them. As rows of the
-query they would need a second source, whose tasks transactional delivery could not tell from those
-of the stream.
+They are sent by a separate batch write, before the batch is run without them. As rows of the query
+they would need a second source, and transactional delivery could not distinguish its tasks from
+those of the stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.delivery.errors.plan import (
@@ -28,53 +27,71 @@ from headwater.delivery.sink import (
     rows_to_send,
     send_batch,
 )
+from headwater.delivery.written import without_written
 from headwater.settings import Settings, fault_points
-from headwater.spark.configuration import configured
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_failure import query_failed
+from headwater.spark.remote_checkpoint import local_checkpoint
 from headwater.spark.source import LINEAGE_COLUMN, with_lineage
-from headwater.storage.failed_records import FailedRecord, FailedRecords
-
-if TYPE_CHECKING:
-    from headwater.delivery.modes import Delivery, Mode
+from headwater.storage.checkpoint import query_id
+from headwater.storage.failed_records import FailedRecord, FailedRecords, read_failed_records
 
 _ADDRESS = ("topic", "partition", "offset")
 _ERRORS = "topic string, partition int, offset bigint, kind string, message string"
 
 
-def send_dead_letters(
+def failed_records(
+    target: SinkTarget, spark: SparkSession, run_id: str
+) -> tuple[FailedRecords | None, str]:
+    """Those of the interrupted batch, and Spark's id of the query.
+
+    Whatever `on_error` is now: their dead letters may be sent already.
+    """
+    with local_checkpoint(target.checkpoint, spark) as folder:
+        return read_failed_records(folder), query_id(folder) or run_id
+
+
+def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
+    """Rows for the sink, made without the failed records."""
+    return without_records(rows, (record.address for record in failed.records))
+
+
+def send_failed(
+    rows: DataFrame,
     failed: FailedRecords,
     query: str,
-    delivery: Delivery,
-    mode: Mode,
-    unwritten: Callable[[DataFrame], DataFrame],
+    target: SinkTarget,
+    run_id: str,
+    options: Mapping[str, str],
+    settings: Settings,
+    written: Collection[str],
 ) -> None:
-    """Send the dead letters of failed records.
+    """Send the dead letters of failed records, without those that are written.
 
     Args:
+        rows: of the query, whose source is read.
         query: Spark's id of the query.
-        unwritten: leaves out letters that an earlier attempt has written.
+        options: of the delivery mode.
+        written: identities of records of the batch.
 
     Raises:
-        QueryFailedError: they can't be sent.
+        QueryFailedError: they could not be sent.
     """
-    settings, target = delivery.settings, replace(delivery.target, one_input_per_task=True)
+    spark, target = rows.sparkSession, replace(target, one_input_per_task=True)
     fault_points.reach("before_failed_records")
     for number, records in enumerate(failed.found):
-        # A transaction that contains the batch id: one for each search.
+        # Names a transaction, which contains the batch id: one for each search.
         sender = f"errors-{query}-{number}"
-        rows = unwritten(dead_letter_rows(delivery.rows, records, target, settings))
+        letters = dead_letter_rows(rows, records, target, settings)
+        letters = without_written(letters, written, target.job_name)
         try:
-            with (
-                part_of_query(delivery.spark, query),
-                configured(delivery.spark, mode.query_configuration()),
-            ):
+            with part_of_query(spark, query):
                 send_batch(
-                    rows,
+                    letters,
                     target,
-                    delivery.run.id,
+                    run_id,
                     failed.batch,
-                    mode.options(),
+                    options,
                     settings,
                     own_headers={},
                     query_id=sender,
@@ -82,13 +99,8 @@ def send_dead_letters(
         except Exception as error:
             raise query_failed(target.job_name, error, settings) from error
         finally:
-            close_producers_of(delivery.spark, sender)
+            close_producers_of(spark, sender)
     fault_points.reach("after_failed_records")
-
-
-def without_failed(rows: DataFrame, failed: FailedRecords) -> DataFrame:
-    """Rows for the sink, made without the failed records."""
-    return without_records(rows, (record.address for record in failed.records))
 
 
 def dead_letter_rows(

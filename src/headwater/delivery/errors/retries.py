@@ -2,7 +2,7 @@
 
 A batch that fails is run again. After a number of attempts its failing records are searched and
 stored next to the checkpoint. Then the batch is run without them, and they become dead letters.
-Each search has to find a record, and their number is limited, so a batch is not repeated for ever.
+Each search has to find a record, and their number is limited: so are the runs of a batch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from headwater.delivery.errors.plan import OffsetSpan, made_from, part_of_query, records_at
 from headwater.delivery.errors.search import (
@@ -41,10 +39,10 @@ from headwater.storage.failed_records import (
 _LOG = logging.getLogger(__name__)
 
 _LOGGED_PROBES = 50
-# The batch has failed a few times before.
-_ATTEMPTS_ALONE = 2
 # A cancelled task ends with its current row or batch of rows.
 _SETTLE_MILLIS = 30_000
+# The batch has failed a few times before.
+_ATTEMPTS_ALONE = 2
 # More parts need fewer rounds, and more tasks.
 _PARTS = 16
 
@@ -116,7 +114,7 @@ class RetriedDelivery:
             if failed is None or query is None:
                 return None
             spans = spans_of_batch(folder, self._settings.kafka)
-        settled = _settle_producers(spark, query)
+        settled = own_class("delivery.Producers").settle(query, _SETTLE_MILLIS)
         if not settled and self._mode.needs_completed_requests:
             _LOG.warning("batch %d can't be run again: it may still be written", failed.batch)
             return None
@@ -182,13 +180,6 @@ class RetriedDelivery:
         if self._is_final(text) or not is_of_own_code(failed, self._settings):
             raise failed
         return code_failure(kind, message, text)
-
-
-def _settle_producers(spark: SparkSession, query_id: str) -> bool:
-    """Wait until no task of a failed query writes any more, and close its producers. Returns
-    whether all requests in the driver's JVM are completed."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    return bool(jvm.dev.headwater.delivery.Producers.settle(query_id, _SETTLE_MILLIS))
 
 
 def _tasks(spans: Sequence[OffsetSpan]) -> int:

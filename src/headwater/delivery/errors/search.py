@@ -75,7 +75,7 @@ def _too_many(found: Sequence[FailedRecord], max_records: int) -> QueryFailedErr
     return QueryFailedError(
         f"the code of the job fails for more than {max_records} records of a batch, the first of "
         f"them {first.address} with {first.kind}: {first.message}",
-        hint="so many are a bug in the code rather than bad records: fix it. If they are bad, "
+        hint="they are a bug in the code rather than bad records: fix it. If they are bad, "
         "raise HEADWATER_JOBS__MAX_FAILED_RECORDS",
         address=str(first.address),
         max_failed_records=max_records,

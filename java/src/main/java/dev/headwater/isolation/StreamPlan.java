@@ -31,8 +31,8 @@ public final class StreamPlan {
   // Operators whose rows depend on several input records, in this batch or in their state.
   private static final Pattern COMBINING =
       Pattern.compile(
-          "Aggregate|Deduplicate\\w*|Distinct|\\w*Limit|Offset|Tail|Window\\w*|Intersect|Except"
-              + "|\\w*MapGroups\\w*|\\w*CoGroup\\w*|TransformWithState\\w*");
+          "^(Aggregate|Distinct|Offset|Tail|Intersect|Except)$|^(Deduplicate|Window)"
+              + "|^TransformWithState|Limit$|MapGroups|CoGroup");
   private static final String KAFKA = "kafka";
 
   private StreamPlan() {}
@@ -52,7 +52,7 @@ public final class StreamPlan {
     children.forEach(child -> addCombining(child, found));
     boolean joinsStreams =
         plan instanceof Join && children.stream().allMatch(LogicalPlan::isStreaming);
-    if (joinsStreams || COMBINING.matcher(plan.nodeName()).matches()) {
+    if (joinsStreams || COMBINING.matcher(plan.nodeName()).find()) {
       found.add(plan.nodeName());
     }
   }
