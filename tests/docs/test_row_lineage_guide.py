@@ -23,7 +23,7 @@ from headwater.tracing import trace
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "row-lineage.md").read_text()
 BIN = Path(sys.executable).parent
-# A machine of its own is not needed for what is tested here.
+# Small and quick: nothing of this concerns lineage.
 DEFAULTS = """
 spark.master local[1]
 spark.ui.enabled false
