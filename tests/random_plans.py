@@ -19,8 +19,8 @@ VALUE = (
     "CAST(o AS STRING), CAST(k AS STRING), CAST(v AS STRING), CAST(t AS STRING)) AS value"
 )
 MIN_STEPS, MAX_STEPS = 5, 15
-# Steps that multiply rows, and steps that start Python workers: both take time.
-MAX_GROWING, MAX_OPAQUE = 3, 1
+# Steps that multiply rows take time. After an opaque function only ranges can be checked.
+MAX_GROWING, OPAQUE = 3, 0.3
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class _Maker:
         self.lines: list[str] = []
         self.views = 0
         self.growing = 0
-        self.opaque = 0
+        # At most one.
+        self.may_be_opaque = chance.random() < OPAQUE
 
     def plan(self) -> Plan:
         chance = self.chance
@@ -84,7 +85,7 @@ class _Maker:
     def stateful_steps(self) -> list[Callable[[], None]]:
         """In the order that Spark allows, at most two."""
         every = [self.deduplicate, self.join_streams, self.aggregate]
-        chosen = self.chance.sample(every, self.chance.choice((0, 0, 1, 1, 1, 2)))
+        chosen = self.chance.sample(every, self.chance.choice((0, 0, 1, 1, 1, 1, 2)))
         return [step for step in every if step in chosen]
 
     def rowwise(self) -> tuple[Callable[[], None], ...]:
@@ -92,7 +93,8 @@ class _Maker:
         return (*once, self.repeat, self.repeat_with_place)
 
     def combining(self) -> tuple[Callable[[], None], ...]:
-        return (self.unite, self.unite_with_itself, self.repartition, self.explode_outer)
+        unions = (self.unite, self.unite, self.unite_with_itself)
+        return (*unions, self.repartition, self.explode_outer)
 
     def functions(self) -> tuple[Callable[[], None], ...]:
         return (self.python_function, self.map_in_pandas, self.apply_in_pandas)
@@ -213,7 +215,7 @@ class _Maker:
         )
 
     def map_in_pandas(self) -> None:
-        if self.may_be_opaque():
+        if self.is_opaque():
             self.add(
                 "def changed(frames):",
                 "    for frame in frames:",
@@ -223,7 +225,7 @@ class _Maker:
             )
 
     def apply_in_pandas(self) -> None:
-        if self.may_be_opaque():
+        if self.is_opaque():
             self.add(
                 "def merged(frame):",
                 "    first = frame.sort_values(['t', 'v']).head(1)",
@@ -232,11 +234,13 @@ class _Maker:
                 "rows = rows.groupBy('k').applyInPandas(merged, rows.schema)",
             )
 
-    def may_be_opaque(self) -> bool:
-        self.opaque += 1
-        if self.opaque > MAX_OPAQUE:
+    def is_opaque(self) -> bool:
+        """Whether the step may be one that receives several rows; otherwise a column changes."""
+        if not self.may_be_opaque:
             self.compute()
-        return self.opaque <= MAX_OPAQUE
+            return False
+        self.may_be_opaque = False
+        return True
 
     def deduplicate(self) -> None:
         # By all columns: otherwise any of several rows may remain.

@@ -41,6 +41,7 @@ def submit(
             [*command, *job],
             stdout=output,
             stderr=output,
+            cwd=log.parent,
             start_new_session=True,
             env=environment(settings, **variables, **java_of_spark(settings)),
         )

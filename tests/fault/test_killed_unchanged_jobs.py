@@ -32,12 +32,12 @@ CONFIGURATION = {
 
 def fill(records: Records, left: str, right: str) -> None:
     """The same keys and times in both topics, and a last record a day later in each partition,
-    which advances the watermark past all others."""
-    for topic, first in ((left, 0), (right, RIGHT)):
+    which has no match and advances the watermark past all others."""
+    for topic, first, last_key in ((left, 0, 98), (right, RIGHT, 99)):
         records.fill(topic, RECORDS, first=first)
         with RecordProducer(records.settings.kafka) as producer:
             for partition in (0, 1):
-                value = f'{{"n": {first + RECORDS}, "k": 99, "t": {START + 86_400}}}'
+                value = f'{{"n": {first + RECORDS}, "k": {last_key}, "t": {START + 86_400}}}'
                 producer.send(topic, value.encode(), partition=partition)
 
 
