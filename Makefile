@@ -40,6 +40,17 @@ test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
 test-clients: $(STAMP)/clients-dbt $(STAMP)/clients-airflow ## Tests with clients of others: dbt, Airflow, Spark's OpenLineage listener; not part of `test`
 	@CLIENT_ENVIRONMENTS=$(abspath .venv/clients) $(BIN)/python -m pytest -q tests/clients $(PYTEST_ARGS)
 
+# Each run has other plans unless SEED is given; a failure prints the seed and the plan.
+PLANS ?= 500
+SEED ?= $(shell date +%s)
+SEED := $(SEED)
+MINUTES ?= 120
+
+.PHONY: soak
+soak: $(STAMP)/dev ## Row lineage of random jobs: PLANS=500 SEED=… MINUTES=120; not part of `test`
+	@echo "SEED=$(SEED) PLANS=$(PLANS) MINUTES=$(MINUTES)"
+	@SEED=$(SEED) PLANS=$(PLANS) MINUTES=$(MINUTES) $(BIN)/python -m pytest -q tests/integration/test_random_plans.py $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(STAMP)/dev ## Check style and spelling
 	@$(BIN)/ruff check .

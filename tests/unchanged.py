@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
 
 from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Record
@@ -40,15 +41,11 @@ class Parents:
         return not self.ranges and not self.unknown
 
 
-@dataclass
-class Ledger:
-    """Numbered records in topics, and a Spark session for jobs that read them."""
+class NumberedRecords:
+    """Numbered records in topics."""
 
-    spark: SparkSession
     settings: Settings
-    folder: Path
-    numbers: dict[str, int] = field(default_factory=dict)
-    _queries: int = 0
+    numbers: dict[str, int]
 
     def fill(self, topic: str, count: int, *, first: int = 0, partitions: int = 2) -> None:
         """Write numbered records: number, a key of ten, and a time that grows by a second."""
@@ -59,6 +56,51 @@ class Ledger:
                 partition = place % partitions
                 producer.send(topic, json.dumps(value).encode(), b"key", partition=partition)
                 self.numbers[f"{topic}/{partition}@{place // partitions}"] = number
+
+    def parents(self, record: Record) -> Parents | None:
+        """What the header names; None without a header."""
+        header = record.header("lineage")
+        if header is None:
+            return None
+        items = header.decode().split()[2].split(",")
+        numbers, ranges, unknown = set(), [], False
+        for item in items:
+            if found := _RANGE.fullmatch(item):
+                ranges.append((found[1], int(found[2]), int(found[3])))
+            elif item == "?":
+                unknown = True
+            elif item in self.numbers:
+                numbers.add(self.numbers[item])
+            else:
+                assert item == "-" or item.startswith("+"), item
+        return Parents(frozenset(numbers), tuple(ranges), unknown)
+
+    def is_within(self, number: int, parents: Parents) -> bool:
+        """Whether the record of this number is a parent, or within a range."""
+        (address,) = [each for each, value in self.numbers.items() if value == number]
+        place, _, offset = address.rpartition("@")
+        return number in parents.numbers or any(
+            place == other and first <= int(offset) <= last for other, first, last in parents.ranges
+        )
+
+
+@dataclass
+class Records(NumberedRecords):
+    """Numbered records for a job in another process."""
+
+    settings: Settings
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger(NumberedRecords):
+    """Numbered records in topics, and a Spark session for jobs that read them."""
+
+    spark: SparkSession
+    settings: Settings
+    folder: Path
+    numbers: dict[str, int] = field(default_factory=dict)
+    _queries: int = 0
 
     def read(self, topic: str, **options: Any) -> DataFrame:
         """The records, with columns of Kafka and `n, k, t`, in batches of 100."""
@@ -90,11 +132,33 @@ class Ledger:
         **conf: str,
     ) -> list[Record]:
         """Write the rows as a plain job does, and read what the topic has then."""
+        query = self.start(
+            rows,
+            output,
+            mode=mode,
+            lineage=lineage,
+            checkpoint=checkpoint,
+            options=options,
+            **conf,
+        )
+        return self.finish(query, output)
+
+    def start(
+        self,
+        rows: DataFrame,
+        output: str,
+        *,
+        mode: str = "append",
+        lineage: bool = True,
+        checkpoint: Path | None = None,
+        options: Mapping[str, str] | None = None,
+        **conf: str,
+    ) -> StreamingQuery:
         self._queries += 1
         settings = {f"spark.headwater.lineage.{name}": value for name, value in conf.items()}
         enabled = ENABLED if lineage else {}
         with configured(self.spark, {**enabled, **settings}):
-            query = (
+            return (
                 rows.writeStream.format("kafka")
                 .option("kafka.bootstrap.servers", self.settings.bootstrap_servers)
                 .option("topic", output)
@@ -105,38 +169,15 @@ class Ledger:
                 .trigger(availableNow=True)
                 .start()
             )
+
+    def finish(self, query: StreamingQuery, output: str) -> list[Record]:
+        """Wait for the end of the query, and read what the topic has then."""
         query.awaitTermination(120)
         assert not query.isActive
         return list(read_topic(output, self.settings.kafka))
 
     def checkpoint(self) -> Path:
         return self.folder / f"checkpoint-{self._queries}"
-
-    def parents(self, record: Record) -> Parents | None:
-        """What the header names; None without a header."""
-        header = record.header("lineage")
-        if header is None:
-            return None
-        items = header.decode().split()[2].split(",")
-        numbers, ranges, unknown = set(), [], False
-        for item in items:
-            if found := _RANGE.fullmatch(item):
-                ranges.append((found[1], int(found[2]), int(found[3])))
-            elif item == "?":
-                unknown = True
-            elif item in self.numbers:
-                numbers.add(self.numbers[item])
-            else:
-                assert item == "-" or item.startswith("+"), item
-        return Parents(frozenset(numbers), tuple(ranges), unknown)
-
-    def is_within(self, number: int, parents: Parents) -> bool:
-        """Whether the record of this number is a parent, or within a range."""
-        (address,) = [each for each, value in self.numbers.items() if value == number]
-        place, _, offset = address.rpartition("@")
-        return number in parents.numbers or any(
-            place == other and first <= int(offset) <= last for other, first, last in parents.ranges
-        )
 
 
 def true_parents(record: Record) -> frozenset[int]:

@@ -7,22 +7,24 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import pytest
 from tests.catalog_support import Catalog
 from tests.integration.test_batch_lineage import articles, write_csv
 from tests.integration.test_stream_write_raw import article, send
+from tests.submitted import BIN, EXTENSION
 from tests.support import environment
+from tests.unchanged import Records, true_parents
 from tests.waiting import wait_until
 
 import headwater
 from headwater.jobs import stream_write_raw_with_lineage
 from headwater.jvm.jars import session_jars
 from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.kafka import read_topic
 from headwater.model import JobOutput
 from headwater.settings import Settings
 from headwater.storage.tables.reader import LineageTable
@@ -32,7 +34,7 @@ from headwater.testing.ports import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-BIN = Path(pyspark.__file__).parent / "bin"
+PLAIN_JOB = Path(__file__).parents[1] / "plain_job.py"
 TABLE = "demo.cluster.articles_raw"
 START_SECONDS = 60
 NEURONEWS = Path(__file__).parents[2] / "examples" / "neuronews"
@@ -62,7 +64,13 @@ class Cluster:
     address: str
     environment: dict[str, str]
 
-    def submit(self, job: str | Path, jars: list[Path], *options: str) -> str:
+    def submit(
+        self,
+        job: str | Path,
+        jars: list[Path],
+        *options: str,
+        configuration: Mapping[str, str] | None = None,
+    ) -> str:
         """Run a job and return its output."""
         command = [str(BIN / "spark-submit"), "--master", self.address]
         command += ["--jars", ",".join(map(str, jars))]
@@ -70,6 +78,8 @@ class Cluster:
         command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"]
         # As set by a scheduler.
         command += ["--conf", "spark.openlineage.parentJobName=nightly"]
+        for name, value in (configuration or {}).items():
+            command += ["--conf", f"{name}={value}"]
         command += ["--conf", "spark.sql.shuffle.partitions=2", str(job), *options]
         done = subprocess.run(
             command,
@@ -191,3 +201,28 @@ def test_both_jobs_run_on_a_cluster_of_two_workers_and_report_to_the_catalog(
         assert source in [each["name"] for each in job["inputs"]]
         dead_letters = [f"{topic}-dead-letter"] if kind == "STREAM" else []
         assert [each["name"] for each in job["outputs"]] == [TABLE, *dead_letters]
+
+
+@pytest.mark.timeout(400)
+def test_a_plain_job_on_a_cluster_has_exact_parents_also_after_a_shuffle(
+    cluster: Cluster, broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, records = make_topic("in"), Records(broker)
+    records.fill(source, 200)
+    outputs = {name: make_topic(name) for name in ("copied", "windowed", "in_pandas")}
+    cluster.submit(
+        PLAIN_JOB,
+        session_jars(("kafka",), broker),
+        *(broker.bootstrap_servers, str(tmp_path), "100"),
+        *(f"{name}:{source}:{source}:{output}" for name, output in outputs.items()),
+        configuration=EXTENSION,
+    )
+    for name, output in outputs.items():
+        found = list(read_topic(output, broker.kafka))
+        assert len(found) == (200 if name != "windowed" else 90), name
+        for record in found:
+            parents, true = records.parents(record), true_parents(record)
+            assert parents is not None
+            assert parents.exact == (name != "in_pandas"), record
+            assert all(records.is_within(number, parents) for number in true), record
+            assert parents.ranges or parents.numbers == true, record
