@@ -38,6 +38,7 @@ final class BatchWrites {
       return plan;
     }
     check(query);
+    OriginalPlan.keep(write.query(), query);
     return new SaveIntoDataSourceCommand(query, write.dataSource(), write.options(), write.mode());
   }
 
@@ -73,7 +74,7 @@ final class BatchWrites {
       return append;
     }
     check(query);
-    return append.withNewQuery(query);
+    return append.withNewQuery(OriginalPlan.keep(append.query(), query));
   }
 
   private PlanRewriter.Rows rewritten(LogicalPlan query) {
