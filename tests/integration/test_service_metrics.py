@@ -140,7 +140,9 @@ def test_metrics_are_computed_from_events(catalog: Catalog, headwater: Headwater
     assert printed["deadLettered"] == 10
 
 
-def test_jobs_are_counted_by_the_row_lineage_of_their_last_run(catalog: Catalog) -> None:
+def test_jobs_are_counted_by_the_row_lineage_of_their_last_run(
+    catalog: Catalog, headwater: Headwater
+) -> None:
     def send(job: str, hour: int, facet: Any) -> None:
         facets = {"headwater_rowLineage": facet} if facet else {}
         at, run = f"2026-01-02T{hour:02d}:00:00Z", run_id(f"{job} {hour}")
@@ -155,6 +157,11 @@ def test_jobs_are_counted_by_the_row_lineage_of_their_last_run(catalog: Catalog)
         send(f"rows without {number}", 1, other)
     expected = {("exact",): 1, ("ranges",): 1, ("unknown",): 1, ("off",): 0}
     wait_until(lambda: families(catalog)["headwater_jobs_row_lineage"] == expected)
+    listed = headwater("doctor", "--json", MARQUEZ_URL=catalog.url).stdout
+    *_, jobs = (each["text"] for each in json.loads(listed) if each["name"] == "rows")
+    assert "rows not known is unknown (MapInPandas)" in jobs
+    assert 'rows in ranges is ranges ("coverage":"exact", ?)' in jobs
+    assert "rows exact is" not in jobs
 
 
 def test_label_values_are_limited_and_others_share_one_series(catalog: Catalog) -> None:

@@ -36,8 +36,8 @@ FROM (
 WHERE reads OR writes OR NOT EXISTS (SELECT FROM jobs child WHERE child.parent_id = each.id)
 """
 
-# The last run of each job, as the job's page shows it. Facets are stored as text: a cast of one that
-# PostgreSQL refuses would fail all metrics.
+# The last run of each job, as the job's page shows it. Facets are stored as text: a cast of one
+# that PostgreSQL refuses would fail all metrics.
 _ROW_LINEAGE = r"""
 SELECT last.coverage, count(*) AS n
 FROM jobs j CROSS JOIN LATERAL (
