@@ -19,6 +19,7 @@ NOW = datetime.now(UTC)
 DBT = run_id("dbt build")
 TEST_RUN = run_id("test orders")
 LARGE_NUMBER = "12345678901234567890"
+ROW_LINEAGE = {"coverage": "ranges", "steps": ["MapInPandas"]}
 STREAM = {"jobType": {"processingType": "STREAMING", "integration": "SPARK"}}
 PHONE = {"width": 390, "height": 844}
 ASSERTIONS = [
@@ -94,7 +95,7 @@ def stream_events() -> list[dict[str, Any]]:
             inputs=[_topic("visits")],
             outputs=outputs,
             job_facets=STREAM,
-            run_facets={"headwater_progress": progress},
+            run_facets={"headwater_progress": progress, "headwater_rowLineage": ROW_LINEAGE},
         )
 
     return [
@@ -137,6 +138,18 @@ def test_a_job_names_its_parent_and_lists_the_jobs_that_it_starts(visit: Visit) 
     expect(page.get_by_role("region", name="Table: Jobs that it starts")).to_have_count(0)
     page.get_by_role("link", name="dbt-build-shop").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("dbt-build-shop")
+
+
+def test_a_job_shows_what_became_of_row_lineage_in_its_last_run(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/jobs/headwater/clean_visits")
+    badge = page.locator(".badge").filter(has_text="row lineage: ranges")
+    why = "parents are known as ranges of offsets: because of MapInPandas"
+    expect(badge).to_have_attribute("title", why)
+    expect(page.locator(".head")).to_contain_text(why)
+    page.goto("/jobs/shop/stg_orders")
+    expect(page.get_by_role("heading", level=1)).to_have_text("stg_orders")
+    expect(page.get_by_text("row lineage:")).to_have_count(0)
 
 
 def test_a_run_leads_to_its_parent_and_to_the_runs_that_it_started(visit: Visit) -> None:

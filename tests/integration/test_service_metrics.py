@@ -140,6 +140,30 @@ def test_metrics_are_computed_from_events(catalog: Catalog, headwater: Headwater
     assert printed["deadLettered"] == 10
 
 
+def test_jobs_are_counted_by_the_row_lineage_of_their_last_run(
+    catalog: Catalog, headwater: Headwater
+) -> None:
+    def send(job: str, hour: int, facet: Any) -> None:
+        facets = {"headwater_rowLineage": facet} if facet else {}
+        at, run = f"2026-01-02T{hour:02d}:00:00Z", run_id(f"{job} {hour}")
+        catalog.send(run_event(job=job, run=run, at=at, outputs=[job], run_facets=facets))
+
+    tricky = ['"coverage":"exact"', "\x00"]
+    send("rows exact", 1, {"coverage": "off", "steps": [], "reason": "switched off"})
+    send("rows exact", 2, {"coverage": "exact", "steps": []})
+    send("rows in ranges", 1, {"steps": tricky, "coverage": "ranges"})
+    send("rows not known", 1, {"coverage": "unknown", "steps": ["MapInPandas"]})
+    for number, other in enumerate((None, {"coverage": "all"}, {"coverage": 7}, "exact")):
+        send(f"rows without {number}", 1, other)
+    expected = {("exact",): 1, ("ranges",): 1, ("unknown",): 1, ("off",): 0}
+    wait_until(lambda: families(catalog)["headwater_jobs_row_lineage"] == expected)
+    listed = headwater("doctor", "--json", MARQUEZ_URL=catalog.url).stdout
+    *_, jobs = (each["text"] for each in json.loads(listed) if each["name"] == "rows")
+    assert "rows not known is unknown (MapInPandas)" in jobs
+    assert 'rows in ranges is ranges ("coverage":"exact", ?)' in jobs
+    assert "rows exact is" not in jobs
+
+
 def test_label_values_are_limited_and_others_share_one_series(catalog: Catalog) -> None:
     catalog.send(run_event(job="long", run=run_id("long"), outputs=["x" * 2000]))
     freshness = families(catalog)["headwater_dataset_freshness_seconds"]

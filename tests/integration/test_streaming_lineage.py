@@ -109,6 +109,7 @@ def test_a_job_is_one_run_with_its_records_columns_and_counts(
             if each["name"] == "value"
         )
         assert [each["name"] for each in value["fields"]] == list(VISIT)
+    assert {facet(event, "headwater_rowLineage")["coverage"] for event in own} == {"exact"}
     assert written(own) == {output, f"{output}-dead-letter"}
     progress = facet(own[-1], "headwater_progress")
     assert {name: number for name, number in progress.items() if isinstance(number, int)} == {

@@ -8,6 +8,7 @@ import { nameOfNode, pretty, shortened, visible } from "../src/model/names.ts";
 import { readPath, to } from "../src/model/route.ts";
 import { elementsOf, indented } from "../src/model/jsonText.ts";
 import { assertionsOf, qualityOf, summaryOf, testsOf } from "../src/model/quality.ts";
+import { rowLineageOf } from "../src/model/rowLineage.ts";
 import { compareVersions, errorOf, lanesOf, schemaChange, spansOf } from "../src/model/runs.ts";
 import { compact, niceTicks } from "../src/model/scale.ts";
 import { ago, before, count, duration, freshness, percent, shortDuration } from "../src/model/time.ts";
@@ -250,5 +251,21 @@ describe("the stalest dataset", () => {
     expect(stalestOf({ datasetFreshnessSeconds: named, stalestOtherSeconds: 10 })).toEqual({ seconds: 90, of: named[1] });
     expect(stalestOf({ datasetFreshnessSeconds: [], stalestOtherSeconds: 5 })).toEqual({ seconds: 5, of: null });
     expect(stalestOf({ datasetFreshnessSeconds: [], stalestOtherSeconds: null })).toBeNull();
+  });
+});
+
+describe("row lineage of a run", () => {
+  const of = (fields: object): ReturnType<typeof rowLineageOf> => rowLineageOf({ facets: { headwater_rowLineage: fields } });
+
+  it("has the steps because of which it is not exact, or the reason why it is off", () => {
+    expect(of({ coverage: "exact", steps: [] })).toEqual({ coverage: "exact", why: "every row has its exact parents" });
+    expect(of({ coverage: "ranges", steps: ["MapInPandas", 7] })?.why).toBe("parents are known as ranges of offsets: because of MapInPandas");
+    expect(of({ coverage: "off", steps: [], reason: "enabled is false" })?.why).toBe("rows have no lineage: enabled is false");
+  });
+
+  it("is not known without a valid facet", () => {
+    expect(rowLineageOf(null)).toBeNull();
+    expect(rowLineageOf({})).toBeNull();
+    expect(of({ coverage: "nonsense" })).toBeNull();
   });
 });

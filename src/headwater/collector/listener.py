@@ -6,7 +6,7 @@
     rows.writeStream.format("kafka")….start().awaitTermination()
 
 Each query is a job with the name of its `queryName` or else of the application; its run has Spark's
-run id. The outputs of a `foreachBatch` are not in the plan: pass them as `outputs`.
+run id. The outputs of a `foreachBatch` are not in the plan: they are found when it writes to them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,30 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
+from headwater.collector.batch_outputs import BatchOutputs
 from headwater.collector.columns import Description, describe_plan
 from headwater.collector.configuration import with_spark_submit_options
 from headwater.collector.query import QueryDescription
 from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, table_of, topic_dataset
 from headwater.collector.streaming import SELF_REPORTING_QUERIES, emitter_of
+from headwater.errors import NotInstalledError
 from headwater.model.local_files import local_path
 from headwater.openlineage.events import Dataset, file_location
 from headwater.openlineage.facets import registered_job_facets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
+from headwater.spark.row_lineage import RowCoverage, coverage_of_query, original_plan
 
 _LOG = logging.getLogger(__name__)
 
 _FILE_SINK = re.compile(r"FileSink\[(.+)\]")
 _DELTA_SINK = "DeltaSink"
+_FOREACH_BATCH_SINK = "ForeachBatchSink"
+# Spark's, and the one that row lineage of plain queries replaces it with.
+_KAFKA_SINKS = ("KafkaTable", "ReplacedKafkaSink")
+# The sink of a `LineageJob`, which reports itself.
+_OWN_SINK = "dev.headwater.delivery."
 # Triggers with which a query ends by itself.
 _FINITE = ("AvailableNowTrigger", "OneTimeTrigger")
 
@@ -171,7 +179,7 @@ class StreamTracker(StreamingQueryListener):
         java: Any = active._jsq  # noqa: SLF001
         query = java.streamingQuery()
         sink = query.sink()
-        if str(sink.getClass().getName()).startswith("dev.headwater."):
+        if str(sink.getClass().getName()).startswith(_OWN_SINK):
             return
         name = event.name or self.application
         if name in SELF_REPORTING_QUERIES or not self._settings.lineage_enabled_for(name):
@@ -181,7 +189,8 @@ class StreamTracker(StreamingQueryListener):
             return
         # Without using the session: Spark calls this while it starts the query.
         seconds = self._settings.lineage.analysis_seconds
-        description = describe_plan(query.analyzedPlan(), seconds=seconds)
+        plan = original_plan(query.analyzedPlan())
+        description = describe_plan(plan, seconds=seconds)
         lineage = QueryDescription(
             name,
             None,
@@ -190,8 +199,29 @@ class StreamTracker(StreamingQueryListener):
             list(self._outputs.get(name, ())) or _sink_datasets(query, sink),
             files_only=_writes_files(sink),
             job_facets=registered_job_facets(self.application),
+            row_lineage=self._coverage(event.name),
+            batch_outputs=self._batch_outputs(str(event.runId), sink, plan),
         )
         self._begin(str(event.runId), lineage, emitter, description, java)
+
+    def _coverage(self, query: str | None) -> RowCoverage | None:
+        try:
+            # The extension names a query without a name after the Spark application.
+            return coverage_of_query(query or str(self._session.sparkContext.appName))
+        except Exception as error:
+            # Such as another version of Headwater's jar.
+            _LOG.warning("row lineage of query %r is not reported: %s", query, error)
+            return None
+
+    def _batch_outputs(self, run_id: str, sink: Any, plan: Any) -> BatchOutputs | None:
+        if _kind(sink) != _FOREACH_BATCH_SINK:
+            return None
+        try:
+            seconds = self._settings.lineage.analysis_seconds
+            return BatchOutputs(self._session, run_id, plan, seconds)
+        except NotInstalledError as error:
+            _LOG.warning("outputs of foreachBatch are not reported: %s", error)
+            return None
 
     def _begin(
         self,
@@ -245,7 +275,7 @@ def _sink_datasets(query: Any, sink: Any) -> list[Dataset]:
     """Output datasets of Spark's own sinks, and of Delta and Iceberg."""
     kind = _kind(sink)
     try:
-        if kind == "KafkaTable":
+        if kind in _KAFKA_SINKS:
             options = _options(query)
             topic = options.get("topic")
             servers = options.get("kafka.bootstrap.servers", "")

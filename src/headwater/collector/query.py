@@ -9,9 +9,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from headwater.collector.batch_outputs import BatchOutputs
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import Roles
 from headwater.quality import Quality
+from headwater.spark.row_lineage import RowCoverage
 
 # Topic, partition, first and last offset.
 Gap = tuple[str, int, int, int]
@@ -45,3 +47,7 @@ class QueryDescription:
     quality: Sequence[Quality] = ()
     # Job facets of the application; facets registered for the job itself win.
     job_facets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # What is known of the parents of the rows; None if nothing is, such as without the extension.
+    row_lineage: RowCoverage | None = None
+    # Further outputs, which are known when a `foreachBatch` has written to them.
+    batch_outputs: BatchOutputs | None = None

@@ -36,6 +36,7 @@ from headwater.openlineage.run import LineageRun, OpenRun, OpenRunNote, Redactor
 from headwater.settings import Settings
 from headwater.spark.measures.run_measures import RunMeasures
 from headwater.spark.query_runner import OnBatch, ThrottledCallback
+from headwater.spark.row_lineage import RowCoverage
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ class StreamingRunReporter:
         self._ended = threading.Event()
         self._failed = False
         self._new_topics = False
+        # Outputs of a `foreachBatch`, which are found while the query runs.
+        self._found: dict[DatasetName, Dataset] = {}
         # Rows of the last event, to find the outputs that were written since.
         self._rows_before = 0
         self._woken = threading.Event()
@@ -126,6 +129,8 @@ class StreamingRunReporter:
         run.add_run_facet("headwater_job", self._job_facet())
         self._add_gaps()
         run.add_run_facet("headwater_progress", _progress_facet({"rowsIn": 0}, ()))
+        if self._query.row_lineage is not None:
+            run.add_run_facet("headwater_rowLineage", self._coverage_facet(self._query.row_lineage))
         if self._query.accepted:
             accepted = facets.own("AcceptedRunFacet", "1-0-0", changes=self._query.accepted)
             run.add_run_facet("headwater_accepted", accepted)
@@ -156,7 +161,7 @@ class StreamingRunReporter:
             if not seen <= self._topics:
                 self._new_topics = True
                 self._woken.set()
-            elif self._schemas.due():
+            elif self._schemas.due() or self._query.batch_outputs is not None:
                 self._woken.set()
         except (KeyError, TypeError, ValueError, AttributeError):
             # Another version of Spark may have another progress format.
@@ -184,6 +189,9 @@ class StreamingRunReporter:
     @_never_raise
     def _add_last(self, error: BaseException | str | None) -> None:
         """Add the final values; the last event is emitted even if this fails."""
+        self._add_found()
+        if self._query.batch_outputs is not None:
+            self._query.batch_outputs.close()
         self.measures.end(error)
         with self._emitting:
             self._add_progress()
@@ -197,15 +205,28 @@ class StreamingRunReporter:
             self._woken.clear()
             # Also the last check of schemas: `end` waits for this thread for a bounded time.
             new_topics, self._new_topics = self._new_topics, False
-            changed = not self._failed and self._add_schemas()
+            last = self._ended.is_set()
+            found = self._add_found()
+            # Every batch of a `foreachBatch` wakes this thread; schemas are read less often.
+            check = last or self._query.batch_outputs is None or self._schemas.due()
+            changed = check and not self._failed and self._add_schemas()
             if self._ended.is_set():
                 return
-            if new_topics or changed or time.monotonic() >= due:
+            if new_topics or found or changed or time.monotonic() >= due:
                 self.measures.report()
                 with self._emitting:
                     self._add_progress()
                     self._run.running()
                 due = time.monotonic() + interval
+
+    def _add_found(self) -> bool:
+        """Add outputs that a `foreachBatch` has written to; returns whether there are any."""
+        found = [] if self._query.batch_outputs is None else self._query.batch_outputs.take()
+        for each in found:
+            self._found[name_of(each.dataset)] = each.dataset
+            self._schemas.add(each.dataset)
+            self._run.add_datasets(each.inputs, [each.dataset])
+        return bool(found)
 
     def _add_schemas(self) -> bool:
         """Add changed table schemas to the next event; returns whether there are any."""
@@ -265,7 +286,7 @@ class StreamingRunReporter:
         if rows <= before:
             return []
         special = {*roles.dead_letters, *roles.late, *roles.parents}
-        names = [name_of(each) for each in self._query.outputs]
+        names = {**{name_of(each): each for each in self._query.outputs}, **self._found}
         return [
             each
             for each in names
@@ -293,6 +314,16 @@ class StreamingRunReporter:
             jobVersion=self._query.job_version,
             opaqueSteps=list(self._description.opaque) or None,
             withoutColumns=trouble and self._redact(trouble)[:_MAX_TROUBLE],
+        )
+
+    def _coverage_facet(self, coverage: RowCoverage) -> facets.Facet:
+        """How much is known of the parents of the rows, and why not all."""
+        return facets.own(
+            "RowLineageRunFacet",
+            "1-0-0",
+            coverage=coverage.kind,
+            steps=list(coverage.steps),
+            reason=coverage.reason and self._redact(coverage.reason)[:_MAX_TROUBLE],
         )
 
     def _end_killed_run(self) -> None:

@@ -275,6 +275,13 @@ class OutputSchemas:
             name_of(each): each["facets"].get("schema", {}).get("fields") for each in outputs
         }
 
+    def add(self, output: Dataset) -> None:
+        """Compare the schema of a further output, from now on."""
+        known = name_of(output) in self._known
+        self._known[name_of(output)] = output["facets"].get("schema", {}).get("fields")
+        if not known and self._schema_of and _format(output):
+            self._tables.append(output)
+
     def due(self) -> bool:
         """Whether it is time to read the schemas."""
         return bool(self._tables) and self._clock() >= self._next

@@ -42,6 +42,7 @@ from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
+from headwater.spark.row_lineage import RowsWithLineage
 from headwater.spark.session import running_session, session_for
 from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
@@ -250,9 +251,10 @@ class LineageJob:
         """Internal: `start` for Headwater's own queries."""
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
-        records = with_lineage_column(records, self._mode)
+        found = with_lineage_column(records, self._mode)
+        records = found.rows
         query = self._query(
-            records, options.get("name"), options.get("checkpoint"), options.get("trigger")
+            found, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
         if self.settings.jobs.create_topics:
             for each in (*topics, *topics_for_parents(records, topics)):
@@ -313,9 +315,9 @@ class LineageJob:
             LineageTableError: the table has other columns.
             QueryFailedError: the query could not be started.
         """
-        rows = with_lineage_column(rows)
-        rule = merge_rule(rows, merge_on, newest_by)
-        query = self._query(rows, name, checkpoint, trigger)
+        found = with_lineage_column(rows)
+        rule = merge_rule(found.rows, merge_on, newest_by)
+        query = self._query(found, name, checkpoint, trigger)
         prepared = query.to_table(table, table_format, rule)
         return self._start(query, prepared, TopicOutput(on_batch=on_batch))
 
@@ -353,7 +355,7 @@ class LineageJob:
 
     def _query(
         self,
-        rows: DataFrame,
+        found: RowsWithLineage,
         name: str | None,
         checkpoint: Path | str | None,
         trigger: Mapping[str, Any] | None,
@@ -372,10 +374,11 @@ class LineageJob:
             self.checkpoint_of(name, checkpoint),
             self.spark,
             self.settings,
-            rows,
+            found.rows,
             tuple(self._quality),
             trigger,
             self._accept,
+            found.coverage,
         )
 
 

@@ -42,7 +42,7 @@ from headwater.quality import Quality, enforced
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, run_foreach_batch
 from headwater.spark.remote_checkpoint import local_checkpoint
-from headwater.spark.row_lineage import EXACT, add_row_lineage
+from headwater.spark.row_lineage import EXACT, RowCoverage, RowsWithLineage, add_row_lineage
 from headwater.spark.source import LINEAGE_COLUMN
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import MergeRule
@@ -165,6 +165,7 @@ class JobQuery:
     quality: tuple[Quality, ...]
     trigger: Mapping[str, Any] | None
     accept: frozenset[str] = frozenset()
+    coverage: RowCoverage = field(default_factory=RowCoverage)
 
     def to_topics(
         self,
@@ -295,6 +296,7 @@ class JobQuery:
             roles,
             is_finite(self.trigger),
             quality=self.quality,
+            row_lineage=self.coverage,
         )
 
 
@@ -342,23 +344,23 @@ class RunningQueries:
                 query.await_termination()
 
 
-def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> DataFrame:
+def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> RowsWithLineage:
     """The rows with the column `lineage`, which is added where they don't have it.
 
     Raises:
         InputError: no row comes from Kafka, or the mode needs exact parents and they are not known.
     """
     if LINEAGE_COLUMN in rows.columns:
-        return rows
+        return RowsWithLineage(rows)
     found = add_row_lineage(rows)
-    if mode is not None and mode.identifies_records and found.coverage != EXACT:
+    if mode is not None and mode.identifies_records and found.coverage.kind != EXACT:
         raise InputError(
             f"{mode.name} delivery needs the exact parents of every record, which are not known "
-            f"after {', '.join(found.steps)}",
+            f"after {', '.join(found.coverage.steps)}",
             hint="let the function keep the column `lineage`, or use another delivery mode, such "
             "as transactional",
         )
-    return found.rows
+    return found
 
 
 def isolates_errors(on_error: OnError, rows: DataFrame) -> bool:

@@ -128,6 +128,12 @@ class LineageRun:
                 if dataset in known:
                     self._add(known, dataset, "facets", name, facet)
 
+    def add_datasets(self, inputs: Sequence[Dataset], outputs: Sequence[Dataset]) -> None:
+        """Add inputs that are new and outputs to the next event; facets of outputs are replaced."""
+        with self._lock:
+            _merge(self._inputs, [each for each in inputs if name_of(each) not in self._inputs])
+            _merge(self._outputs, outputs)
+
     def start(self, inputs: Sequence[Dataset] = (), outputs: Sequence[Dataset] = ()) -> None:
         self._call_facet_functions()
         self._emit_event("START", inputs, outputs)

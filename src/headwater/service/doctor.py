@@ -17,6 +17,7 @@ from headwater.openlineage.validation import SWITCHED_OFF, validate
 from headwater.service.local import status
 from headwater.service.managed import ServiceStatus
 from headwater.service.preflight import check_free_space
+from headwater.service.row_lineage_checks import check_extension_jar, describe_jobs
 from headwater.settings import Settings
 
 _MAX_TEXT = 300
@@ -49,6 +50,7 @@ def run_checks(settings: Settings) -> Iterator[CheckResult]:
         yield _run(name, check, settings)
     yield from _run_all("services", _services, settings)
     yield from _run_all("lineage", _lineage, settings)
+    yield from _run_all("rows", _row_lineage, settings)
 
 
 def run_spark_checks(settings: Settings) -> Iterator[CheckResult]:
@@ -138,6 +140,15 @@ def _lineage(settings: Settings) -> Iterator[CheckResult]:
     """Send a test event and check that it arrives."""
     for check in validate(settings):
         yield CheckResult(check.name, check.ok, check.text, check.hint)
+
+
+def _row_lineage(settings: Settings) -> Iterator[CheckResult]:
+    """Row lineage of plain jobs: the jar, and the jobs for which it is off or not exact."""
+    yield _run("rows", check_extension_jar, settings)
+    jobs = describe_jobs(settings)
+    if jobs is not None:
+        # By choice or by necessity: not a failure.
+        yield CheckResult("rows", True, jobs)
 
 
 def _services(settings: Settings) -> Iterator[CheckResult]:

@@ -6,12 +6,14 @@ sources below, as it does with the extension for jobs that are not changed.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 
-from headwater.errors import InputError
+from headwater.errors import InputError, NotInstalledError
 from headwater.spark.session import own_class
 from headwater.spark.source import LINEAGE_COLUMN
 
@@ -19,17 +21,27 @@ EXACT = "exact"
 
 
 @dataclass(frozen=True)
-class RowsWithLineage:
-    """Rows with the column `lineage`.
+class RowCoverage:
+    """How much is known of the parents of a query's rows.
 
     Attributes:
-        coverage: `exact`; `ranges` if parents are known to be within ranges of offsets; `unknown`.
+        kind: `exact`; `ranges` if parents are known to be within ranges of offsets; `unknown`;
+            `off`.
         steps: the steps of the query because of which parents are not exact.
+        reason: why it is off.
     """
 
-    rows: DataFrame
-    coverage: str = EXACT
+    kind: str = EXACT
     steps: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class RowsWithLineage:
+    """Rows with the column `lineage`."""
+
+    rows: DataFrame
+    coverage: RowCoverage = RowCoverage()
 
 
 def with_row_lineage(rows: DataFrame) -> DataFrame:
@@ -57,6 +69,28 @@ def add_row_lineage(rows: DataFrame) -> RowsWithLineage:
             f"the rows have no column {LINEAGE_COLUMN!r}, and it can't be added: {reason}",
             hint="write rows that come from `read`, or keep the column in every select",
         ) from None
-    return RowsWithLineage(
-        DataFrame(found.rows(), rows.sparkSession), found.kind(), tuple(found.steps())
-    )
+    coverage = RowCoverage(found.kind(), tuple(found.steps()))
+    return RowsWithLineage(DataFrame(found.rows(), rows.sparkSession), coverage)
+
+
+def coverage_of_query(name: str) -> RowCoverage | None:
+    """What the extension did for the last start of a plain query.
+
+    None if the extension is not loaded, or the query reads no topic.
+    """
+    try:
+        status = own_class("rowlineage.RowLineageStatus").json(name)
+    except NotInstalledError:
+        return None
+    if status is None:
+        return None
+    known = json.loads(status)
+    return RowCoverage(known["kind"], tuple(known["steps"]), known["reason"])
+
+
+def original_plan(plan: Any) -> Any:
+    """The plan of a query in the JVM, without the columns that the extension has added."""
+    try:
+        return own_class("rowlineage.OriginalPlan").of(plan)
+    except NotInstalledError:
+        return plan

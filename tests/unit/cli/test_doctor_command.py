@@ -38,7 +38,16 @@ def doctor(*options: str) -> int:
 def test_without_a_catalog_every_check_has_a_result(capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor("--spark", "--json") == 1
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    assert {"python", "java", "disk", "kafka", "transport", "spool", "lineage"} <= found.keys()
+    assert {
+        "python",
+        "java",
+        "disk",
+        "kafka",
+        "transport",
+        "spool",
+        "lineage",
+        "rows",
+    } <= found.keys()
     for name in ("transport", "lineage"):
         assert found[name]["text"].startswith(f"{CLOSED} can't be reached")
         assert "MARQUEZ_URL" in found[name]["hint"]

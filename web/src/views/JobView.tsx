@@ -11,6 +11,7 @@ import { clock, count, duration, shortDuration } from "../model/time.ts";
 import { Chart } from "../ui/Chart.tsx";
 import { Icon } from "../ui/Icon.tsx";
 import { Name } from "../ui/Name.tsx";
+import { RowLineageBadge } from "../ui/RowLineageBadge.tsx";
 import { StateBadge } from "../ui/StateBadge.tsx";
 import { Notice, When } from "../ui/States.tsx";
 import { Timeline } from "../ui/Timeline.tsx";
@@ -74,6 +75,7 @@ function Head({ job, hierarchy }: { job: Job; hierarchy: Resource<JobHierarchy> 
             <Link to={to.run(job.latestRun.id)}>last run</Link> <Time at={job.latestRun.updatedAt} />
           </span>
         )}
+        <RowLineageBadge run={job.latestRun} />
         <ParentJob resource={hierarchy} />
         <Tags tags={job.tags} />
         <Link className="button push" to={to.graph({ node: nodeId("job", job.namespace, job.name) })}>

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 
 from headwater.catalog.metrics.values import (
     BUCKETS,
+    ROW_COVERAGES,
     RUN_STATES,
     CatalogMetrics,
     IngestMetrics,
@@ -85,6 +86,14 @@ class _Families(Collector):
             "Jobs with neither a known input nor a known output.",
             value=catalog.jobs_without_lineage,
         )
+        rows = GaugeMetricFamily(
+            "headwater_jobs_row_lineage",
+            "Jobs whose last run reports row lineage, by its coverage.",
+            labels=["coverage"],
+        )
+        for kind in ROW_COVERAGES:
+            rows.add_metric([kind], catalog.row_lineage.get(kind, 0))
+        yield rows
         runs = GaugeMetricFamily("headwater_runs", "Number of runs.", labels=["state"])
         for state in RUN_STATES:
             runs.add_metric([state], catalog.runs.get(state, 0))

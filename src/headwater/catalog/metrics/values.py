@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 RUN_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
+# Values of `coverage` in the run facet `headwater_rowLineage`.
+ROW_COVERAGES = ("exact", "ranges", "unknown", "off")
 # Upper bounds of the ingest histogram: an fsync takes a few milliseconds.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _RATE_SECONDS = 60
@@ -30,6 +32,8 @@ class CatalogMetrics:
     jobs: int = 0
     jobs_complete: int = 0
     jobs_without_lineage: int = 0
+    # Jobs whose last run reports row lineage, by its coverage.
+    row_lineage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROW_COVERAGES, 0))
     datasets: int = 0
     runs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RUN_STATES, 0))
     recent_ended: int = 0

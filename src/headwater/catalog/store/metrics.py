@@ -11,7 +11,12 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from headwater.catalog.identity import namespace_id
-from headwater.catalog.metrics.values import RUN_STATES, CatalogMetrics, NamedValue
+from headwater.catalog.metrics.values import (
+    ROW_COVERAGES,
+    RUN_STATES,
+    CatalogMetrics,
+    NamedValue,
+)
 from headwater.catalog.store.queries import fetch
 from headwater.catalog.store.runs import STATE
 from headwater.catalog.store.values import Row
@@ -29,6 +34,20 @@ FROM (
     WHERE NOT j.hidden AND j.namespace <> %s GROUP BY j.id
 ) each
 WHERE reads OR writes OR NOT EXISTS (SELECT FROM jobs child WHERE child.parent_id = each.id)
+"""
+
+# The last run of each job, as the job's page shows it. Facets are stored as text: a cast of one
+# that PostgreSQL refuses would fail all metrics.
+_ROW_LINEAGE = r"""
+SELECT last.coverage, count(*) AS n
+FROM jobs j CROSS JOIN LATERAL (
+    SELECT substring(
+        r.facets -> 'headwater_rowLineage' ->> 1 FROM '"coverage":\s*"([a-z]+)"'
+    ) AS coverage
+    FROM runs r
+    WHERE r.job_id = j.id ORDER BY r.seen_at DESC, r.id DESC LIMIT 1
+) last
+WHERE NOT j.hidden AND last.coverage = ANY(%s) GROUP BY 1
 """
 
 _DATASETS = """
@@ -84,6 +103,7 @@ async def collect(
 ) -> CatalogMetrics:
     """Query all metrics; `max_named` jobs and datasets get their own values."""
     (jobs,) = await fetch(connection, _JOBS, (CHECKS_NAMESPACE,))
+    coverages = await fetch(connection, _ROW_LINEAGE, (list(ROW_COVERAGES),))
     (datasets,) = await fetch(connection, _DATASETS)
     checks = (namespace_id(CHECKS_NAMESPACE),)
     states = {row["state"]: row["n"] for row in await fetch(connection, _RUNS, checks)}
@@ -96,6 +116,8 @@ async def collect(
         jobs=jobs["jobs"],
         jobs_complete=jobs["complete"],
         jobs_without_lineage=jobs["without"],
+        row_lineage=dict.fromkeys(ROW_COVERAGES, 0)
+        | {row["coverage"]: row["n"] for row in coverages},
         datasets=datasets["n"],
         runs=dict.fromkeys(RUN_STATES, 0) | states,
         recent_ended=recent["ended"],

@@ -1,6 +1,7 @@
 package dev.headwater.lineage;
 
 import dev.headwater.columns.ColumnLineage;
+import dev.headwater.rowlineage.OriginalPlan;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +22,8 @@ final class WriteColumns {
    *
    * @param self the target of a merge, which is not a source; null for other writes
    */
-  static Map<String, Object> of(LogicalPlan query, String self) {
+  static Map<String, Object> of(LogicalPlan written, String self) {
+    LogicalPlan query = OriginalPlan.of(written);
     List<Object> sources = new ArrayList<>();
     ColumnLineage.leaves(query).forEach(leaf -> sources.add(source(leaf, self)));
     Map<String, Object> columns = ColumnLineage.of(query).asMap();

@@ -37,6 +37,7 @@ final class BatchWrites {
       return plan;
     }
     check(query);
+    OriginalPlan.keep(write.query(), query);
     return new SaveIntoDataSourceCommand(query, write.dataSource(), write.options(), write.mode());
   }
 
@@ -74,7 +75,7 @@ final class BatchWrites {
       return append;
     }
     check(query);
-    return append.withNewQuery(query);
+    return append.withNewQuery(OriginalPlan.keep(append.query(), query));
   }
 
   private PlanRewriter.Rows rewritten(LogicalPlan query) {

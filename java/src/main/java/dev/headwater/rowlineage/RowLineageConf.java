@@ -50,6 +50,11 @@ record RowLineageConf(
     return enabled && !disabledQueries.contains(query);
   }
 
+  /** The setting by which a query has no row lineage. */
+  String reasonForOff() {
+    return PREFIX + (enabled ? "disabledQueries has the query" : "enabled is false");
+  }
+
   private static String oneOf(RuntimeConfig conf, String name, String... allowed) {
     String value = conf.get(PREFIX + name, allowed[0]).trim().toLowerCase(Locale.ROOT);
     if (!List.of(allowed).contains(value)) {

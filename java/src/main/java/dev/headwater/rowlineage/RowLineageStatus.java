@@ -38,11 +38,23 @@ public record RowLineageStatus(
     return new RowLineageStatus(query, "off", Set.of(), reason, null);
   }
 
-  /** Logs the status of a query that starts, and keeps it. */
-  void report() {
+  /** Keeps the status of a query that starts. */
+  void keep() {
     synchronized (OF_QUERIES) {
       OF_QUERIES.put(query, this);
     }
+  }
+
+  /** For a query to which row lineage does not apply: none of its rows come from Kafka. */
+  static void forget(String query) {
+    synchronized (OF_QUERIES) {
+      OF_QUERIES.remove(query);
+    }
+  }
+
+  /** Logs the status of a query that starts, and keeps it. */
+  void report() {
+    keep();
     if (reason != null) {
       LOG.warn("row lineage of query '{}' is off: {}", query, reason);
     } else if (steps.isEmpty()) {

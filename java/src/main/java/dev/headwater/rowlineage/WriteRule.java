@@ -91,11 +91,14 @@ final class WriteRule extends Rule<LogicalPlan> {
       boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       conf = RowLineageConf.of(session.conf());
       if (!conf.enabledFor(name) && !stateHasLineage) {
+        RowLineageStatus.off(name, conf.reasonForOff()).keep();
         return off(mark, null);
       }
       PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
       PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
       if (!rows.haveLineage()) {
+        // Of an earlier query with this name.
+        RowLineageStatus.forget(name);
         return write;
       }
       manyParents = rewriter.mergesParents();
@@ -175,7 +178,7 @@ final class WriteRule extends Rule<LogicalPlan> {
           sink(),
           write.outputMode(),
           write.deleteCheckpointOnStop(),
-          query,
+          OriginalPlan.keep(write.inputQuery(), query),
           write.catalogAndIdent(),
           write.catalogTable());
     }
