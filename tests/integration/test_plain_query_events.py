@@ -164,18 +164,22 @@ def test_outputs_of_foreach_batch_are_found_with_their_columns(
     events = emitted(catalog, name)
     assert states(events)[-1] == "COMPLETE"
     assert len({event["run"]["runId"] for event in events}) == 1
-    last = events[-1]
+    check_outputs(events[-1], topic, str(delta), table, str(merged))
+
+
+def check_outputs(last: dict[str, Any], topic: str, delta: str, table: str, merged: str) -> None:
+    """Four outputs, with columns that come from the query's input, and schemas."""
     assert names(last, "inputs") == [TOPIC]
     outputs = {each["name"]: each for each in last["outputs"]}
-    assert set(outputs) == {topic, str(delta), table, str(merged)}
+    assert set(outputs) == {topic, delta, table, merged}
     found = {each: columns({"outputs": [outputs[each]]}) for each in outputs}
     assert found[topic] == {"value": {f"{TOPIC}:value.n": {"TRANSFORMATION"}}}
-    assert found[str(delta)] == {
+    assert found[delta] == {
         "n": {f"{TOPIC}:value.n": {"IDENTITY"}},
         "twice": {f"{TOPIC}:value.k": {"TRANSFORMATION"}},
     }
     assert found[table]["key"] == {f"{TOPIC}:value.k": {"IDENTITY"}}
-    assert found[str(merged)]["twice"] == {f"{TOPIC}:value.k": {"IDENTITY"}}
+    assert found[merged]["twice"] == {f"{TOPIC}:value.k": {"IDENTITY"}}
     decisive = outputs[topic]["facets"]["columnLineage"]["dataset"]
     assert [each["field"] for each in decisive] == ["value.k"]
     fields = {
@@ -184,9 +188,9 @@ def test_outputs_of_foreach_batch_are_found_with_their_columns(
     }
     assert fields == {
         topic: ["value"],
-        str(delta): ["n", "twice"],
+        delta: ["n", "twice"],
         table: ["n", "key", "lineage"],
-        str(merged): ["n", "twice"],
+        merged: ["n", "twice"],
     }
     written = last["run"]["facets"]["headwater_progress"]["outputsWritten"]
     assert {each["name"] for each in written} == set(outputs)

@@ -83,8 +83,7 @@ def test_a_job_is_one_run_with_its_records_columns_and_counts(
     job = LineageJob("reducer", version="v7", settings=settings, checkpoint=checkpoint)
     job.write(reduce_visits(job.read(source)), output, trigger={"availableNow": True})
 
-    record = next(iter(read_topic(output, settings.kafka)))
-    lineage = origin_of(record).lineage
+    lineage = origin_of(next(iter(read_topic(output, settings.kafka)))).lineage
     assert lineage is not None
     events = emitted(catalog, "reducer")
     assert states(events, killed.run_id) == ["ABORT"]

@@ -252,12 +252,11 @@ class LineageJob:
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
         found = with_lineage_column(records, self._mode)
-        records = found.rows
         query = self._query(
             found, options.get("name"), options.get("checkpoint"), options.get("trigger")
         )
         if self.settings.jobs.create_topics:
-            for each in (*topics, *topics_for_parents(records, topics)):
+            for each in (*topics, *topics_for_parents(found.rows, topics)):
                 ensure_topic(each, self._inputs.partitions, self.settings.kafka)
         prepared = query.to_topics(
             topics,
@@ -265,8 +264,8 @@ class LineageJob:
             self._mode,
             output_mode=options.get("output_mode", "append"),
             dead_letter_failures=options.get("on_failure") == "dead-letter",
-            dead_letter_errors=isolates_errors(options.get("on_error", "stop"), records),
-            one_input_per_task=self._inputs.one_per_task(records),
+            dead_letter_errors=isolates_errors(options.get("on_error", "stop"), found.rows),
+            one_input_per_task=self._inputs.one_per_task(found.rows),
         )
         return self._start(query, prepared, output)
 

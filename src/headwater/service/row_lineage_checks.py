@@ -60,7 +60,7 @@ def describe_jobs(settings: Settings) -> str | None:
     if not reports:
         return "no job in the catalog reports it"
     kinds = Counter(str(facet["coverage"]) for _, facet in reports)
-    counts = ", ".join(f"{count} {_shown(kind)}" for kind, count in kinds.most_common(4))
+    counts = ", ".join(f"{count} {_shown(kind)}" for kind, count in sorted(kinds.items()))
     listed = [_line(job, facet) for job, facet in reports if facet["coverage"] != "exact"]
     more = len(listed) - _MAX_LISTED
     shown = [*listed[:_MAX_LISTED], *([f"{more} more"] if more > 0 else [])]
