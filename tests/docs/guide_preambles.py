@@ -17,6 +17,10 @@ def score(frames):
     yield from frames
 """
 PREAMBLES = {
+    "docs/guides/dead-letter.md": """
+job = LineageJob("scored")
+rows = job.read("visits").select("key", "value")
+""",
     "docs/guides/existing-jobs.md": """
 from pyspark.sql.avro.functions import from_avro, to_avro
 SCHEMA = '{"type": "record", "name": "order", "fields": [{"name": "amount", "type": "double"}]}'

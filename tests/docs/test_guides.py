@@ -80,14 +80,15 @@ def is_not_run(command: Command) -> list[str]:
     return [begin for begin in NOT_RUN if f"{text} ".startswith(f"{begin} ")]
 
 
+# Run by test_readme.py and test_row_lineage_guide.py.
+ELSEWHERE = {"README.md", "docs/guides/row-lineage.md"}
 COMMANDS = [
     each
     for each in commands()
-    if each.words[:1] == ("headwater",) and each.block.page != "README.md"
+    if each.words[:1] == ("headwater",) and each.block.page not in ELSEWHERE
 ]
-# The README's blocks are run by test_readme.py.
 PAGES = sorted(
-    {each.page for each in blocks(*PYTHON)} - {"README.md"}
+    {each.page for each in blocks(*PYTHON)} - ELSEWHERE
     | {each.block.page for each in COMMANDS if not is_not_run(each)}
 )
 
