@@ -18,6 +18,7 @@ def score(frames):
 """
 PREAMBLES = {
     "docs/guides/dead-letter.md": """
+from headwater import LineageJob
 job = LineageJob("scored")
 rows = job.read("visits").select("key", "value")
 """,
