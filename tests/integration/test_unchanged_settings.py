@@ -206,6 +206,25 @@ def test_a_record_that_is_too_large_with_its_lineage_is_written_without_it(
     assert with_lineage == {5: True, len(value): False}
 
 
+def test_a_sink_without_a_place_for_lineage_is_left_as_it_is(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger._queries += 1
+    with configured(ledger.spark, ENABLED):
+        query = (
+            copied(ledger)
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .queryName(f"unchanged_{ledger._queries}")
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "files"))
+        )
+    query.awaitTermination(60)
+    rows = ledger.spark.read.parquet(str(tmp_path / "files"))
+    assert (rows.columns, rows.count()) == (["key", "value"], 40)
+    assert status(ledger)["reason"] == "FileStreamSink has no column for it"
+
+
 def test_transactional_delivery(ledger: Ledger, make_topic: TopicMaker) -> None:
     records = ledger.run(copied(ledger), make_topic("out"), delivery="transactional")
     assert len(records) == 40

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from tests.unchanged import ENABLED, Ledger
 
 from headwater.kafka import create_topic
@@ -67,11 +69,11 @@ def stream(
     assert not query.isActive
 
 
-def in_batches(ledger: Ledger, write: Callable[[DataFrame], None]) -> None:
+def in_batches(ledger: Ledger, write: Callable[[DataFrame], None], **options: Any) -> None:
     ledger._queries += 1
     with configured(ledger.spark, ENABLED):
         query = (
-            ledger.read(TOPIC)
+            ledger.read(TOPIC, **options)
             .select("n", "k")
             .writeStream.foreachBatch(lambda batch, _: write(batch))
             .option("checkpointLocation", str(ledger.checkpoint()))
@@ -152,3 +154,32 @@ def test_a_column_that_the_job_writes_itself_is_kept(ledger: Ledger, tmp_path: P
     in_batches(ledger, write)
     rows = ledger.spark.read.format("delta").load(str(folder)).collect()
     assert {row.lineage for row in rows} == {"mine"}
+
+
+def test_merges_into_delta_in_foreach_batch_fill_the_lineage_column(ledger: Ledger) -> None:
+    spark = ledger.spark
+    columns = "(k int, n int, seen int, lineage array<string>)"
+    spark.sql(f"CREATE TABLE unchanged_merged {columns} USING delta")
+
+    def write(batch: DataFrame) -> None:
+        newest = batch.groupBy("k").agg(F.max("n").alias("n"))
+        newest.createOrReplaceTempView("unchanged_batch")
+        batch.sparkSession.sql(
+            """MERGE INTO unchanged_merged t USING unchanged_batch s ON t.k = s.k
+               WHEN MATCHED AND s.k < 5 THEN UPDATE SET k = s.k, n = s.n, seen = 1
+               WHEN MATCHED THEN UPDATE SET n = s.n
+               WHEN NOT MATCHED THEN INSERT (k, n, seen) VALUES (s.k, s.n, 0)"""
+        )
+
+    try:
+        # Two micro-batches: rows are inserted by the first, and updated by the second.
+        in_batches(ledger, write, maxOffsetsPerTrigger=30)
+        rows = {row.k: row for row in spark.table("unchanged_merged").collect()}
+    finally:
+        spark.sql("DROP TABLE unchanged_merged")
+    assert len(rows) == 10
+    for key, row in rows.items():
+        found = {ledger.numbers[each] for each in row.lineage if each != "?"}
+        assert found == {number for number in range(30, 60) if number % 10 == key}
+        # A row that keeps a value of its former version has further parents.
+        assert ("?" in row.lineage) == (key >= 5)

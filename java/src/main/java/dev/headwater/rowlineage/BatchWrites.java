@@ -21,7 +21,8 @@ final class BatchWrites {
 
   static boolean isWrite(LogicalPlan plan) {
     return plan instanceof SaveIntoDataSourceCommand
-        || plan instanceof AppendData append && tableOf(append).resolved();
+        || plan instanceof AppendData append && tableOf(append).resolved()
+        || MergeWrites.isMerge(plan);
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
@@ -30,6 +31,9 @@ final class BatchWrites {
     }
     if (plan instanceof AppendData append) {
       return appended(append);
+    }
+    if (MergeWrites.isMerge(plan)) {
+      return merged(new MergeWrites(plan), plan);
     }
     SaveIntoDataSourceCommand write = (SaveIntoDataSourceCommand) plan;
     LogicalPlan query = saved(write);
@@ -76,6 +80,12 @@ final class BatchWrites {
     }
     check(query);
     return append.withNewQuery(OriginalPlan.keep(append.query(), query));
+  }
+
+  private LogicalPlan merged(MergeWrites merge, LogicalPlan plan) {
+    PlanRewriter.Rows rows = rewritten(merge.source());
+    LogicalPlan changed = rows.haveLineage() ? merge.with(rows, stored()) : null;
+    return changed == null ? plan : OriginalPlan.keep(plan, changed);
   }
 
   private PlanRewriter.Rows rewritten(LogicalPlan query) {

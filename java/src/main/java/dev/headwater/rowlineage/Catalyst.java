@@ -140,11 +140,15 @@ final class Catalyst {
     return withChildren(plan, children);
   }
 
+  /** The constructor parameters of a node. */
+  static Object[] parameters(LogicalPlan plan) {
+    return java(scala.collection.immutable.List.from(plan.productIterator())).toArray();
+  }
+
   /** A copy with another value of one constructor parameter, and another first child. */
   static LogicalPlan withParameter(LogicalPlan plan, int number, Object value, LogicalPlan child) {
     LogicalPlan moved = withFirstChild(plan, child);
-    Object[] parameters =
-        java(scala.collection.immutable.List.from(moved.productIterator())).toArray();
+    Object[] parameters = parameters(moved);
     parameters[number] = value;
     LogicalPlan copy = moved.makeCopy(parameters);
     copy.copyTagsFrom(plan);

@@ -32,6 +32,7 @@ public final class LineageFunctions {
   private static final long POSITIONS = 1L << 20;
 
   private static final UTF8String LINEAGE = UTF8String.fromString("lineage");
+  private static final UTF8String UNKNOWN = UTF8String.fromString("?");
   private static final UTF8String COMMA = UTF8String.fromString(",");
 
   private LineageFunctions() {}
@@ -69,6 +70,13 @@ public final class LineageFunctions {
     if (row.numFields() > FIELDS) {
       row.setLong(ORDINAL, ordinal(ordinalOf(left), ordinalOf(right)));
     }
+    return row;
+  }
+
+  /** The parents, and others that are not known; may be null. */
+  public static InternalRow withUnknown(InternalRow lineage) {
+    GenericInternalRow row = row(false);
+    row.update(PARENTS, joined(lineage == null ? null : parentsText(lineage), UNKNOWN));
     return row;
   }
 

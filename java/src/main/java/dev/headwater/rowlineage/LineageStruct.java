@@ -71,6 +71,11 @@ final class LineageStruct {
     return struct(values);
   }
 
+  /** The lineage of a row that may have further parents. */
+  static Expression withUnknown(Expression lineage) {
+    return Catalyst.call(LineageFunctions.class, "withUnknown", TYPE, true, lineage);
+  }
+
   /** Of rows that do not come from Kafka. */
   static Expression none(boolean numbered) {
     return Catalyst.nothing(numbered ? NUMBERED_TYPE : TYPE);

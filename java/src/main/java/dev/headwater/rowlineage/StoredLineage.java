@@ -77,7 +77,8 @@ final class StoredLineage {
     return new Project(seq(columns), rows.plan());
   }
 
-  private static StructField columnOf(StructType table) {
+  /** The column of a table for lineage, or null. */
+  static StructField columnOf(StructType table) {
     for (StructField field : table.fields()) {
       if (NAMES.contains(field.name())) {
         return field;
@@ -96,17 +97,22 @@ final class StoredLineage {
     }
     for (NamedExpression each : Catalyst.<NamedExpression>java(project.projectList())) {
       if (each.name().equals(name) && each instanceof Alias alias) {
-        Expression value = alias.child();
-        while (value instanceof Cast cast) {
-          value = cast.child();
-        }
-        return !(value instanceof Literal literal && literal.value() == null);
+        return !isNull(withoutCasts(alias.child()));
       }
     }
     return true;
   }
 
-  private Expression expression(Attribute lineage, DataType type) {
+  static Expression withoutCasts(Expression value) {
+    return value instanceof Cast cast ? withoutCasts(cast.child()) : value;
+  }
+
+  static boolean isNull(Expression value) {
+    return value instanceof Literal literal && literal.value() == null;
+  }
+
+  /** The lineage in the type of a column; null if it is none of the types. */
+  Expression expression(Expression lineage, DataType type) {
     if (type.sameType(DataTypes.StringType)) {
       return call("parentsText", type, lineage);
     }

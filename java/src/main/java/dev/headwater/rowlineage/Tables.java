@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.types.StructType;
 import scala.Product;
 
@@ -21,6 +22,10 @@ final class Tables {
           return ofDelta(folder.toString(), session);
         }
       }
+      return null;
+    }
+    if (sink instanceof Sink) {
+      // Another one of the older interface, such as for files.
       return null;
     }
     return CharVarcharUtils.replaceCharVarcharWithStringInSchema(

@@ -110,7 +110,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       }
       LogicalPlan rewritten = written(rows);
       if (rewritten == null) {
-        return off(mark, "the sink " + write.sink().name() + " has no column for it");
+        return off(mark, write.sink().getClass().getSimpleName() + " has no column for it");
       }
       check(rewritten);
       if (rewriter.changesState() && !mark.hasStarted()) {
