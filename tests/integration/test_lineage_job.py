@@ -204,10 +204,10 @@ def test_an_aggregate_lists_parents_up_to_a_limit_and_has_the_addresses_of_the_o
     assert (fate.fate, fate.evidence) == (Fate.PRESENT, (record.address,))
 
 
-def test_rows_without_lineage_are_refused_with_a_hint(run_job: RunJob, numbers: str) -> None:
-    with pytest.raises(InputError) as error:
-        run_job(lambda job: job.read(numbers).select("key", "value"))
-    assert "keep it in every select" in (error.value.hint or "")
+def test_rows_that_do_not_come_from_kafka_are_refused_with_a_hint(run_job: RunJob) -> None:
+    with pytest.raises(InputError, match="no row comes from Kafka") as error:
+        run_job(lambda job: job.spark.readStream.format("rate").load().selectExpr("'a' AS value"))
+    assert "keep the column in every select" in (error.value.hint or "")
 
 
 def test_the_batch_version_is_the_batch_id_of_spark(
