@@ -116,6 +116,7 @@ def test_the_sql_of_the_guide_fills_the_column_of_a_table(broker: Settings, shel
     sql = blocks("sql")[0]
     command = next(each for each in blocks("console") if "spark-sql" in each)
     shell.write(sql)
+    shell.run("headwater generate visits --rows 100")
     rows = [line.split("\t") for line in shell.run(command).splitlines() if line.count("\t") == 2]
     pages = pages_of_visits(broker)
     found = {
