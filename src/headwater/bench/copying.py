@@ -100,8 +100,13 @@ def time_copies(
     partitions: int,
     repeats: int,
     size: Callable[[], int] = lambda: 0,
+    written: int | None = None,
 ) -> dict[str, Timing]:
-    """Run all contenders alternately, `repeats` times; an extra first round warms up the JVM."""
+    """Run all contenders alternately, `repeats` times; an extra first round warms up the JVM.
+
+    Args:
+        written: how many records each has to write at least. Default: as many as it reads.
+    """
     timings = {name: Timing() for name in contenders}
     for round_ in range(repeats + 1):
         for name, copy in contenders.items():
@@ -109,7 +114,7 @@ def time_copies(
                 cpu, began = cpu_seconds(), time.monotonic()
                 copy(Path(folder) / "checkpoint")
                 seconds, used = time.monotonic() - began, cpu_seconds() - cpu
-                check_copied(target, records, settings)
+                check_copied(target, written or records, settings)
                 timings[name].size = size()
             if round_:
                 timings[name].rates.append(records / seconds)
