@@ -19,6 +19,7 @@ from headwater.cli.app import headwater
 from headwater.cli.follow_order import _JUDGED, _VIOLATIONS
 from headwater.cli.kafka_tools import TOOLS, kafka
 from headwater.cli.run import run, take_restarts
+from headwater.errors import SettingError
 from headwater.jobs import JOBS
 from headwater.join.metrics import JoinMetrics
 from headwater.settings import load
@@ -115,6 +116,17 @@ def test_the_variables_of_a_command_are_settings(
     for name, value in command.variables:
         monkeypatch.setenv(name, value)
     load()
+
+
+def test_the_settings_of_a_page_are_compared_with_those_that_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without this, the two tests around it could not fail."""
+    with pytest.raises(SettingError, match="no_such_setting"):
+        load(jobs={"no_such_setting": "1"})
+    monkeypatch.setenv("HEADWATER_JOBS__NO_SUCH_SETTING", "1")
+    with pytest.raises(SettingError, match=r"(?i)no_such_setting"):
+        load()
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
