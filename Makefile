@@ -11,6 +11,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --require-hashes
 # Each worker starts its own broker and Spark session; most tests wait more than they compute.
 WORKERS ?= 2
 PYTEST_ARGS ?=
+# The lines of Spark with a separate environment; the tests themselves run with 4.1.
+LINES := $(patsubst tests/lines/%.lock,%,$(wildcard tests/lines/*.lock))
 
 ##@ Use
 
@@ -35,6 +37,22 @@ test: $(STAMP)/dev ## Lint, types, imports and all tests with coverage: exactly 
 .PHONY: test-unit
 test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
 	@$(BIN)/python -m pytest -n $(WORKERS) -q tests/unit $(PYTEST_ARGS)
+
+LINE ?= 3.5
+
+.PHONY: test-spark
+test-spark: ## All tests that need Spark, with another version: LINE=3.5; not part of `test`
+	@$(MAKE) --no-print-directory $(STAMP)/line-$(LINE)
+	@.venv/lines/$(LINE)/bin/headwater jars fetch
+	@.venv/lines/$(LINE)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m spark $(PYTEST_ARGS)
+
+.PHONY: test-lines
+test-lines: $(LINES:%=test-line-%) ## A short pass with each other line of Spark: decorator, join, replay, tables, row lineage; not part of `test`
+
+.PHONY: $(LINES:%=test-line-%)
+$(LINES:%=test-line-%): test-line-%: $(STAMP)/line-%
+	@.venv/lines/$*/bin/headwater jars fetch
+	@.venv/lines/$*/bin/python -m pytest -q -p no:cacheprovider -m lines tests/fault tests/integration tests/unit/spark $(PYTEST_ARGS)
 
 .PHONY: test-clients
 test-clients: $(STAMP)/clients-dbt $(STAMP)/clients-airflow ## Tests with clients of others: dbt, Airflow, Spark's OpenLineage listener; not part of `test`
@@ -67,11 +85,11 @@ imports: $(STAMP)/dev ## Check the import rules of the packages
 	@$(BIN)/lint-imports
 
 .PHONY: java-test
-java-test: $(STAMP)/dev ## Compile the Java project, with warnings as errors, and run its JUnit tests
+java-test: $(STAMP)/dev ## Compile the Java project for every Spark, and run its JUnit tests; SPARK_HOME=… for another Spark
 	@$(BIN)/python java/tasks.py test
 
 .PHONY: wheel
-wheel: $(STAMP)/dev ## Build the wheel, with the jar of the Java project, into dist/
+wheel: $(STAMP)/dev ## Build the wheel, with the jars of the Java project, into dist/
 	@$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation -w dist .
 
 .PHONY: web
@@ -97,8 +115,12 @@ reference: $(STAMP)/dev ## Generate docs/reference from the code
 lock: $(STAMP)/dev ## Resolve all pins again: Python packages and jars
 	@$(BIN)/python -m headwater.jvm.relock
 	@$(COMPILE) requirements-build.in -o requirements-build.lock
-	@$(COMPILE) pyproject.toml --extra spark --extra service --extra index --extra local -c requirements-build.lock -o requirements.lock
+	@$(COMPILE) pyproject.toml --extra all -c requirements-spark.in -c requirements-build.lock -o requirements.lock
+	@# Of the container images in deploy/: the service, and jobs on a Spark that has its own pyspark.
+	@$(COMPILE) pyproject.toml --extra service --extra index -c requirements.lock -o requirements-service.lock
+	@$(COMPILE) pyproject.toml --extra jobs --extra index -c requirements.lock -o requirements-jobs.lock
 	@$(COMPILE) pyproject.toml --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+	@for line in $(LINES); do $(COMPILE) --no-deps tests/lines/$$line.in -o tests/lines/$$line.lock; done
 	@$(COMPILE) --no-strip-extras tests/clients/dbt.in -o tests/clients/dbt.lock
 	@$(COMPILE) --no-strip-extras tests/clients/airflow.in -o tests/clients/airflow.lock
 
@@ -142,6 +164,13 @@ $(STAMP)/runtime: requirements.lock pyproject.toml | $(STAMP)/build
 $(STAMP)/dev: requirements-dev.lock $(STAMP)/runtime
 	@echo "installing pinned tools for tests"
 	@$(PIP) --quiet -r requirements-dev.lock
+	@touch $@
+
+# Only what differs is installed; all other packages are those of .venv.
+$(STAMP)/line-%: tests/lines/%.lock $(STAMP)/dev
+	@echo "installing Spark $*"
+	@$(BIN)/python tests/lines/environment.py .venv/lines/$*
+	@.venv/lines/$*/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --no-build-isolation -r $<
 	@touch $@
 
 $(STAMP)/clients-%: tests/clients/%.lock $(STAMP)/dev

@@ -1,8 +1,8 @@
-"""Builds the jar of the Java project (`java/`) and adds it, with its checksum, to the wheel.
+"""Builds the jars of the Java project (`java/`) and adds them, with their checksums, to the wheel.
 
-The jar is compiled against the pinned connectors and pyspark's jars: the compiler and the
-connectors come from the jar cache, or are fetched. An editable install has no jar: it is compiled
-when it is needed.
+There is one for each line of Spark. The compiler, the connectors and Spark's own jars are pinned,
+and come from the jar cache or are fetched. An editable install has no jars: that of the line which
+is there is compiled when it is needed.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ class JarBuildHook(BuildHookInterface[Any]):
         sys.path.insert(0, str(root / "src"))
         from headwater.errors import HeadwaterError
         from headwater.jvm.compiler import build_jar, checksum_file
-        from headwater.jvm.jars import JAR_NAME
+        from headwater.jvm.jars import own_jar_name
+        from headwater.jvm.versions import SPARK_LINES
         from headwater.settings import load
 
         self._folder = tempfile.TemporaryDirectory(prefix="headwater-jar-")
-        jar = Path(self._folder.name) / JAR_NAME
+        jars = {line: Path(self._folder.name) / own_jar_name(line) for line in SPARK_LINES}
         try:
-            build_jar(root / "java", jar, load())
+            for line, jar in jars.items():
+                build_jar(root / "java", jar, line, load())
         except HeadwaterError as error:
             hint = f" (hint: {error.hint})" if error.hint else ""
-            raise RuntimeError(f"{JAR_NAME} can't be built: {error.message}{hint}") from None
+            raise RuntimeError(f"{jar.name} can't be built: {error.message}{hint}") from None
         finally:
             sys.path.remove(str(root / "src"))
-        for path in (jar, checksum_file(jar)):
-            build_data["force_include"][str(path)] = f"headwater/jvm/{path.name}"
+        for jar in jars.values():
+            for path in (jar, checksum_file(jar)):
+                build_data["force_include"][str(path)] = f"headwater/jvm/own/{path.name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if self._folder is not None:

@@ -1,4 +1,8 @@
-"""Tasks of the Java project, with pinned tools: `python java/tasks.py test|format|check-format`."""
+"""Tasks of the Java project, with pinned tools: `python java/tasks.py TASK`.
+
+`compile` compiles it for every line of Spark, `test` also runs its JUnit tests, on the Spark that
+is there: another one with `SPARK_HOME`. `format` and `check-format` are about all sources.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ import tempfile
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
-from headwater.jvm.compiler import class_path, compile_java
-from headwater.jvm.jars import ensure_jars, own_jar
+from headwater.jvm.compiler import compile_java
+from headwater.jvm.installed import installed_line
+from headwater.jvm.jars import ensure_jars, own_jar, spark_jars
 from headwater.jvm.java import find_java
+from headwater.jvm.versions import SPARK_LINES
 from headwater.settings import Settings, load
 
 PROJECT = Path(__file__).parent
@@ -29,10 +35,20 @@ _FORMAT_SECONDS = 120
 _FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
+def compile_lines(settings: Settings) -> int:
+    """Compile the project for every line."""
+    for line in SPARK_LINES:
+        own_jar(settings, line=line)
+    print(f"compiled for Spark {', '.join(line.name for line in SPARK_LINES)}")
+    return 0
+
+
 def test(settings: Settings) -> int:
     """Compile the tests and run them with JUnit."""
-    jars = [own_jar(settings), *class_path(settings)]
-    jars += ensure_jars(("iceberg", "junit"), settings)
+    compile_lines(settings)
+    print(f"testing on Spark {installed_line(settings).name}")
+    jars = [own_jar(settings), *spark_jars(settings)]
+    jars += ensure_jars(("kafka", "openlineage", "iceberg", "junit"), settings)
     sources = sorted((PROJECT / "src/test/java").rglob("*.java"))
     with tempfile.TemporaryDirectory(prefix="headwater-java-test-") as folder:
         classes = Path(folder) / "classes"
@@ -79,11 +95,14 @@ def format_sources(settings: Settings, *, check: bool) -> int:
     return done.returncode
 
 
+_TASKS = {"compile": compile_lines, "test": test}
+
+
 def main(task: str) -> int:
     settings = load()
     try:
-        if task == "test":
-            return test(settings)
+        if task in _TASKS:
+            return _TASKS[task](settings)
         return format_sources(settings, check=task == "check-format")
     except HeadwaterError as error:
         print(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)

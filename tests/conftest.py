@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -17,6 +18,9 @@ from headwater.jvm.java import SHORT_LIVED
 from headwater.service.postgres import PostgresServer
 from headwater.service.postgres_roles import ROLE
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.secured_broker import SecuredBroker
 
 pytest_plugins = ["headwater.testing.fixtures"]
 
@@ -43,6 +47,16 @@ def postgres(headwater_settings: Settings) -> Iterator[str]:
     server.start()
     yield server.url
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A real broker with TLS, logins and ACLs."""
+    # Imports the plugin, which pytest has to import first.
+    from tests.secured_broker import secured_broker
+
+    with secured_broker(tmp_path_factory.mktemp("secured")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -60,8 +60,9 @@ def changed(before: Mapping[str, Any]) -> list[str]:
 
 
 def settings_of(spark: SparkSession) -> dict[str, dict[str, str]]:
-    runtime: Any = spark.conf.getAll
-    return {"context": dict(spark.sparkContext.getConf().getAll()), "session": dict(runtime)}
+    rows = spark.sql("SET").collect()
+    context = dict(spark.sparkContext.getConf().getAll())
+    return {"context": context, "session": {row["key"]: row["value"] for row in rows}}
 
 
 def session(mode: str) -> SparkSession:

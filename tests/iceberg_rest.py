@@ -21,7 +21,7 @@ _SOURCE = Path(__file__).parents[1] / f"java/src/test/java/{_CLASS.replace('.', 
 def iceberg_rest_service(settings: Settings, folder: Path) -> Iterator[str]:
     """Run the service; yields its address. Tables are in `folder`; the token is `for-tests`."""
     java = str(find_java(settings).binary)
-    jars = [*ensure_jars(["iceberg"], settings), *spark_jars()]
+    jars = [*ensure_jars(["iceberg"], settings), *spark_jars(settings)]
     classes = folder / "classes"
     compile_java([_SOURCE], jars, classes, settings)
     command = [java, "-cp", os.pathsep.join(map(str, [classes, *jars])), _CLASS]

@@ -17,11 +17,15 @@ from headwater.settings import Settings
 
 
 def start_job(
-    settings: Settings, options: Sequence[str], log: Path, name: str = "visits_decorator_job"
+    settings: Settings,
+    options: Sequence[str],
+    log: Path,
+    name: str = "visits_decorator_job",
+    python: Path | str = sys.executable,
 ) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "headwater", "run", name, *options],
+            [python, "-m", "headwater", "run", name, *options],
             stdout=output,
             stderr=output,
             start_new_session=True,

@@ -3,7 +3,7 @@
     spark-submit tests/plain_job.py SERVERS FOLDER PER_BATCH QUERY:LEFT:RIGHT:OUTPUT ...
 
 Runs the queries at the same time until all records are read. Each writes the numbers that a row is
-made of.
+made of. Options of the sink are in the configuration, after `spark.plain.sink.`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ QUERIES = {each.__name__: each for each in (copied, windowed, joined, in_pandas)
 
 def main(servers: str, folder: str, per_batch: str, *queries: str) -> None:
     spark = SparkSession.builder.appName("plain").getOrCreate()
+    prefix = "spark.plain.sink."
+    configured = spark.sparkContext.getConf().getAll()
+    sink = {key.removeprefix(prefix): v for key, v in configured if key.startswith(prefix)}
     started = []
     for each in queries:
         name, left, right, output = each.split(":")
@@ -76,6 +79,7 @@ def main(servers: str, folder: str, per_batch: str, *queries: str) -> None:
             rows.writeStream.format("kafka")
             .option("kafka.bootstrap.servers", servers)
             .option("topic", output)
+            .options(**sink)
             .option("checkpointLocation", f"{folder}/{name}")
             .queryName(name)
             .trigger(availableNow=True)

@@ -24,9 +24,10 @@ def submit(
     *,
     master: str = "local[2]",
     configuration: Mapping[str, str] | None = None,
+    connectors: tuple[str, ...] = ("kafka",),
 ) -> subprocess.Popen[bytes]:
     """Start `job`, a file or jar with its arguments, after options such as `--class`."""
-    jars = ",".join(map(str, session_jars(("kafka",), settings)))
+    jars = ",".join(map(str, session_jars(connectors, settings)))
     command = [str(BIN / "spark-submit"), "--master", master, "--jars", jars]
     for name, value in {
         "spark.ui.enabled": "false",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,24 @@ class Ledger(NumberedRecords):
         query.awaitTermination(120)
         assert not query.isActive
         return list(read_topic(output, self.settings.kafka))
+
+    def in_batches(
+        self, topic: str, write: Callable[[DataFrame], None], *, name: str = "", **options: Any
+    ) -> None:
+        """Pass the columns `n, k` to foreachBatch, with row lineage switched on."""
+        self._queries += 1
+        with configured(self.spark, ENABLED):
+            query = (
+                self.read(topic, **options)
+                .select("n", "k")
+                .writeStream.foreachBatch(lambda batch, _: write(batch))
+                .option("checkpointLocation", str(self.checkpoint()))
+                .queryName(name or f"unchanged_{self._queries}")
+                .trigger(availableNow=True)
+                .start()
+            )
+        query.awaitTermination(120)
+        assert not query.isActive
 
     def checkpoint(self) -> Path:
         return self.folder / f"checkpoint-{self._queries}"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headwater.model.record import JobOutput
     from headwater.openlineage.facets import lineage_facet
     from headwater.openlineage.tables import delta_table, iceberg_table
+    from headwater.replay.resolve import trace
     from headwater.replay.transform import Transform
     from headwater.replay.transform import Transform as Logic
     from headwater.settings import Settings
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         parent_addresses,
     )
     from headwater.storage.index.reader import LineageIndex
-    from headwater.tracing.ancestors import trace
     from headwater.tracing.follow import OrderCheck
     from headwater.tracing.impact import impact
 
@@ -132,7 +132,7 @@ _PUBLIC = {
     "RecordReader": "headwater.kafka.fetch",
     "decode_lineage": "headwater.model.header:decode",
     "impact": "headwater.tracing.impact",
-    "trace": "headwater.tracing.ancestors",
+    "trace": "headwater.replay.resolve",
     "verify": "headwater.join.fates",
     "why_missing": "headwater.join.fates",
     # Dead letters.

@@ -28,6 +28,7 @@
     │   ├── NotEnoughReplicasError  too few replicas are in sync for a write
     │   ├── QuotaExceededError     the cluster limits the rate of requests
     │   ├── DatabaseUnavailableError
+    │   ├── SchemaMismatchError    the catalog's database has the schema of another version
     │   ├── CatalogUnavailableError  events are still spooled
     │   ├── QueryTimeoutError      a query exceeded its time limit
     │   ├── TooBusyError           too many requests are queued
@@ -204,6 +205,10 @@ class QuotaExceededError(UnavailableError):
 
 class DatabaseUnavailableError(UnavailableError):
     """PostgreSQL did not respond within the timeout."""
+
+
+class SchemaMismatchError(UnavailableError):
+    """The catalog's database has another schema than this service, which therefore only reads."""
 
 
 class CatalogUnavailableError(UnavailableError):

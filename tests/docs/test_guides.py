@@ -57,9 +57,11 @@ NOT_RUN = {
     "replay undo": "the id is that of the reader's replay",
     "replay verify": "the id is that of the reader's replay",
     "replay visits_converter": "tests/integration/test_replay.py runs replays",
+    "probe": "checks a service on this machine: tests/integration/test_catalog_probes.py runs it",
     "run": "takes seconds; what other commands need is run first, and joins by their own tests",
     "serve": "runs until it is stopped",
     "trace visits-clean/0@3": "test_examples.py runs the example that writes it",
+    "trace visits-scored/0@3 --resolve": "tests/integration/test_resolve.py runs such a job",
     "up": "test_readme.py runs it",
     "verify visits-batched --source visits --order --follow": "runs until it is stopped",
 }

@@ -7,7 +7,13 @@ import re
 from pathlib import Path
 
 from headwater.model import Address, Lineage
-from headwater.model.header import MAX_HEADER_BYTES, MAX_LISTED_PARENTS, decode, encode
+from headwater.model.header import (
+    MAX_HEADER_BYTES,
+    MAX_LISTED_PARENTS,
+    MAX_PARENTS_IN_LISTING,
+    decode,
+    encode,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "lineage-header.md").read_text()
 EXAMPLES = [line for line in PAGE.splitlines() if re.match(r"[12] (?!RUN)", line)]
@@ -21,6 +27,13 @@ def test_the_examples_can_be_decoded_and_encoded() -> None:
     assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0, 0]
     assert lineages[-1].batch == 12
     assert len(EXAMPLES[-1]) <= 75
+
+
+def test_consecutive_parents_are_decoded_as_documented() -> None:
+    examples = [line for line in PAGE.splitlines() if re.match(r"3 (?!RUN)", line)]
+    decoded = [decode(example.encode()) for example in examples]
+    assert [len(each.parents) for each in decoded if isinstance(each, Lineage)] == [1000, 105]
+    assert f"lists at most {MAX_PARENTS_IN_LISTING:,} parents" in PAGE
 
 
 def test_the_limits_are_those_of_the_code() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.connect import SERVER
+from tests.submitted import EXTENSION
 from tests.support import environment, java_of_spark
 
 from headwater.jvm.java import SHORT_LIVED
@@ -131,11 +133,23 @@ def test_the_commands_for_a_cluster_copy_the_jar_and_add_the_extension(shell: Sh
     home = shell.folder / "spark"
     for name in ("jars", "conf"):
         (home / name).mkdir(parents=True)
+    # By which the version of Spark is found.
+    core = home / "jars" / "spark-core_2.13-4.1.0.jar"
+    core.touch()
     command = next(each for each in blocks("console") if "spark-defaults.conf" in each)
     shell.run(command, SPARK_HOME=str(home))
-    assert [path.suffix for path in (home / "jars").iterdir()] == [".jar"]
+    (copied,) = set((home / "jars").iterdir()) - {core}
+    assert copied.suffix == ".jar"
     line = (home / "conf" / "spark-defaults.conf").read_text()
     assert line == "spark.sql.extensions dev.headwater.RowLineageExtension\n"
+
+
+def test_the_command_for_a_connect_server_starts_what_the_tests_start() -> None:
+    (command,) = [each for each in blocks("console") if "SPARK_REMOTE" in each]
+    (extension,) = EXTENSION.items()
+    assert f"--class {SERVER}\n" in command
+    assert f"--conf {'='.join(extension)} " in command
+    assert '--jars "$(headwater jars path kafka)"' in command
 
 
 def test_the_table_of_the_guide_has_all_settings_with_their_defaults() -> None:

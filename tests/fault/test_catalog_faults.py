@@ -3,7 +3,6 @@ stored twice."""
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 import threading
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import psutil
 import psycopg
@@ -21,6 +19,7 @@ import requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.catalog_load import Load, check
 from tests.catalog_support import Catalog, fresh_database, run_event, run_id, running
 from tests.support import environment
 from tests.waiting import wait_until
@@ -36,89 +35,12 @@ from headwater.service.postgres import PostgresServer
 from headwater.settings import Settings
 from headwater.testing.fixtures import local_settings
 
-WRITERS = 8
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Settings]:
     settings = local_settings(tmp_path / "home")
     yield settings
     down(settings, wipe=True)
-
-
-class Load:
-    """Writers that send numbered events, and retry each until it is acknowledged."""
-
-    def __init__(self, url: str) -> None:
-        self._url = f"{url}/api/v1/lineage"
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._next = 0
-        self.acknowledged: list[int] = []
-        self.failures = 0
-        self.unexpected: list[str] = []
-        self._threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
-        for thread in self._threads:
-            thread.start()
-
-    def _write(self) -> None:
-        session = requests.Session()
-        while not self._stop.is_set():
-            with self._lock:
-                number = self._next
-                self._next += 1
-            event = run_event(
-                job=f"job {number % 5}",
-                run=run_id(f"load {number}"),
-                inputs=["shared", f"in {number % 7}"],
-                outputs=["result"],
-            )
-            wait_until(
-                functools.partial(self._is_acknowledged, session, event),
-                60,
-                f"the acknowledgement of event {number}",
-                pause_seconds=0.1,
-            )
-            with self._lock:
-                self.acknowledged.append(number)
-
-    def _is_acknowledged(self, session: requests.Session, event: dict[str, Any]) -> bool:
-        try:
-            answer = session.post(self._url, json=event, timeout=20)
-        except requests.RequestException:
-            answer = None
-        if answer is not None and answer.status_code == 201:
-            return True
-        with self._lock:
-            self.failures += 1
-            if answer is not None and answer.status_code != 503:
-                self.unexpected.append(f"{answer.status_code}: {answer.text}")
-        return False
-
-    def wait_for(self, count: int) -> None:
-        expected = len(self.acknowledged) + count
-        wait_until(
-            lambda: len(self.acknowledged) >= expected, 60, f"{count} more acknowledged events"
-        )
-
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(70)
-
-
-def check(load: Load, database: str) -> None:
-    assert load.failures > 0, "the fault caused no failure: the test proves nothing"
-    assert load.unexpected == []
-    with psycopg.connect(database) as connection:
-        runs = connection.execute("SELECT run_id FROM events").fetchall()
-        projected = connection.execute("SELECT id FROM runs").fetchall()
-    stored = [str(run) for (run,) in runs]
-    assert len(stored) == len(set(stored)), "an event is stored twice"
-    missing = {run_id(f"load {number}") for number in load.acknowledged} - set(stored)
-    assert missing == set()
-    # An event and its projection are committed together.
-    assert {str(run) for (run,) in projected} == set(stored)
 
 
 def test_postgres_restarted_under_load_loses_no_acknowledged_event(home: Settings) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +18,7 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 from pyspark.sql import SparkSession
-from tests.kills import records_in
-from tests.waiting import wait_until
+from tests.copies import copy, in_thread, wait_for
 
 from headwater import LineageJob
 from headwater.delivery.modes import MODE_NAMES
@@ -72,47 +70,6 @@ def stop_queries(spark: SparkSession) -> Iterator[None]:
         query.stop()
 
 
-def copy(mode: str, source: str, target: str, settings: Settings, checkpoint: Path) -> None:
-    job = LineageJob(f"copy-{mode}", settings=settings, checkpoint=checkpoint, delivery=mode)
-    rows = job.read(source, maxOffsetsPerTrigger=BATCH).select("key", "value", "lineage")
-    job.write(rows, target, trigger={"availableNow": True})
-
-
-def in_thread(work: Callable[..., None], *arguments: object) -> InThread:
-    thread = InThread(lambda: work(*arguments))
-    thread.start()
-    return thread
-
-
-class InThread(threading.Thread):
-    """Runs a function in a thread; `finish` raises its error."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._work()
-        except BaseException as error:  # raised in the test's own thread
-            self._error = error
-
-    def finish(self, seconds: float) -> None:
-        self.join(seconds)
-        assert not self.is_alive(), f"not finished after {seconds:g} s"
-        if self._error is not None:
-            raise self._error
-
-
-def wait_for(records: int, topic: str, settings: Settings, thread: threading.Thread) -> None:
-    def written() -> bool:
-        assert thread.is_alive(), "the copy ended before the fault"
-        return records_in(topic, settings) >= records
-
-    wait_until(written, 60, f"{records} records in {topic}")
-
-
 def test_a_broker_killed_and_then_paused_breaks_no_guarantee_of_a_mode(
     own_broker: OwnBroker, tmp_path: Path
 ) -> None:
@@ -125,7 +82,8 @@ def test_a_broker_killed_and_then_paused_breaks_no_guarantee_of_a_mode(
     for mode in MODE_NAMES:
         create_topic(mode, 2, settings.kafka)
     work = {
-        mode: in_thread(copy, mode, "in", mode, settings, tmp_path / mode) for mode in MODE_NAMES
+        mode: in_thread(copy, mode, "in", mode, settings, tmp_path / mode, BATCH)
+        for mode in MODE_NAMES
     }
     for mode, thread in work.items():
         wait_for(1, mode, settings, thread)
@@ -171,7 +129,7 @@ def test_a_record_that_kafka_rejects_stops_the_job_with_its_address(
     source, target = make_topic("in", partitions=1), make_topic("out", partitions=1)
     fill_with_one_too_large(broker, source, target)
     with pytest.raises(QueryFailedError, match="RecordTooLargeException") as failed:
-        copy(mode, source, target, broker, tmp_path / "checkpoint")
+        copy(mode, source, target, broker, tmp_path / "checkpoint", BATCH)
     if mode != "transactional":
         assert f"{source}/0@1" in failed.value.message
     found = [record.value for record in read_topic(target, broker.kafka)]

@@ -24,7 +24,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 RECORDS = 100_000
 
 
-@pytest.mark.parametrize("with_jvm", [True, False], ids=["with its JVM", "only Python"])
+@pytest.mark.parametrize(
+    "with_jvm",
+    [
+        pytest.param(True, marks=pytest.mark.lines, id="with its JVM"),
+        pytest.param(False, id="only Python"),
+    ],
+)
 def test_a_driver_killed_in_the_middle_of_a_batch_causes_no_loss_and_no_duplicates(
     broker: Settings,
     headwater: Headwater,

@@ -71,6 +71,7 @@ def send(topic: str, number: int, settings: Settings, partition: int = 0) -> Non
             producer.send(topic, value, b"key", partition=partition)
 
 
+@pytest.mark.lines
 def test_every_record_is_archived_unchanged_under_its_hour(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_each_batch_is_a_version_and_small_files_are_compacted(
     ] == [[0, 0, 22, 18, 5, [], 0], [1, 0, 1, 2, 0, [], 5]]
 
 
+@pytest.mark.lines
 def test_an_expired_record_is_traced_from_the_archive(
     spark: SparkSession, settings: Settings, make_topic: TopicMaker, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.catalog_support import Catalog
 from tests.lineage_events import emitted, reporting_to, states
+from tests.lines.environments import needs_iceberg
 from tests.support import environment
 from tests.waiting import wait_until
 
@@ -30,7 +31,7 @@ from headwater.jobs.articles import FIELDS
 from headwater.settings import Settings
 from headwater.spark.configuration import session_configuration
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_iceberg]
 
 JOB = "BatchWriteRawWithLineage"
 ARTICLES = 40

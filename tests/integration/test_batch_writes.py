@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.catalog_support import Catalog
 from tests.lineage_events import emitted, reporting_to
+from tests.lines.environments import needs_iceberg
 
 from headwater.collector.session import create_spark_session_with_lineage, finish_lineage
 from headwater.settings import Settings
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_iceberg]
 
 Job = Callable[[str, Callable[[], object]], dict[str, Any]]
 

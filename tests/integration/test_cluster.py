@@ -15,6 +15,7 @@ import pytest
 from tests.catalog_support import Catalog
 from tests.integration.test_batch_lineage import articles, write_csv
 from tests.integration.test_stream_write_raw import article, send
+from tests.lines.environments import needs_iceberg
 from tests.submitted import BIN, EXTENSION
 from tests.support import environment
 from tests.unchanged import Records, true_parents
@@ -32,7 +33,7 @@ from headwater.storage.tables.registry import KnownTable
 from headwater.testing.fixtures import TopicMaker
 from headwater.testing.ports import free_port
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_iceberg]
 
 PLAIN_JOB = Path(__file__).parents[1] / "plain_job.py"
 TABLE = "demo.cluster.articles_raw"

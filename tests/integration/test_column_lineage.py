@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 
 from headwater.collector.columns import PlanColumns, Value, describe, plan_columns
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.lines]
 
 SAME = {"IDENTITY"}
 # Output -> input -> transformations; an input is `leaf:path`.

@@ -72,6 +72,7 @@ def decorate(settings: Settings, source: str, target: str, checkpoint: Path) -> 
     )
 
 
+@pytest.mark.lines
 def test_each_record_keeps_its_bytes_and_has_the_job_in_its_headers(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:

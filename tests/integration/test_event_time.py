@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headwater.spark.compat import try_cast
 from headwater.spark.writers.archive_rows import archive_rows
 
 pytestmark = pytest.mark.spark
@@ -70,7 +71,7 @@ def test_the_fast_parser_agrees_with_spark(spark: SparkSession) -> None:
     ]
     records = spark.createDataFrame(rows, schema).coalesce(1)
     text = F.get_json_object(F.col("value").cast("string"), "$.event_time")
-    dated = F.when(text.rlike("^[0-9]{4,6}-"), text.try_cast("timestamp"))
+    dated = F.when(text.rlike("^[0-9]{4,6}-"), try_cast(text, "timestamp"))
     parts = {"year": F.year, "month": F.month, "day": F.dayofmonth, "hour": F.hour}
     expected = records.select("offset", *(part(dated).alias(n) for n, part in parts.items()))
     found = archive_rows(records, "event_time").select("offset", *parts)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests import host_program
 from tests.lineage_events import names, spooled, states
+from tests.lines.environments import needs_iceberg
 from tests.support import java_of_spark
 
 from headwater.collector.configuration import LISTENER
@@ -19,7 +20,7 @@ from headwater.jvm.jars import ensure_jars
 from headwater.settings import Settings, child_environment, load
 from headwater.spark.configuration import LINEAGE_PLUGIN
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_iceberg]
 
 ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"

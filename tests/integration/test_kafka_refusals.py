@@ -128,7 +128,7 @@ def test_a_command_exits_with_4_and_status_and_doctor_give_the_reason(
     listed = headwater("topics", "list", settings=wrong, **variables)
     assert listed.returncode == 4, listed.stderr
     assert "error: Kafka at localhost:" in listed.stderr
-    assert "hint: check security.protocol" in listed.stderr
+    assert "hint: check HEADWATER_KAFKA__SECURITY_PROTOCOL" in listed.stderr
     status = headwater("status", settings=wrong, **variables)
     assert "unreachable" in status.stdout, status.stderr
     found = headwater("doctor", settings=wrong, **variables)

@@ -101,6 +101,7 @@ def chain(settings: Settings, make_topic: TopicMaker) -> list[str]:
     return [source, copied, joined]
 
 
+@pytest.mark.lines
 def test_impact_returns_exactly_the_records_whose_headers_lead_back(
     spark: SparkSession, settings: Settings, chain: list[str], tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def expected(parents: set[str]) -> tuple[str | None, int, str | None, str | None
     return text, len(others), digest, ",".join(others)
 
 
+@pytest.mark.lines
 def test_the_parents_of_a_group_are_those_of_its_rows_in_the_order_of_their_texts(
     spark: SparkSession,
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_checkpoint_with_texts_of_an_earlier_version_is_continued(
         assert {str(each) for each in lineage.parents} == {f"{source}/0@{n}" for n in offsets}
 
 
+@pytest.mark.lines
 @pytest.mark.usefixtures("state_store")
 def test_sessions_that_a_later_record_joins_have_the_parents_of_both(
     broker: Settings, make_topic: TopicMaker, tmp_path: Path

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.lines.environments import needs_iceberg
 
 from headwater.errors import LineageTableError
 from headwater.spark.writers import merge_into as merging
@@ -38,6 +39,8 @@ def rows_of(spark: SparkSession, table: str) -> dict[str, Any]:
     return {row[0]: tuple(row[1:]) for row in spark.table(table).collect()}
 
 
+@needs_iceberg
+@pytest.mark.lines
 def test_other_columns_of_the_table_are_kept_and_null_in_new_rows(
     spark: SparkSession, table: str
 ) -> None:
@@ -52,6 +55,7 @@ def test_other_columns_of_the_table_are_kept_and_null_in_new_rows(
     assert (last["mark"], last[ROWS]) == ("17", "2")
 
 
+@pytest.mark.lines
 def test_a_batch_is_merged_into_a_delta_table_once(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(spark, tmp_path / "merged", "delta")
     table.ensure(spark.createDataFrame([("a", 1)], "id string, n int").schema)
@@ -72,6 +76,7 @@ def test_a_batch_is_merged_into_a_delta_table_once(spark: SparkSession, tmp_path
     assert rows() == {"b": 3, "c": 5}
 
 
+@needs_iceberg
 def test_a_required_column_is_refused_before_the_first_batch(
     spark: SparkSession, table: str
 ) -> None:
@@ -84,6 +89,7 @@ def test_a_required_column_is_refused_before_the_first_batch(
     spark.sql(f"DROP TABLE {owned}")
 
 
+@needs_iceberg
 def test_of_two_concurrent_merges_the_later_one_is_retried(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,11 +99,11 @@ def test_of_two_concurrent_merges_the_later_one_is_retried(
     conflicts: list[BaseException] = []
     errors: list[BaseException] = []
 
-    def run_at_once(session: SparkSession, statement: str) -> None:
+    def run_at_once(session: SparkSession, *statement: Any) -> None:
         if threading.get_ident() not in started:
             started.add(threading.get_ident())
             both.wait()
-        run(session, statement)
+        run(session, *statement)
 
     def count(error: BaseException) -> bool:
         conflict = is_conflict(error)
@@ -129,12 +135,13 @@ def test_of_two_concurrent_merges_the_later_one_is_retried(
     assert rows_of(spark, table) == {"a": (5,), "b": (5,), "c": (1,), "d": (5,)}
 
 
+@needs_iceberg
 def test_a_merge_that_always_conflicts_fails_after_some_attempts(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[str] = []
 
-    def refuse(session: SparkSession, statement: str) -> None:
+    def refuse(session: SparkSession, statement: str, commit: object) -> None:
         attempts.append(statement)
         raise RuntimeError("org.apache.iceberg.exceptions.CommitFailedException: stale")
 
@@ -144,7 +151,7 @@ def test_a_merge_that_always_conflicts_fails_after_some_attempts(
         merge(table, rows, RULE, {}, first_pause_seconds=0.0)
     assert len(attempts) == 8
 
-    def fail(session: SparkSession, statement: str) -> None:
+    def fail(session: SparkSession, statement: str, commit: object) -> None:
         raise RuntimeError("the disk is full")
 
     monkeypatch.setattr(merging, "_run", fail)
@@ -152,6 +159,7 @@ def test_a_merge_that_always_conflicts_fails_after_some_attempts(
         merge(table, rows, RULE, {})
 
 
+@needs_iceberg
 def test_two_first_starts_create_the_table_once(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +170,7 @@ def test_two_first_starts_create_the_table_once(
     assert set(rows_of(spark, table)) == {"a", "b", "c"}
 
 
+@needs_iceberg
 def test_a_partitioned_table_is_written_with_one_open_file_per_task(
     spark: SparkSession, table: str
 ) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.catalog_support import Catalog
 from tests.lineage_events import columns, emitted, names, reporting_to, states
+from tests.lines.environments import fills_missing_columns, needs_iceberg
 from tests.unchanged import ENABLED, Ledger
 
 from headwater.collector.listener import StreamTracker, track_streaming
@@ -32,7 +33,6 @@ def ledger(
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("events"))
     create_topic(TOPIC, 2, broker.kafka)
     ledger.fill(TOPIC, 20)
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.events")
     return ledger
 
 
@@ -121,6 +121,8 @@ def test_row_lineage_is_in_the_events_of_a_plain_query_and_does_not_change_its_d
     assert datasets(catalog, "with_header") == datasets(catalog, "without_rows")
 
 
+@needs_iceberg
+@fills_missing_columns
 @pytest.mark.parametrize("lineage", [True, False])
 def test_outputs_of_foreach_batch_are_found_with_their_columns(
     ledger: Ledger,
@@ -133,6 +135,7 @@ def test_outputs_of_foreach_batch_are_found_with_their_columns(
     topic, delta, merged = make_topic("out"), tmp_path / "delta", tmp_path / "merged"
     name = f"into_three_{lineage}".lower()
     table = f"demo.events.{name}"
+    ledger.spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.events")
     ledger.spark.sql(f"CREATE TABLE {table} (n int, key int, lineage string) USING iceberg")
     ledger.spark.sql(f"CREATE TABLE delta.`{merged}` (n int, twice int) USING delta")
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from tests.catalog_support import Catalog, fresh_database
 from tests.iceberg_rest import iceberg_rest_service
 from tests.lineage_events import emitted, reporting_to
+from tests.lines.environments import needs_iceberg
 
 from headwater.collector.metadata import add_lineage_metadata
 from headwater.collector.session import (
@@ -26,7 +27,7 @@ from headwater.collector.validation import check_listener_loaded
 from headwater.settings import Settings
 from headwater.spark.configuration import session_configuration
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_iceberg]
 
 
 @pytest.fixture
@@ -180,6 +181,7 @@ def numbers(spark: SparkSession, tmp_path: Path) -> DataFrame:
     return rows
 
 
+@pytest.mark.lines
 def test_column_lineage_of_an_append(column_lineage: ColumnLineageOf, numbers: DataFrame) -> None:
     chosen = "CASE WHEN part = 1 THEN id ELSE -1L END AS chosen"
     columns = ("coalesce(id, 0L) AS id", "sha2(string(id), 256) AS secret", chosen)
@@ -243,6 +245,7 @@ def test_column_lineage_of_opaque_steps_and_subqueries(
         assert not more or {each[2] for each in decisive} == {"JOIN"}
 
 
+@pytest.mark.lines
 def test_column_lineage_of_a_merge(
     spark: SparkSession, column_lineage: ColumnLineageOf, numbers: DataFrame
 ) -> None:
@@ -346,6 +349,7 @@ def check_columns_and_rows(spark: SparkSession, events: list[dict[str, Any]]) ->
     assert counts == {"demo.analyzed.target": rows + 10, "demo.analyzed.copy": rows}
 
 
+@pytest.mark.lines
 def test_the_snapshots_that_were_read_and_written_are_reported(
     spark: SparkSession, settings: Settings, catalog: Catalog
 ) -> None:

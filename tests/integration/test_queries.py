@@ -23,6 +23,7 @@ from headwater.model import Record
 from headwater.model.header import origin_of
 from headwater.model.record import Lineage
 from headwater.settings import Settings
+from headwater.spark.compat import configuration_of
 from headwater.testing import Ledger, assert_lineage
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import Fate, why_missing
@@ -98,13 +99,13 @@ def test_an_error_before_the_start_is_raised_by_start(
 def test_a_block_stops_its_queries_and_keeps_the_users_session(
     broker: Settings, spark: SparkSession, source: str, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    target, before = make_topic("out"), dict(spark.conf.getAll)
+    target, before = make_topic("out"), configuration_of(spark)
     with LineageJob("block", spark=spark, settings=broker, checkpoint=tmp_path / "cp") as job:
         assert job.spark is spark
         query = job.start(job.read(source).select(*COPIED), target)
         wait_until(lambda: len(records_of(target, broker)) == 20, 60, "20 copies")
     assert not query.is_active
-    assert dict(spark.conf.getAll) == before
+    assert configuration_of(spark) == before
     assert spark.range(3).count() == 3
 
 

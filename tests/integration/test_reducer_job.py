@@ -83,6 +83,7 @@ def test_special_characters_in_the_name_of_the_parent_job_are_kept(
     assert stamp[1] == f"{{job_name, {name}}}"
 
 
+@pytest.mark.lines
 def test_invalid_records_go_to_the_dead_letter_topic_and_valid_ones_to_the_output(
     broker: Settings, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:

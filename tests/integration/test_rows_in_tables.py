@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.edge_tables import edge, made, scan, write_index
 from tests.lineage_events import columns, names, spooled
+from tests.lines.environments import needs_iceberg
 from tests.stamped import write
 
 from headwater import LineageJob, merge_lineage
@@ -69,13 +70,14 @@ def run(settings: Settings, topic: str, table: str | Path, tmp_path: Path, **mor
     job.write_table(transform(job.read(topic)), table, trigger={"availableNow": True}, **more)  # type: ignore[operator, arg-type]
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=["delta", pytest.param("iceberg", marks=needs_iceberg)])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TableFormat, str | Path]:
     if request.param == "delta":
         return "delta", tmp_path / "numbers"
     return "iceberg", f"demo.{tmp_path.name.replace('-', '_')}.numbers"
 
 
+@pytest.mark.lines
 def test_rows_have_their_parents_and_impact_counts_them_in_the_current_table(
     spark: SparkSession,
     settings: Settings,
@@ -118,6 +120,7 @@ def test_rows_have_their_parents_and_impact_counts_them_in_the_current_table(
     assert impact(Address(numbers, 0, 18), settings).tables == {str(name): 1}
 
 
+@pytest.mark.lines
 def test_a_batch_that_is_rerun_after_its_commit_adds_nothing(
     spark: SparkSession,
     settings: Settings,
@@ -147,6 +150,7 @@ def test_a_batch_that_is_rerun_after_its_commit_adds_nothing(
     assert rows_of(spark, target) == list(range(RECORDS))
 
 
+@pytest.mark.lines
 def test_an_added_column_does_not_stop_the_job(
     spark: SparkSession,
     settings: Settings,

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from tests.catalog_support import Catalog
 from tests.lineage_events import emitted, names
+from tests.lines.environments import needs_iceberg
 from tests.support import environment
 from tests.waiting import wait_until
 
@@ -32,7 +33,7 @@ from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import known_tables
 from headwater.testing.fixtures import TopicMaker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_iceberg]
 
 Json = dict[str, Any]
 
@@ -155,6 +156,7 @@ def merged(
     return result
 
 
+@pytest.mark.lines
 def test_articles_are_merged_by_id_once_although_the_batch_was_rerun(merged: Merged) -> None:
     first, second, third = merged.titles
     assert first == {"a1": "one, corrected", "a2": "two", "a3": "x"}
@@ -164,6 +166,7 @@ def test_articles_are_merged_by_id_once_although_the_batch_was_rerun(merged: Mer
     assert third == second
 
 
+@pytest.mark.lines
 def test_rows_have_their_record_as_parent_and_impact_finds_them_without_spark(
     merged: Merged, spark: SparkSession
 ) -> None:

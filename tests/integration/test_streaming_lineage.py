@@ -71,6 +71,7 @@ def written(events: list[dict[str, Any]]) -> set[str]:
     return {each["name"] for one in listed for each in one}
 
 
+@pytest.mark.lines
 def test_a_job_is_one_run_with_its_records_columns_and_counts(
     settings: Settings, catalog: Catalog, spark: object, make_topic: TopicMaker, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.lines.environments import needs_iceberg
 
 from headwater import LineageJob
 from headwater.errors import CheckpointError
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 Run = Callable[..., None]
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=["delta", pytest.param("iceberg", marks=needs_iceberg)])
 def table_format(request: pytest.FixtureRequest) -> TableFormat:
     chosen: TableFormat = request.param
     return chosen
@@ -105,6 +106,7 @@ def test_a_checkpoint_that_is_older_than_the_table_is_refused(
     assert numbers(spark, table) == list(range(20))
 
 
+@needs_iceberg
 @pytest.mark.parametrize("table_format", ["iceberg"], indirect=True)
 def test_an_interrupted_batch_whose_snapshot_has_expired_is_refused(
     spark: SparkSession, run: Run, table: str, tmp_path: Path

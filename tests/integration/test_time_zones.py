@@ -15,6 +15,7 @@ from headwater.jobs.shared_job_logic import convert_visits
 from headwater.jobs.visits_reducer_job import reduce_visits
 from headwater.join.plan import _later
 from headwater.quality import Quality
+from headwater.spark.compat import try_cast
 from headwater.spark.configuration import configured
 from headwater.spark.measures.quality_report import utc_time
 from headwater.spark.source import with_lineage
@@ -79,7 +80,7 @@ def records(spark: SparkSession, values: Sequence[dict[str, Any]]) -> DataFrame:
 
 def test_texts_are_read_and_written_as_in_a_session_in_utc(spark: SparkSession) -> None:
     with configured(spark, {ZONE: "UTC"}):
-        time = F.col("t").try_cast("timestamp")
+        time = try_cast(F.col("t"), "timestamp")
         form = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
         days = F.unix_date(F.to_date(time))
         columns = F.unix_micros(time), days, F.hour(time), F.date_format(time, form)

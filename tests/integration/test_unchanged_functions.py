@@ -54,6 +54,7 @@ def of_groups(rows: DataFrame) -> DataFrame:
     return rows.select("n", "k").groupBy("k").applyInPandas(text, "value string")
 
 
+@pytest.mark.lines
 @pytest.mark.parametrize("job", [in_pandas, in_arrow, of_groups])
 def test_parents_after_a_function_of_several_rows_are_ranges_that_contain_them(
     ledger: Ledger, make_topic: TopicMaker, job: Callable[[DataFrame], DataFrame]
@@ -148,6 +149,7 @@ def save(rows: DataFrame, topic: str, ledger: Ledger) -> None:
     ).option("topic", topic).save()
 
 
+@pytest.mark.lines
 def test_writes_to_kafka_in_foreach_batch_have_exact_parents_and_the_job_sees_its_columns(
     ledger: Ledger, make_topic: TopicMaker
 ) -> None:

@@ -15,7 +15,7 @@ from headwater.kafka import create_topic
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.lines]
 
 LEFT, RIGHT = "unchanged-left", "unchanged-right"
 Job = Callable[[DataFrame, DataFrame, SparkSession], DataFrame]

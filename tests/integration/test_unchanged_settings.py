@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.unchanged import ENABLED, Ledger, numbers, true_parents, values
+from tests.unchanged import ENABLED, Ledger, Parents, numbers, true_parents, values
 
 from headwater import LineageJob, with_row_lineage
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
+from headwater.spark.row_lineage import RowCoverage, add_row_lineage
 from headwater.spark.session import own_class
 from headwater.testing.fixtures import TopicMaker
 
@@ -292,5 +293,61 @@ def test_a_lineage_job_refuses_exactly_once_where_parents_are_not_exact(
     rows = job_rows(ledger, job).selectExpr("CAST(n AS string) AS value")
     with pytest.raises(InputError, match="not known after MapInPandas"):
         job.write(rows.mapInPandas(same, "value string"), make_topic("out"))
+    opaque = with_row_lineage(rows.mapInPandas(same, "value string"))
+    kept = opaque.select("value", "lineage").where("value <> ''")
+    assert add_row_lineage(kept).coverage == RowCoverage("ranges", ("MapInPandas",))
+    with pytest.raises(InputError, match="not known after MapInPandas"):
+        job.write(kept, make_topic("kept"))
+    assert add_row_lineage(with_row_lineage(rows)).coverage == RowCoverage()
     with pytest.raises(InputError, match="no row comes from Kafka"):
         with_row_lineage(ledger.spark.range(1))
+
+
+def test_a_write_in_foreach_batch_that_fails_is_reported_for_its_query(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    folder = tmp_path / "table"
+    ledger.spark.sql(f"CREATE TABLE delta.`{folder}` (n int, k int, lineage string) USING delta")
+
+    def write(batch: DataFrame) -> None:
+        with configured(batch.sparkSession, {"spark.headwater.lineage.stamp": "none"}):
+            batch.write.format("delta").mode("append").save(str(folder))
+
+    ledger.in_batches(TOPIC, write)
+    assert ledger.spark.read.format("delta").load(str(folder)).count() == 40
+    assert status(ledger)["kind"] == "off"
+    assert "stamp is 'none', expected one of compact, full" in status(ledger)["reason"]
+
+
+def test_rows_that_lost_their_plan_in_foreach_batch_are_unknown(
+    ledger: Ledger, make_topic: TopicMaker
+) -> None:
+    value = F.col("n").cast("string").alias("value")
+    ways: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "exact": lambda rows: rows,
+        "checkpoint": lambda rows: rows.localCheckpoint(),
+        "RDD": lambda rows: rows.sparkSession.createDataFrame(rows.rdd, rows.schema),
+    }
+    static = ledger.spark.createDataFrame([(n,) for n in range(40)], "n int").localCheckpoint()
+    for step, change in ways.items():
+        output = make_topic(step)
+
+        def write(
+            batch: DataFrame,
+            change: Callable[[DataFrame], DataFrame] = change,
+            output: str = output,
+        ) -> None:
+            rows = change(batch.where("n >= 0")).join(static, "n")
+            servers = ledger.settings.bootstrap_servers
+            options = {"kafka.bootstrap.servers": servers, "topic": output}
+            rows.select(value).write.format("kafka").options(**options).save()
+
+        ledger.in_batches(TOPIC, write)
+        records = list(read_topic(output, ledger.settings.kafka))
+        assert len(records) == 40
+        if step == "exact":
+            assert exact(ledger, records)
+            assert status(ledger) == {"kind": "exact", "steps": [], "reason": None}
+        else:
+            assert {ledger.parents(each) for each in records} == {Parents(frozenset(), (), True)}
+            assert status(ledger) == {"kind": "unknown", "steps": [step], "reason": None}

@@ -25,7 +25,7 @@ EXACT, RANGES = ("map", "flatmap"), ("partitions", "groups", "state")
 
 
 def compiled(folder: Path, settings: Settings) -> Path:
-    compile_java([SOURCE], spark_jars(), folder / "classes", settings)
+    compile_java([SOURCE], spark_jars(settings), folder / "classes", settings)
     jar = folder / "typed.jar"
     with zipfile.ZipFile(jar, "w") as archive:
         for path in sorted((folder / "classes").rglob("*.class")):

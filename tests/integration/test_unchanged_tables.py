@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from tests.edge_tables import scan, write_index
+from tests.lines.environments import fills_missing_columns, needs_iceberg
 from tests.unchanged import ENABLED, Ledger
 
 from headwater.kafka import create_topic
+from headwater.model import Address
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
+from headwater.storage.index.contract import index_path
 from headwater.storage.tables.contract import TYPE
+from headwater.tracing import impact
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.lines]
 
 TOPIC = "unchanged-tables"
 TYPES = ["string", "array<string>", TYPE]
@@ -29,7 +31,6 @@ def ledger(
     ledger = Ledger(spark, broker, tmp_path_factory.mktemp("unchanged"))
     create_topic(TOPIC, 2, broker.kafka)
     ledger.fill(TOPIC, 60)
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
     return ledger
 
 
@@ -69,22 +70,6 @@ def stream(
     assert not query.isActive
 
 
-def in_batches(ledger: Ledger, write: Callable[[DataFrame], None], **options: Any) -> None:
-    ledger._queries += 1
-    with configured(ledger.spark, ENABLED):
-        query = (
-            ledger.read(TOPIC, **options)
-            .select("n", "k")
-            .writeStream.foreachBatch(lambda batch, _: write(batch))
-            .option("checkpointLocation", str(ledger.checkpoint()))
-            .queryName("in_batches")
-            .trigger(availableNow=True)
-            .start()
-        )
-    query.awaitTermination(120)
-    assert not query.isActive
-
-
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_stream_into_delta_fills_the_lineage_column(
     ledger: Ledger, tmp_path: Path, kind: str
@@ -103,6 +88,17 @@ def test_a_stream_into_delta_fills_the_lineage_column(
         )
 
 
+def test_impact_finds_rows_in_a_table_of_the_settings(ledger: Ledger, tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    ledger.spark.sql(f"CREATE TABLE delta.`{folder}` (n int, k int, lineage {TYPE}) USING delta")
+    stream(ledger, path=folder)
+    changed = {"table": tmp_path / "index", "tables": [folder]}
+    index = ledger.settings.index.model_copy(update=changed)
+    settings = ledger.settings.model_copy(update={"home": tmp_path / "home", "index": index})
+    write_index(index_path(settings), [scan(f"{TOPIC}/0@0", 30)])
+    assert impact(Address(TOPIC, 0, 3), settings).tables == {str(folder): 1}
+
+
 def test_tables_without_a_lineage_column_stay_as_they_are(ledger: Ledger, tmp_path: Path) -> None:
     folder = tmp_path / "table"
     stream(ledger, path=folder)
@@ -111,7 +107,9 @@ def test_tables_without_a_lineage_column_stay_as_they_are(ledger: Ledger, tmp_pa
     assert rows.count() == 60
 
 
+@needs_iceberg
 def test_a_stream_into_iceberg_fills_the_lineage_column(ledger: Ledger) -> None:
+    ledger.spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
     ledger.spark.sql(
         "CREATE TABLE demo.unchanged.streamed (n int, lineage array<string>, k int) USING iceberg"
     )
@@ -125,22 +123,29 @@ def test_appends_in_foreach_batch_fill_the_lineage_column(ledger: Ledger, tmp_pa
     spark = ledger.spark
     spark.sql(f"CREATE TABLE delta.`{folder}` {columns} USING delta")
     spark.sql(f"CREATE TABLE unchanged_delta {columns} USING delta")
-    spark.sql(f"CREATE TABLE demo.unchanged.appended {columns} USING iceberg")
 
     def write(batch: DataFrame) -> None:
         assert batch.columns == ["n", "k"]
         batch.write.format("delta").mode("append").save(str(folder))
         batch.write.format("delta").mode("append").saveAsTable("unchanged_delta")
-        batch.writeTo("demo.unchanged.appended").append()
 
     try:
-        in_batches(ledger, write)
-        tables = [spark.table("unchanged_delta"), spark.table("demo.unchanged.appended")]
-        for rows in (spark.read.format("delta").load(str(folder)), *tables):
+        ledger.in_batches(TOPIC, write, name="in_batches")
+        for rows in (spark.read.format("delta").load(str(folder)), spark.table("unchanged_delta")):
             check(rows, ledger)
             assert {row.lineage.job_name for row in rows.collect()} == {"in_batches"}
     finally:
         spark.sql("DROP TABLE unchanged_delta")
+
+
+@needs_iceberg
+@fills_missing_columns
+def test_appends_to_iceberg_in_foreach_batch_fill_the_lineage_column(ledger: Ledger) -> None:
+    table = "demo.unchanged.appended"
+    ledger.spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
+    ledger.spark.sql(f"CREATE TABLE {table} (n int, k int, lineage {TYPE}) USING iceberg")
+    ledger.in_batches(TOPIC, lambda batch: batch.writeTo(table).append())
+    check(ledger.spark.table(table), ledger)
 
 
 def test_a_column_that_the_job_writes_itself_is_kept(ledger: Ledger, tmp_path: Path) -> None:
@@ -151,35 +156,6 @@ def test_a_column_that_the_job_writes_itself_is_kept(ledger: Ledger, tmp_path: P
         rows = batch.selectExpr("n", "'mine' AS lineage")
         rows.write.format("delta").mode("append").save(str(folder))
 
-    in_batches(ledger, write)
+    ledger.in_batches(TOPIC, write)
     rows = ledger.spark.read.format("delta").load(str(folder)).collect()
     assert {row.lineage for row in rows} == {"mine"}
-
-
-def test_merges_into_delta_in_foreach_batch_fill_the_lineage_column(ledger: Ledger) -> None:
-    spark = ledger.spark
-    columns = "(k int, n int, seen int, lineage array<string>)"
-    spark.sql(f"CREATE TABLE unchanged_merged {columns} USING delta")
-
-    def write(batch: DataFrame) -> None:
-        newest = batch.groupBy("k").agg(F.max("n").alias("n"))
-        newest.createOrReplaceTempView("unchanged_batch")
-        batch.sparkSession.sql(
-            """MERGE INTO unchanged_merged t USING unchanged_batch s ON t.k = s.k
-               WHEN MATCHED AND s.k < 5 THEN UPDATE SET k = s.k, n = s.n, seen = 1
-               WHEN MATCHED THEN UPDATE SET n = s.n
-               WHEN NOT MATCHED THEN INSERT (k, n, seen) VALUES (s.k, s.n, 0)"""
-        )
-
-    try:
-        # Two micro-batches: rows are inserted by the first, and updated by the second.
-        in_batches(ledger, write, maxOffsetsPerTrigger=30)
-        rows = {row.k: row for row in spark.table("unchanged_merged").collect()}
-    finally:
-        spark.sql("DROP TABLE unchanged_merged")
-    assert len(rows) == 10
-    for key, row in rows.items():
-        found = {ledger.numbers[each] for each in row.lineage if each != "?"}
-        assert found == {number for number in range(30, 60) if number % 10 == key}
-        # A row that keeps a value of its former version has further parents.
-        assert ("?" in row.lineage) == (key >= 5)

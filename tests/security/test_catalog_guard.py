@@ -25,7 +25,7 @@ from headwater.service.app import create_api
 from headwater.service.server import serve
 from headwater.settings import Settings, load
 
-OPEN = {("GET", "/api/v1/health")}
+OPEN = {("GET", f"/api/v1/health{path}") for path in ("", "/live", "/ready")}
 
 
 @pytest.fixture(scope="module")

@@ -239,7 +239,7 @@ OWN = {
     ("GET", f"{_DATASET}/quality"),
 }
 EVENTS = {("POST", "/api/v1/lineage"), ("POST", "/api/v1/lineage/batch")}
-OPEN = {("GET", "/api/v1/health")}
+OPEN = {("GET", f"/api/v1/health{path}") for path in ("", "/live", "/ready")}
 REFUSED = {
     ("GET", "/metrics"),
     *(("GET", f"/api/v2beta/search/{kind}") for kind in ("jobs", "datasets")),

@@ -93,7 +93,7 @@ def test_other_paths_are_not_detected(path: str) -> None:
 
 def test_lock_files_contain_no_url(texts: dict[str, str]) -> None:
     locks = {name: text for name, text in texts.items() if name.endswith(".lock")}
-    assert {"requirements.lock", "src/headwater/jvm/jars.lock"} <= set(locks)
+    assert {"requirements.lock", "src/headwater/jvm/locks/common.lock"} <= set(locks)
     assert offenders(locks, re.compile(r"\S*://\S*|--(?:extra-)?index-url\S*")) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headwater.settings import Settings
+from headwater.spark.source import client_properties
 
 
 def bytes_on_disk(topic: str, spark: SparkSession, settings: Settings) -> int:
@@ -16,6 +17,8 @@ def bytes_on_disk(topic: str, spark: SparkSession, settings: Settings) -> int:
     items = jvm.java.util.ArrayList
     properties = jvm.java.util.HashMap()
     properties.put("bootstrap.servers", settings.bootstrap_servers)
+    for name, value in client_properties(settings).items():
+        properties.put(name, value)
     admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
     try:
         brokers = jvm.java.util.ArrayList()

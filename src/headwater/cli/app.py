@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "replay": ("replay:replay", "Run archived records through a job's transform again."),
     "kafka": ("kafka_tools:kafka", "Run one of Apache Kafka's own tools."),
     "serve": ("serve:serve", "Run the lineage service in the foreground."),
+    "probe": ("serve:probe", "Check the lineage service, such as for a container."),
     "spool": ("lineage:spool", "Show and send lineage events that are not delivered yet."),
     "keys": ("keys:keys", "Create, list and revoke API keys of the lineage service."),
     "metrics": ("metrics:metrics", "Show metrics of the lineage service."),

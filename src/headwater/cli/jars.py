@@ -10,8 +10,19 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars, session_jars
-from headwater.jvm.versions import CONNECTORS, GROUPS, USER_GROUPS
+from headwater.jvm.installed import installed_line
+from headwater.jvm.jars import ensure_jars, missing_jars, session_jars
+from headwater.jvm.lock import locked_jars
+from headwater.jvm.versions import (
+    COMMON_GROUPS,
+    CONNECTORS,
+    GROUP_NAMES,
+    SPARK_LINES,
+    SparkLine,
+    connectors_of,
+    line_named,
+    user_groups,
+)
 from headwater.settings import Settings
 from headwater.settings.path_option import PathOption
 
@@ -20,12 +31,28 @@ _LOG = logging.getLogger(__name__)
 # Names the jar itself, which is in no group.
 OWN_JAR = "lineage"
 
+
+def _names() -> list[str]:
+    return [line.name for line in SPARK_LINES]
+
+
+def _line(name: str | None, settings: Settings) -> SparkLine:
+    return line_named(name) if name else installed_line(settings)
+
+
 # Shown: those for users. The others are tools of the Java project.
 _groups = click.argument(
     "groups",
     nargs=-1,
-    type=click.Choice(list(GROUPS)),
-    metavar=f"[{'|'.join(USER_GROUPS)}]...",
+    type=click.Choice(GROUP_NAMES),
+    metavar=f"[{'|'.join((*CONNECTORS, 'broker'))}]...",
+)
+_spark = click.option(
+    "--spark",
+    "line",
+    type=click.Choice([*{line.version: None for line in SPARK_LINES}, *_names()]),
+    metavar="LINE",
+    help=f"Of another Spark than the one that is there: {', '.join(_names())}.",
 )
 
 
@@ -36,11 +63,13 @@ def jars() -> None:
 
 @jars.command()
 @_groups
+@_spark
 @with_settings
-def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
+def fetch(settings: Settings, groups: tuple[str, ...], line: str | None) -> None:
     """Fetch groups of jars into the cache; by default all that jobs and the broker need."""
+    spark = _line(line, settings)
     with download_progress() as progress:
-        paths = ensure_jars(groups or USER_GROUPS, settings, progress)
+        paths = ensure_jars(groups or user_groups(spark), settings, progress, spark)
     click.echo(f"{len(paths)} jars in {settings.jars_dir}")
 
 
@@ -48,33 +77,37 @@ def fetch(settings: Settings, groups: tuple[str, ...]) -> None:
 @click.argument(
     "groups",
     nargs=-1,
-    type=click.Choice([OWN_JAR, *GROUPS]),
+    type=click.Choice([OWN_JAR, *GROUP_NAMES]),
     metavar=f"[{'|'.join((OWN_JAR, *CONNECTORS))}]...",
 )
+@_spark
 @with_settings
-def path(settings: Settings, groups: tuple[str, ...]) -> None:
+def path(settings: Settings, groups: tuple[str, ...], line: str | None) -> None:
     """Print the paths of the connectors, separated by commas, for `spark-submit --jars`.
 
     All connectors by default. Headwater's own jar is always among them; `lineage` prints it alone,
     which is enough for row lineage of a job that has its connectors.
     """
-    chosen = [group for group in groups or CONNECTORS if group != OWN_JAR]
+    spark = _line(line, settings)
+    chosen = [group for group in groups or connectors_of(spark) if group != OWN_JAR]
     with download_progress() as progress:
-        paths = session_jars(chosen, settings, progress)
+        paths = session_jars(chosen, settings, progress, spark)
         click.echo(",".join(map(str, paths)))
 
 
 @jars.command()
 @click.argument("folder", type=PathOption(file_okay=False))
 @_groups
+@_spark
 @with_settings
-def copy(settings: Settings, folder: Path, groups: tuple[str, ...]) -> None:
+def copy(settings: Settings, folder: Path, groups: tuple[str, ...], line: str | None) -> None:
     """Copy connectors and Headwater's own jar into FOLDER, such as of a container image.
 
     All connectors by default. Every copy is checked against its checksum.
     """
+    spark = _line(line, settings)
     with download_progress() as progress:
-        paths = copy_jars(groups or CONNECTORS, folder, settings, progress)
+        paths = copy_jars(groups or connectors_of(spark), folder, settings, progress, spark)
     click.echo(f"{len(paths)} jars in {folder}")
 
 
@@ -111,14 +144,16 @@ def _write_cds_archive(settings: Settings, again: bool) -> None:
 
 @jars.command("list")
 @_groups
+@_spark
 @json_option
 @with_settings
-def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
+def list_(settings: Settings, groups: tuple[str, ...], line: str | None, as_json: bool) -> None:
     """List the pinned jars with their checksums, and whether they are in the cache."""
     rows = []
-    for group in groups or GROUPS:
-        missing = missing_jars(group, settings)
-        rows += [(jar, jar not in missing) for jar in locked_jars(group)]
+    spark = _line(line, settings)
+    for group in groups or _all(spark):
+        missing = missing_jars(group, settings, spark)
+        rows += [(jar, jar not in missing) for jar in locked_jars(group, settings, spark)]
     if as_json:
         print_json(
             [
@@ -135,14 +170,16 @@ def list_(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
 
 @jars.command()
 @_groups
+@_spark
 @json_option
 @with_settings
-def verify(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
+def verify(settings: Settings, groups: tuple[str, ...], line: str | None, as_json: bool) -> None:
     """Compare every cached jar with its pinned checksum, and Headwater's own with its recorded one.
 
     Exits with 1 if one differs.
     """
-    checked = check_jars(groups or GROUPS, settings)
+    spark = _line(line, settings)
+    checked = check_jars(groups or _all(spark), settings, spark)
     if as_json:
         print_json(
             [
@@ -159,3 +196,7 @@ def verify(settings: Settings, groups: tuple[str, ...], as_json: bool) -> None:
     require_ok(checked)
     if not as_json:
         click.echo(f"{len(checked)} jars have the expected checksums")
+
+
+def _all(line: SparkLine) -> tuple[str, ...]:
+    return (*line.groups, *COMMON_GROUPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 
 import click
@@ -10,9 +11,10 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress
 from headwater.errors import InputError
-from headwater.jvm.jars import ensure_jars, scala_library
+from headwater.jvm.jars import ensure_jars, own_jar
 from headwater.jvm.java import find_java
 from headwater.settings import Settings
+from headwater.settings.kafka_security import java_properties
 
 # The classes that Kafka's shell scripts start; the scripts are not in its jars.
 TOOLS: Mapping[str, str] = {
@@ -48,7 +50,7 @@ def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> N
     """Run one of Apache Kafka's own tools, such as `console-consumer` or `topics`.
 
     Takes the tool's own arguments. The default of --bootstrap-server is the brokers of the
-    settings.
+    settings, and the tool logs in with their security.
     """
     if tool in (None, "--help", "-h"):
         click.echo("headwater kafka TOOL ARGUMENTS…\n\ntools: " + ", ".join(TOOLS))
@@ -58,11 +60,37 @@ def kafka(settings: Settings, tool: str | None, arguments: tuple[str, ...]) -> N
         raise InputError(f"unknown Kafka tool: {tool!r}", hint=f"known: {', '.join(TOOLS)}")
     java = find_java(settings)
     with download_progress() as progress:
-        jars = [*ensure_jars(["broker"], settings, progress), scala_library()]
+        jars = ensure_jars(["broker"], settings, progress)
+        if settings.kafka.token_provider is not None:
+            jars.append(own_jar(settings, progress))
     class_path = ":".join(str(jar) for jar in jars)
     command = [str(java.binary), "-Xmx256m", "-Dlog4j2.level=ERROR", "-cp", class_path]
     # Replaces this process, so that the tool receives signals and standard input directly.
     os.execv(command[0], [*command, TOOLS[name], *_with_brokers(name, arguments, settings)])  # noqa: S606
+
+
+def _security_file(settings: Settings) -> str | None:
+    """A file with the properties of Java's clients that only this process and the tool can open."""
+    properties = java_properties(settings.kafka, settings.spark.kafka_options)
+    if not properties:
+        return None
+    # Not closed: the tool inherits it. It has no name, so that nothing is left.
+    file = tempfile.TemporaryFile()
+    file.write("".join(f"{k}={_escaped(v)}\n" for k, v in properties.items()).encode("ascii"))
+    file.flush()
+    inherited = os.dup(file.fileno())
+    os.lseek(inherited, 0, os.SEEK_SET)
+    os.set_inheritable(inherited, True)
+    return f"/dev/fd/{inherited}"
+
+
+def _escaped(value: str) -> str:
+    """A value of a Java properties file."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    units = escaped.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    text = "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)
+    return f"\\{text}" if text.startswith(" ") else text
 
 
 def _with_brokers(tool: str, arguments: Sequence[str], settings: Settings) -> list[str]:
@@ -72,4 +100,6 @@ def _with_brokers(tool: str, arguments: Sequence[str], settings: Settings) -> li
     if has_brokers or tool in _WITHOUT_BROKER or "--help" in words:
         return words
     # Last, because `cluster` expects its subcommand first.
-    return [*words, "--bootstrap-server", settings.bootstrap_servers]
+    words = [*words, "--bootstrap-server", settings.bootstrap_servers]
+    security = _security_file(settings)
+    return words if security is None else [*words, "--command-config", security]

@@ -1,10 +1,11 @@
-"""`serve`: the lineage service in the foreground."""
+"""`serve`: the lineage service in the foreground; `probe`: its health, for containers."""
 
 from __future__ import annotations
 
 import click
 
 from headwater.cli.app import with_settings
+from headwater.errors import ServiceResponseError
 from headwater.process import configure_logging
 from headwater.settings import Settings
 
@@ -39,3 +40,21 @@ def serve(settings: Settings, ctx: click.Context, mark: str | None) -> None:
     from headwater.service.server import serve as run
 
     run(settings, url, KafkaRecordQueries(settings, transforms=TRANSFORMS))
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["live", "ready"]), default="ready")
+@with_settings
+def probe(settings: Settings, kind: str) -> None:
+    """Check the lineage service of this machine or container: exits with 0, or with 3.
+
+    `live`: its process responds. `ready` (default): it can store events; its database responds and
+    has the schema of this version, and the service is not stopping.
+    """
+    from headwater.service.catalog import healthy
+
+    if not healthy(settings, kind):
+        raise ServiceResponseError(
+            f"the lineage service on port {settings.catalog.port} is not {kind}",
+            hint=f"GET /api/v1/health/{kind} has the reason",
+        )

@@ -19,14 +19,23 @@ from headwater.settings import Settings
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[kafka] [catalog]")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 9),
+    help="Number of Kafka brokers; with three, topics have three replicas. Default: as many as "
+    "the home has, or 1.",
+)
 @json_option
 @with_settings
-def up(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
+def up(settings: Settings, names: tuple[str, ...], brokers: int | None, as_json: bool) -> None:
     """Start local services in the background and wait until they are ready.
 
     Without names all are started; services that are running stay as they are. With
     KAFKA_BOOTSTRAP_SERVERS or HEADWATER_CATALOG__DATABASE_URL set, that service is used instead.
     """
+    if brokers is not None:
+        kafka = settings.kafka.model_copy(update={"brokers": brokers})
+        settings = settings.model_copy(update={"kafka": kafka})
     states: list[ServiceState] = []
     began = time.monotonic()
     messages.print(f"starting {', '.join(names) or 'all services'}", markup=False)

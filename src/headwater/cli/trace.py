@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from headwater.cli.app import with_settings
-from headwater.cli.output import json_option, print_json
+from headwater.cli.output import download_progress, json_option, messages, print_json
 from headwater.cli.text import printable
 from headwater.errors import InputError
 from headwater.model import Address
 from headwater.settings import Settings
 from headwater.tracing import RecordState
 from headwater.tracing import trace as trace_record
-from headwater.tracing.node import MAX_DEPTH
+from headwater.tracing.node import MAX_DEPTH, ResolutionState, TraceNode
 
 # Printing nested objects is recursive; Python's limit is reached at about 300 hops.
 _DEPTHS = click.IntRange(0, 200)
@@ -26,16 +26,51 @@ _DEPTHS = click.IntRange(0, 200)
 @click.argument("address")
 @click.option("--depth", default=MAX_DEPTH, show_default=True, type=_DEPTHS, help="Hops to follow.")
 @click.option("--values", is_flag=True, help="Also show the values of the records.")
+@click.option(
+    "--resolve",
+    is_flag=True,
+    help="If its parents are within ranges, find them by replay; starts Spark.",
+)
+@click.option(
+    "--transform",
+    help="With --resolve: the transform of its job; default: as in the setting replay.transforms.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="With --resolve: maximum number of records in the ranges.",
+)
+@click.option(
+    "--max-runs",
+    type=click.IntRange(1),
+    help="With --resolve: how often the transform may be run on a part of the records.",
+)
 @json_option
+@click.pass_context
 @with_settings
-def trace(settings: Settings, address: str, depth: int, values: bool, as_json: bool) -> None:
+def trace(
+    settings: Settings,
+    ctx: click.Context,
+    /,
+    address: str,
+    depth: int,
+    values: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Show what a record was made from, back to the records that no job made.
 
     ADDRESS is TOPIC/PARTITION@OFFSET, such as `visits/0@17`. Each record is found, archived,
     expired (no longer in Kafka) or unverified (the header's claim is invalid). Of a range, as
     `within visits/0@3..17`, is not known which of its records are parents; it is not followed.
+
+    With --resolve, the records of these ranges are run through the job's transform again, to find
+    those that make the record; exits with 1 if they are not found.
     """
-    node = trace_record(Address.parse(address), settings, max_depth=depth, values=values)
+    if options["resolve"]:
+        node = _resolved(address, settings, depth, values, options)
+    else:
+        node = trace_record(Address.parse(address), settings, max_depth=depth, values=values)
     content = node.as_json(max_depth=depth, values=values)
     if as_json:
         print_json(content)
@@ -48,6 +83,38 @@ def trace(settings: Settings, address: str, depth: int, values: bool, as_json: b
             f"no record at {address}: {node.reason}",
             hint="`headwater topics describe TOPIC` shows which offsets there are",
         )
+    if node.resolution is not None and node.resolution.state is not ResolutionState.RESOLVED:
+        ctx.exit(1)
+
+
+def _resolved(
+    address: str, settings: Settings, depth: int, values: bool, options: dict[str, Any]
+) -> TraceNode:
+    """The ancestry with the parents within the ranges of the record itself."""
+    from headwater.jobs import TRANSFORMS
+    from headwater.replay import load_transform
+    from headwater.replay.resolve import trace as trace_and_resolve
+
+    limits = {
+        "max_resolved_records": options["limit"],
+        "max_resolve_runs": options["max_runs"],
+    }
+    given = {name: value for name, value in limits.items() if value is not None}
+    replay = settings.replay.model_copy(update=given)
+    name = options["transform"]
+    with download_progress() as progress:
+        node = trace_and_resolve(
+            Address.parse(address),
+            settings.model_copy(update={"replay": replay}),
+            max_depth=depth,
+            values=values,
+            resolve=True,
+            transform=None if name is None else load_transform(name, TRANSFORMS),
+            progress=progress,
+        )
+    if node.resolution is None and node.absence is None:
+        messages.print(f"{node.address} has no ranges: its parents are exact", markup=False)
+    return node
 
 
 def tree_lines(root: dict[str, Any], below: str) -> Iterator[str]:
@@ -74,12 +141,29 @@ def _left_out(node: dict[str, Any], below: str) -> Iterator[str]:
         address = f"{within['topic']}/{within['partition']}@{within['first']}..{within['last']}"
         number = within["records"]
         yield f"within {address} ({number} {'record' if number == 1 else 'records'})"
+    yield from _resolution_lines(node.get("resolution"))
     if node["truncated"]:
         yield f"… more {below}, not followed"
     if below == "parents" and node["unlisted"]:
         yield f"… {node['unlisted']} more parents, which the header does not list"
     if below == "parents" and node["more_parents"]:
         yield "… may have more parents, which are not known"
+
+
+def _resolution_lines(resolution: dict[str, Any] | None) -> Iterator[str]:
+    if resolution is None:
+        return
+    state, runs = resolution["state"], f"{resolution['runs']} runs of the transform"
+    if resolution["reason"] is not None:
+        yield f"{state}: {resolution['reason']}"
+    elif resolution["candidates"]:
+        yield f"{state}: each of these alone makes it, {runs}"
+        yield from (f"candidate {address}" for address in resolution["candidates"])
+    elif resolution["by_record"]:
+        yield f"{state}: {resolution['parents'][0]} makes it and no other record does, {runs}"
+    else:
+        parents = ", ".join(resolution["parents"])
+        yield f"{state}: {parents} make it, and without any of them it is not made, {runs}"
 
 
 def _line(node: dict[str, Any]) -> str:

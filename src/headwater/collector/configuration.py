@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import SecretStr
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.settings import Settings, running_under_spark_submit
+from headwater.spark.compat import configuration_of
 from headwater.spark.configuration import LINEAGE_PLUGIN, joined_list
 from headwater.spark.session import user_configuration
 
@@ -82,8 +82,8 @@ def lineage_options(
     if running is None:
         found = user_configuration(settings)
     else:
-        values: Any = running.conf.getAll
-        found = {key: value for key, value in values.items() if added.get(key) != value}
+        values = configuration_of(running).items()
+        found = {key: value for key, value in values if added.get(key) != value}
     return {
         key: value
         for key, value in found.items()

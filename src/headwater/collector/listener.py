@@ -38,6 +38,7 @@ from headwater.openlineage.facets import registered_job_facets
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark.row_lineage import RowCoverage, coverage_of_query, original_plan
+from headwater.spark.session import refuse_connect
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +67,11 @@ def track_streaming(
 
     Args:
         outputs: query name -> output datasets, for queries whose outputs Spark does not know.
+
+    Raises:
+        InputError: it is a session of Spark Connect.
     """
+    refuse_connect(spark)
     tracker = _tracker_of(spark)
     if tracker is not None:
         tracker.update(settings, outputs or {})

@@ -15,6 +15,7 @@ from headwater.errors import InputError
 from headwater.openlineage import facets as make
 from headwater.openlineage.facets import Facet, register_job_facets, registered_job_facets
 from headwater.settings import Settings
+from headwater.spark.session import refuse_connect
 
 JobType = Literal["batch", "streaming"]
 
@@ -44,8 +45,10 @@ def add_lineage_metadata(
         facets: additional facets of the job, by name.
 
     Raises:
-        InputError: the job type is unknown, or a facet has an invalid name or content.
+        InputError: the job type is unknown, a facet has an invalid name or content, or it is a
+            session of Spark Connect.
     """
+    refuse_connect(spark)
     if job_type not in ("batch", "streaming"):
         raise InputError(f"unknown job type: {job_type!r}", hint="use batch or streaming")
     for name in facets or {}:

@@ -15,7 +15,8 @@ from headwater.collector.session import (
     has_listener,
 )
 from headwater.errors import CheckFailedError
-from headwater.jvm.jars import locked_jars, missing_jars
+from headwater.jvm.jars import missing_jars
+from headwater.jvm.lock import locked_jars
 from headwater.model import CHECKS_NAMESPACE
 from headwater.model.local_files import file_uri
 from headwater.openlineage.transport import CatalogClient
@@ -36,7 +37,7 @@ def check_listener_jar(settings: Settings) -> str:
     if missing:
         raise CheckFailedError(f"{missing[0].coordinate} is not in the cache", hint=fetch)
     wanted = LISTENER.replace(".", "/") + ".class"
-    for jar in locked_jars("openlineage"):
+    for jar in locked_jars("openlineage", settings):
         with zipfile.ZipFile(settings.jars_dir / jar.file_name) as archive:
             if wanted in archive.namelist():
                 return f"{LISTENER} is in {jar.file_name}"

@@ -23,6 +23,7 @@ from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX, PARENTS_SUFFIX
 from headwater.settings import Settings
 from headwater.spark.configuration import OWN_SINK
+from headwater.spark.connection_check import check_connection
 from headwater.spark.query_runner import checkpoint_uri
 from headwater.spark.source import (
     HEADERS_TYPE,
@@ -192,7 +193,7 @@ def _options(
     target: SinkTarget, run_id: str, options: Mapping[str, str], settings: Settings
 ) -> dict[str, str]:
     limit = _limit(target, settings)
-    return {
+    sink_options = {
         "jobName": target.job_name,
         "jobVersion": target.job_version,
         "runId": run_id,
@@ -217,6 +218,8 @@ def _options(
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), limit)),
         **client_options(settings),
     }
+    check_connection(sink_options, settings)
+    return sink_options
 
 
 def _limit(target: SinkTarget, settings: Settings) -> int:

@@ -77,7 +77,8 @@ class LineageJob:
     Attributes `spark` and `settings`: the session and the settings.
 
     Raises:
-        InputError: there is no such delivery mode or stamp, or `accept` has an unknown name.
+        InputError: there is no such delivery mode or stamp, `accept` has an unknown name, or
+            the session is of Spark Connect.
         NotInstalledError: the session lacks a connector or Headwater's jar.
     """
 

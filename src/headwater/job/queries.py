@@ -350,8 +350,6 @@ def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> RowsWithLi
     Raises:
         InputError: no row comes from Kafka, or the mode needs exact parents and they are not known.
     """
-    if LINEAGE_COLUMN in rows.columns:
-        return RowsWithLineage(rows)
     found = add_row_lineage(rows)
     if mode is not None and mode.identifies_records and found.coverage.kind != EXACT:
         raise InputError(

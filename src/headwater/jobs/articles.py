@@ -13,7 +13,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -23,6 +22,7 @@ from pyspark.sql.types import StructType
 from headwater.errors import InputError
 from headwater.model.local_files import file_uri
 from headwater.settings import Settings, variable
+from headwater.spark.compat import condition_of, struct_of
 from headwater.spark.utc import utc_timestamp
 from headwater.spark.writers.lineage_struct import JobRun, file_lineage
 from headwater.spark.writers.merge_into import MergeRule
@@ -136,7 +136,7 @@ def table_schema() -> StructType:
     """The columns of the table; all are nullable, as each job sets only some of them."""
     columns = {**FIELDS, **OWN, COLUMN: TYPE}
     ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    return cast(StructType, StructType.fromDDL(ddl))
+    return struct_of(ddl)
 
 
 def article_rows(
@@ -177,7 +177,7 @@ class ArticleFiles:
         try:
             read = spark.read.schema(schema).options(**options).csv(_local_uri(path))
         except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
+            if condition_of(error) == "PATH_NOT_FOUND":
                 raise InputError(
                     f"no such file: {path}", hint="set --files or SCRAPED_DATA_PATH", path=path
                 ) from None

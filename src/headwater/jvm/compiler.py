@@ -1,7 +1,8 @@
-"""Compiles the Java project (`java/` of the repository) into one jar.
+"""Compiles the Java project (`java/` of the repository) into one jar for each line of Spark.
 
-The compiler is a pinned jar, so that no JDK has to be installed. The same sources always give the
-same bytes: entries are sorted, not compressed (the wheel is), and have a constant date.
+The compiler and the jars that the sources are compiled with are pinned, so that neither a JDK nor
+that Spark has to be installed. The same sources always give the same bytes: entries are sorted, not
+compressed (the wheel is), and have a constant date.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.errors import InternalError
-from headwater.jvm.jars import ensure_jars, sha256_of, spark_jars
+from headwater.jvm.jars import ensure_jars, source_files
 from headwater.jvm.java import find_java
+from headwater.jvm.lock import sha256_of
+from headwater.jvm.versions import SPARK, SparkLine
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
-# The connectors that the sources use.
-_CONNECTORS = ("kafka", "openlineage")
-_SOURCES, _RESOURCES = "src/main/java", "src/main/resources"
+# What the sources use.
+_CLASS_PATH = (SPARK, "kafka", "openlineage")
+_SOURCES, _RESOURCES = "java/", "resources/"
 # The oldest Java that Spark runs on.
 _LANGUAGE = "17"
 # Warnings are errors, except those about style, and those that Scala's classes cause: they do not
@@ -39,28 +42,31 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 
 
-def class_path(settings: Settings, progress: Progress = no_progress) -> list[Path]:
-    """The jars that the sources are compiled against; fetches those that are missing."""
-    return [*spark_jars(), *ensure_jars(_CONNECTORS, settings, progress)]
-
-
 def build_jar(
-    project: Path, jar: Path, settings: Settings, progress: Progress = no_progress
+    project: Path,
+    jar: Path,
+    line: SparkLine,
+    settings: Settings,
+    progress: Progress = no_progress,
 ) -> None:
     """Compile the project into `jar`, next to which a file `.sha256` has its checksum.
 
     Raises:
-        DownloadError: the compiler or a connector can't be fetched.
-        NotInstalledError: there is no Java, or no pyspark.
+        DownloadError: the compiler, Spark's jars or a connector can't be fetched.
+        NotInstalledError: there is no Java.
     """
-    sources = _files(project / _SOURCES, "*.java")
-    others = class_path(settings, progress)
+    files = source_files(project, line)
+    sources = [path for name, path in files.items() if name.startswith(_SOURCES)]
+    others = ensure_jars(_CLASS_PATH, settings, progress, line)
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".compile-", dir=jar.parent) as folder:
         classes = Path(folder) / "classes"
         compile_java(sources, others, classes, settings, progress)
-        if (project / _RESOURCES).is_dir():
-            shutil.copytree(project / _RESOURCES, classes, dirs_exist_ok=True)
+        for name, path in files.items():
+            if name.startswith(_RESOURCES):
+                target = classes / name.removeprefix(_RESOURCES)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
         unfinished = Path(folder) / jar.name
         _pack(classes, unfinished)
         checksum = Path(folder) / "checksum"
@@ -107,13 +113,9 @@ def _options() -> tuple[str, ...]:
     return (f"-{_LANGUAGE}", "-proc:none", "-encoding", "UTF-8", *_WARNINGS)
 
 
-def _files(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.rglob(pattern) if path.is_file())
-
-
 def _pack(classes: Path, jar: Path) -> None:
     with zipfile.ZipFile(jar, "w") as archive:
-        for path in _files(classes, "*"):
+        for path in sorted(each for each in classes.rglob("*") if each.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(classes).as_posix(), _DATE)
             entry.create_system, entry.external_attr = _UNIX, 0o644 << 16
             archive.writestr(entry, path.read_bytes())

@@ -10,11 +10,15 @@ from pathlib import Path
 
 from headwater.errors import CheckFailedError
 from headwater.jvm.compiler import checksum_file
-from headwater.jvm.jars import JAR_NAME, ensure_jars, locked_jars, own_jar, own_jar_path, sha256_of
+from headwater.jvm.installed import installed_line
+from headwater.jvm.jars import ensure_jars, own_jar, own_jar_name, own_jar_path
+from headwater.jvm.lock import locked_jars, sha256_of
+from headwater.jvm.versions import SparkLine
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
-_HINTS = {JAR_NAME: "install the wheel again: pip install --force-reinstall --no-deps headwater"}
+_OWN = "headwater"
+_HINTS = {_OWN: "install the wheel again: pip install --force-reinstall --no-deps headwater"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,9 @@ class CheckedJar:
         return self.sha256 == self.expected
 
 
-def check_jars(groups: Iterable[str], settings: Settings) -> list[CheckedJar]:
+def check_jars(
+    groups: Iterable[str], settings: Settings, line: SparkLine | None = None
+) -> list[CheckedJar]:
     """Compare the jars of `groups` in the cache, and Headwater's own, with their checksums.
 
     Jars that are not in the cache are not among the results.
@@ -44,11 +50,11 @@ def check_jars(groups: Iterable[str], settings: Settings) -> list[CheckedJar]:
     expected = [
         (settings.jars_dir / jar.file_name, jar.coordinate, jar.sha256)
         for group in groups
-        for jar in locked_jars(group)
+        for jar in locked_jars(group, settings, line)
     ]
-    own = own_jar_path(settings)
+    own = own_jar_path(settings, line)
     if own.is_file():
-        expected.append((own, "headwater", _recorded(own)))
+        expected.append((own, _OWN, _recorded(own)))
     return [
         CheckedJar(path, name, sha256_of(path), sha256)
         for path, name, sha256 in expected
@@ -69,13 +75,17 @@ def require_ok(checked: Iterable[CheckedJar]) -> None:
         raise CheckFailedError(
             f"{first.path} is not the expected {first.name}: SHA-256 {first.sha256}, "
             f"expected {first.expected or 'none recorded'}{others}",
-            hint=_HINTS.get(first.path.name, "remove the file and run `headwater jars fetch`"),
+            hint=_HINTS.get(first.name, "remove the file and run `headwater jars fetch`"),
             files=[str(jar.path) for jar in wrong],
         )
 
 
 def copy_jars(
-    groups: Iterable[str], folder: Path, settings: Settings, progress: Progress = no_progress
+    groups: Iterable[str],
+    folder: Path,
+    settings: Settings,
+    progress: Progress = no_progress,
+    line: SparkLine | None = None,
 ) -> list[Path]:
     """Copy the jars of `groups` and Headwater's own into `folder`; fetches those that are missing.
 
@@ -86,14 +96,15 @@ def copy_jars(
         DownloadError: a jar can't be fetched.
     """
     groups = tuple(groups)
-    ensure_jars(groups, settings, progress)
-    own_jar(settings, progress)
+    line = line or installed_line(settings)
+    ensure_jars(groups, settings, progress, line)
+    own_jar(settings, progress, line)
     folder.mkdir(parents=True, exist_ok=True)
     copies = []
-    for jar in check_jars(groups, settings):
+    for jar in check_jars(groups, settings, line):
         require_ok([jar])
         # The same name for every version: a copy replaces the former one.
-        name = JAR_NAME if jar.name == "headwater" else jar.path.name
+        name = own_jar_name(line) if jar.name == _OWN else jar.path.name
         unfinished = folder / f".{name}.{os.getpid()}"
         shutil.copyfile(jar.path, unfinished)
         copies.append(unfinished.replace(folder / name))

@@ -1,7 +1,7 @@
-"""Fetches jars with Spark's Ivy, so that no build tool has to be installed.
+"""Fetches jars with the Ivy that is among Spark's jars, so that no build tool has to be installed.
 
-Spark has this only as a Scala API; it is called through py4j in a JVM without a Spark context. Ivy
-uses the repositories that are configured on this machine.
+It is called through py4j in a JVM without a Spark context: Ivy's own classes, which are the same in
+every Spark. Spark's function around them has another name in 3.5, and never returns Spark's jars.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from headwater.settings import Settings, default_ca_file, exported
 # Called with the number of fetched jars and the total.
 JarCount = Callable[[int, int], None]
 _POLL_SECONDS = 0.2
+_CONFIGURATION = "default"
 
 
 def resolve(
@@ -29,8 +30,8 @@ def resolve(
     transitive: bool,
     excludes: Sequence[str] = (),
     progress: JarCount = lambda done, total: None,
-) -> list[Path]:
-    """Fetch `coordinates` into `folder`; returns the paths of the jars.
+) -> dict[str, Path]:
+    """Fetch `coordinates` into `folder`; returns the jars by their coordinates.
 
     Blocks for at most `jvm.download_timeout_seconds`.
 
@@ -38,7 +39,7 @@ def resolve(
         DownloadError: a coordinate was not found, or the timeout expired.
     """
     gateway = _start_gateway(settings, folder)
-    outcome: list[list[Path] | BaseException] = []
+    outcome: list[dict[str, Path] | BaseException] = []
     reasons: list[str] = []
 
     def work() -> None:
@@ -56,7 +57,7 @@ def resolve(
         _wait(thread, folder, len(coordinates), settings, progress)
     finally:
         _end(gateway)
-    return _result(outcome, reasons, coordinates, folder, settings)
+    return _result(outcome, reasons, coordinates, settings)
 
 
 def _wait(
@@ -71,14 +72,13 @@ def _wait(
 
 
 def _result(
-    outcome: list[list[Path] | BaseException],
+    outcome: list[dict[str, Path] | BaseException],
     reasons: list[str],
     coordinates: Sequence[str],
-    folder: Path,
     settings: Settings,
-) -> list[Path]:
+) -> dict[str, Path]:
     result = outcome[0] if outcome else None
-    if isinstance(result, list):
+    if isinstance(result, dict):
         return result
     what = f"could not fetch {len(coordinates)} jars, {coordinates[0]} first"
     if result is None:
@@ -87,7 +87,7 @@ def _result(
             hint="check the network, or raise HEADWATER_JVM__DOWNLOAD_TIMEOUT_SECONDS",
         )
     raise DownloadError(
-        f"{what}: {reasons[0]}{_first_problem(folder)}",
+        f"{what}: {reasons[0]}",
         hint="for a proxy or a mirror, set HEADWATER_JVM__IVY_SETTINGS to an Ivy settings file",
     ) from None
 
@@ -95,13 +95,6 @@ def _result(
 def _reason(error: BaseException) -> str:
     java_error = getattr(error, "java_exception", None)
     return str(error if java_error is None else java_error.getMessage())
-
-
-def _first_problem(folder: Path) -> str:
-    log = folder / "ivy.log"
-    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
-    problems = [line.strip() for line in lines if "ERROR" in line or "not found" in line.lower()]
-    return f" ({problems[0]})" if problems else ""
 
 
 def _start_gateway(settings: Settings, folder: Path) -> Any:
@@ -138,30 +131,65 @@ def _resolve(
     settings: Settings,
     transitive: bool,
     excludes: Sequence[str],
-) -> list[Path]:
+) -> dict[str, Path]:
     jvm = gateway.jvm
-    maven = jvm.org.apache.spark.util.MavenUtils
-    convert = jvm.scala.jdk.javaapi.CollectionConverters
-    option = jvm.scala.Option.apply
-    excluded = jvm.java.util.ArrayList()
-    for exclude in excludes:
-        excluded.add(exclude)
-    log = jvm.java.io.PrintStream(str(folder / "ivy.log"))
-    if settings.jvm.ivy_settings is None:
-        ivy = maven.buildIvySettings(option(None), option(str(folder)), True, log)
-    else:
-        file = str(settings.jvm.ivy_settings)
-        ivy = maven.loadIvySettings(file, option(None), option(str(folder)), log)
-    jars = maven.resolveMavenCoordinates(
-        ",".join(coordinates),
-        ivy,
-        option(None),
-        transitive,
-        convert.asScala(excluded).toSeq(),
-        False,
-        log,
+    core = jvm.org.apache.ivy.core
+    ivy = _configured(jvm, folder, settings)
+    names = core.module.id.ModuleRevisionId
+    wanted = core.module.descriptor.DefaultModuleDescriptor.newDefaultInstance(
+        names.newInstance("dev.headwater", "jars", "1")
     )
-    return [Path(path) for path in convert.asJava(jars)]
+    for coordinate in coordinates:
+        dependency = core.module.descriptor.DefaultDependencyDescriptor(
+            wanted, names.newInstance(*coordinate.split(":")), False, False, True
+        )
+        dependency.addDependencyConfiguration(_CONFIGURATION, f"{_CONFIGURATION}(runtime)")
+        wanted.addDependency(dependency)
+    for exclude in excludes:
+        module = core.module.id.ModuleId(*exclude.split(":"))
+        rule = core.module.descriptor.DefaultExcludeRule(
+            core.module.id.ArtifactId(module, "*", "*", "*"),
+            ivy.getSettings().getMatcher("glob"),
+            None,
+        )
+        rule.addConfiguration(_CONFIGURATION)
+        wanted.addExcludeRule(rule)
+    options = core.resolve.ResolveOptions()
+    options.setTransitive(transitive)
+    confs = gateway.new_array(jvm.java.lang.String, 1)
+    confs[0] = _CONFIGURATION
+    options.setConfs(confs)
+    report = ivy.resolve(wanted, options)
+    if report.hasError():
+        raise DownloadError("; ".join(str(text) for text in report.getAllProblemMessages()))
+    return {
+        _coordinate(found.getArtifact().getModuleRevisionId()): Path(found.getLocalFile().getPath())
+        for found in report.getAllArtifactsReports()
+        if found.getExt() == "jar"
+    }
+
+
+def _configured(jvm: Any, folder: Path, settings: Settings) -> Any:
+    ivy_settings = jvm.org.apache.ivy.core.settings.IvySettings()
+    if settings.jvm.ivy_settings is not None:
+        ivy_settings.load(jvm.java.io.File(str(settings.jvm.ivy_settings)))
+    else:
+        resolver = jvm.org.apache.ivy.plugins.resolver.IBiblioResolver()
+        resolver.setName("repository")
+        resolver.setM2compatible(True)
+        # As in Spark. Without it, Ivy uses its own default.
+        root = jvm.java.lang.System.getenv("DEFAULT_ARTIFACT_REPOSITORY")
+        if root:
+            resolver.setRoot(root)
+        ivy_settings.addResolver(resolver)
+        ivy_settings.setDefaultResolver(resolver.getName())
+    ivy_settings.setDefaultIvyUserDir(jvm.java.io.File(str(folder)))
+    ivy_settings.setDefaultCache(jvm.java.io.File(str(folder / "cache")))
+    return jvm.org.apache.ivy.Ivy.newInstance(ivy_settings)
+
+
+def _coordinate(name: Any) -> str:
+    return f"{name.getOrganisation()}:{name.getName()}:{name.getRevision()}"
 
 
 def _trust_python_certificates(jvm: Any) -> None:

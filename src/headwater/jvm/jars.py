@@ -1,8 +1,10 @@
-"""Jars: pinned in the lock, fetched once per user into a cache; Headwater's own jar.
+"""Jars: pinned in the locks, fetched once per user into a cache; Headwater's own jar.
 
-The wheel contains Headwater's jar and its checksum. In an editable install it is compiled once,
-from the sources in `java/` of the repository, and stored in the jar cache; its name contains a
-digest of the sources.
+The wheel contains Headwater's jars, one for each line of Spark, and their checksums. In an editable
+install the jar of a line is compiled once, from the sources in `java/` of the repository, and
+stored in the jar cache; its name contains a digest of the sources.
+
+Without a line, functions use that of the Spark that is there.
 
 Class data sharing (CDS): half the startup time of a small job is spent on loading about ten
 thousand classes. Java can map them from an archive file, which it uses only if it was written by
@@ -12,113 +14,59 @@ the same Java from the same jars; otherwise it loads the classes as usual.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from headwater.errors import (
-    DownloadError,
-    InputError,
-    InternalError,
-    NotInstalledError,
-    UnsupportedVersionError,
-)
+from headwater.errors import DownloadError, NotInstalledError
+from headwater.jvm.installed import installed_line, installed_spark
 from headwater.jvm.ivy import resolve
 from headwater.jvm.java import Java
-from headwater.jvm.versions import GROUPS, SPARK_VERSIONS, JarGroup
+from headwater.jvm.lock import LockedJar, lock_name, locked_jars, sha256_of
+from headwater.jvm.versions import SparkLine
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 
-JAR_NAME = "headwater-spark.jar"
-
-_HEADING = """\
-# Every jar that Headwater fetches, with the SHA-256 and the size that it must have.
-# Made by `make lock` from headwater/jvm/versions.py: group, coordinate, checksum, bytes.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class LockedJar:
-    """A pinned jar."""
-
-    group: str
-    coordinate: str
-    sha256: str
-    size: int
-
-    @property
-    def file_name(self) -> str:
-        """The file name that Ivy uses: organisation, module and version, so it is unique."""
-        organisation, module, version = self.coordinate.split(":")
-        return f"{organisation}_{module}-{version}.jar"
-
-    @classmethod
-    def of_file(cls, group: str, coordinate: str, path: Path) -> LockedJar:
-        return cls(group, coordinate, sha256_of(path), path.stat().st_size)
-
-
-def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def read_lock() -> Mapping[str, tuple[LockedJar, ...]]:
-    """The pinned jars by group."""
-    text = (resources.files("headwater.jvm") / "jars.lock").read_text(encoding="utf-8")
-    groups: dict[str, list[LockedJar]] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line or line.startswith("#"):
-            continue
-        try:
-            group, coordinate, sha256, size = line.split()
-            jar = LockedJar(group, coordinate, sha256, int(size))
-        except ValueError:
-            raise InternalError(
-                f"jars.lock, line {number}: not group, coordinate, checksum, bytes: {line!r}"
-            ) from None
-        groups.setdefault(group, []).append(jar)
-    return {group: tuple(jars) for group, jars in groups.items()}
-
-
-def render_lock(jars: Iterable[LockedJar]) -> str:
-    """The text of `jars.lock`."""
-    rows = (f"{jar.group} {jar.coordinate} {jar.sha256} {jar.size}\n" for jar in jars)
-    return _HEADING + "".join(rows)
-
 
 def ensure_jars(
-    groups: Iterable[str], settings: Settings, progress: Progress = no_progress
+    groups: Iterable[str],
+    settings: Settings,
+    progress: Progress = no_progress,
+    line: SparkLine | None = None,
 ) -> list[Path]:
     """Paths of all jars of `groups`; fetches those that are not in the cache.
 
     Raises:
         DownloadError: a jar can't be fetched, or is not the pinned one.
+        NotInstalledError: the line does not have one of these connectors.
     """
     paths: list[Path] = []
     for group in groups:
-        locked = locked_jars(group)
-        if missing_jars(group, settings):
+        locked = locked_jars(group, settings, line)
+        if missing_jars(group, settings, line):
             _fetch(group, locked, settings, progress)
         paths += [settings.jars_dir / jar.file_name for jar in locked]
     return paths
 
 
 def session_jars(
-    connectors: Iterable[str], settings: Settings, progress: Progress = no_progress
+    connectors: Iterable[str],
+    settings: Settings,
+    progress: Progress = no_progress,
+    line: SparkLine | None = None,
 ) -> list[Path]:
     """All jars of a session with these connectors, fetched or compiled on demand."""
-    return [*ensure_jars(connectors, settings, progress), own_jar(settings, progress)]
+    return [*ensure_jars(connectors, settings, progress, line), own_jar(settings, progress, line)]
 
 
-def own_jar(settings: Settings, progress: Progress = no_progress) -> Path:
+def own_jar(
+    settings: Settings, progress: Progress = no_progress, line: SparkLine | None = None
+) -> Path:
     """The path of Headwater's jar; compiles it in an editable install.
 
     Raises:
@@ -126,7 +74,8 @@ def own_jar(settings: Settings, progress: Progress = no_progress) -> Path:
         NotInstalledError: the installation has neither the jar nor its sources; or there is no
             Java to compile them.
     """
-    jar = own_jar_path(settings)
+    line = line or installed_line(settings)
+    jar = own_jar_path(settings, line)
     if not jar.is_file():
         project = _project()
         if project is None:
@@ -136,29 +85,58 @@ def own_jar(settings: Settings, progress: Progress = no_progress) -> Path:
             )
         from headwater.jvm.compiler import build_jar
 
-        build_jar(project, jar, settings, progress)
+        build_jar(project, jar, line, settings, progress)
     return jar
 
 
-def own_jar_path(settings: Settings) -> Path:
+def own_jar_name(line: SparkLine) -> str:
+    """The file name of Headwater's jar for a line: the same for every version of Headwater."""
+    return f"headwater-spark-{line.name}.jar"
+
+
+def own_jar_path(settings: Settings, line: SparkLine | None = None) -> Path:
     """Where Headwater's jar is; in an editable install it may not be compiled yet."""
-    shipped = _package() / "jvm" / JAR_NAME
+    line = line or installed_line(settings)
+    shipped = _package() / "jvm" / "own" / own_jar_name(line)
     project = None if shipped.is_file() else _project()
     if project is None:
         return shipped
-    return settings.jars_dir / f"headwater-{project_digest(project)}.jar"
+    return settings.jars_dir / f"headwater-{line.name}-{project_digest(project, line)}.jar"
 
 
-def project_digest(project: Path) -> str:
+def project_digest(project: Path, line: SparkLine) -> str:
     """A digest of all that determines the jar: sources, the compiler's options, pinned jars."""
     digest = hashlib.sha256()
     own = Path(__file__)
-    for path in (own.with_name("compiler.py"), own.with_name("jars.lock")):
+    for path in (own.with_name("compiler.py"), own.with_name("locks") / lock_name(line.name)):
         digest.update(path.read_bytes() + b"\0")
-    for path in sorted(each for each in (project / "src" / "main").rglob("*") if each.is_file()):
-        name = path.relative_to(project).as_posix()
+    for name, path in source_files(project, line).items():
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def source_files(project: Path, line: SparkLine) -> dict[str, Path]:
+    """The sources and resources of a line by their names: `java/dev/headwater/…`.
+
+    A folder `spark-4.0` has the classes that are different from that Spark on: of several with the
+    same name, the one of the newest Spark up to that of the line is used.
+    """
+    sources = project / "src"
+    since = sorted(
+        (_numbers(folder.name.removeprefix("spark-")), folder) for folder in sources.glob("spark-*")
+    )
+    folders = [folder for version, folder in since if version <= _numbers(line.version)]
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for folder in (sources / "main", sources / f"scala-{line.scala}", *folders)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    return dict(sorted(files.items()))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _project() -> Path | None:
@@ -171,45 +149,28 @@ def _package() -> Path:
     return Path(str(resources.files("headwater")))
 
 
-def locked_jars(group: str) -> tuple[LockedJar, ...]:
-    """The pinned jars of a group."""
-    name = jar_group(group).name
-    locked = read_lock().get(name)
-    if not locked:
-        raise InternalError(f"jars.lock has no jars for the group {name!r}; run `make lock`")
-    return locked
-
-
-def missing_jars(group: str, settings: Settings) -> list[LockedJar]:
+def missing_jars(group: str, settings: Settings, line: SparkLine | None = None) -> list[LockedJar]:
     """Jars of the group that are missing or incomplete. Cheap: compares sizes, not contents."""
     folder = settings.jars_dir
-    return [jar for jar in locked_jars(group) if _size(folder / jar.file_name) != jar.size]
+    locked = locked_jars(group, settings, line)
+    return [jar for jar in locked if _size(folder / jar.file_name) != jar.size]
 
 
-def corrupt_jars(group: str, settings: Settings) -> list[LockedJar]:
+def corrupt_jars(group: str, settings: Settings, line: SparkLine | None = None) -> list[LockedJar]:
     """Cached jars whose checksum is not the pinned one."""
     folder = settings.jars_dir
-    present = [jar for jar in locked_jars(group) if (folder / jar.file_name).is_file()]
+    locked = locked_jars(group, settings, line)
+    present = [jar for jar in locked if (folder / jar.file_name).is_file()]
     return [jar for jar in present if sha256_of(folder / jar.file_name) != jar.sha256]
 
 
-def scala_library() -> Path:
-    """Spark's Scala library, for the broker: Ivy never returns it."""
-    return next(jar for jar in spark_jars() if jar.name.startswith("scala-library-2.13."))
-
-
-def spark_jars() -> list[Path]:
-    """The jars of pyspark.
+def spark_jars(settings: Settings) -> list[Path]:
+    """The jars of the Spark that is there.
 
     Raises:
-        NotInstalledError: pyspark is not installed.
+        NotInstalledError: there is none.
     """
-    spark = importlib.util.find_spec("pyspark")
-    if spark is None or spark.origin is None:
-        raise NotInstalledError(
-            "jobs and the local broker need pyspark's jars", hint="pip install 'headwater[spark]'"
-        )
-    return sorted((Path(spark.origin).parent / "jars").glob("*.jar"))
+    return installed_spark(settings).jars
 
 
 def _fetch(
@@ -218,25 +179,37 @@ def _fetch(
     task, folder = f"fetching jars: {group}", settings.jars_dir
     _LOG.info(task)
     progress(task, 0, len(locked))
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as staging:
+    with _staging(group, folder) as staging:
         # The lock names every jar, so the resolver chooses nothing.
-        resolve(
+        fetched = resolve(
             [jar.coordinate for jar in locked],
             Path(staging),
             settings,
             transitive=False,
             progress=lambda done, total: progress(task, done, total),
         )
-        fetched = {jar: Path(staging) / "jars" / jar.file_name for jar in locked}
-        for jar, path in fetched.items():
-            _check(jar, path)
-        for jar, path in fetched.items():
-            shutil.move(path, folder / jar.file_name)
+        for jar in locked:
+            _check(jar, fetched.get(jar.coordinate))
+        for jar in locked:
+            shutil.move(fetched[jar.coordinate], folder / jar.file_name)
 
 
-def _check(jar: LockedJar, fetched: Path) -> None:
-    if not fetched.is_file():
+def _staging(group: str, folder: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder next to the jars, so that they can be moved."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder)
+    except OSError as error:
+        raise DownloadError(
+            f"jars of the group {group!r} are missing, and {folder} can't be written: "
+            f"{error.strerror}",
+            hint=f"in an image, add {group!r} to `headwater jars copy`; elsewhere set "
+            "HEADWATER_JVM__JARS_DIR",
+        ) from None
+
+
+def _check(jar: LockedJar, fetched: Path | None) -> None:
+    if fetched is None:
         raise DownloadError(f"the resolver returned no {jar.coordinate}")
     sha256 = sha256_of(fetched)
     if sha256 != jar.sha256:
@@ -251,33 +224,6 @@ def _size(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
-def jar_group(name: str) -> JarGroup:
-    """The group with that name.
-
-    Raises:
-        InputError: there is no such group.
-    """
-    if name not in GROUPS:
-        raise InputError(f"unknown jar group: {name!r}", hint=f"known: {', '.join(GROUPS)}")
-    return GROUPS[name]
-
-
-def check_spark_version(version: str) -> None:
-    """Refuse a Spark that the pinned connectors were not tested with.
-
-    Raises:
-        UnsupportedVersionError: with the supported list.
-    """
-    if version not in SPARK_VERSIONS:
-        supported = ", ".join(SPARK_VERSIONS)
-        raise UnsupportedVersionError(
-            f"Spark {version} is not supported; supported: {supported}",
-            hint=f'install one of them: pip install "pyspark=={SPARK_VERSIONS[0]}"',
-            version=version,
-            supported=SPARK_VERSIONS,
-        )
-
-
 # Otherwise Java reports an invalid archive on standard output, mixed with the output of the job.
 _QUIET = "-Xlog:cds*=off"
 _WRITE = "-XX:ArchiveClassesAtExit="
@@ -290,7 +236,7 @@ def cds_archive_path(java: Java, settings: Settings) -> Path:
     the jars have the same sizes and times, so a reinstalled Spark needs a new one.
     """
     release = java.home / "release"
-    jars = spark_jars()
+    jars = spark_jars(settings)
     content = [release.read_text(errors="replace") if release.is_file() else ""]
     for jar in jars:
         stat = jar.stat()

@@ -72,19 +72,30 @@ def find_java(settings: Settings, system_folders: Sequence[Path] = SYSTEM_FOLDER
 
 
 def java_home_for_spark(java: Java, settings: Settings) -> Path:
-    """A `JAVA_HOME` whose `java` starts the given one without Spark's incubator flag."""
+    """A `JAVA_HOME` whose `java` starts the given one without Spark's incubator flag.
+
+    In the user's cache; in the home if the cache can't be written, as in a container image.
+    """
     script = _WRAPPER.format(java=shlex.quote(str(java.binary)))
-    digest = hashlib.sha256(script.encode()).hexdigest()[:12]
-    home = settings.jars_dir.parent / "java" / digest
-    wrapper = home / "bin" / "java"
-    if not wrapper.exists():
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        # Two processes may do this at once: each writes its own file, and the last rename wins.
-        unfinished = wrapper.with_name(f"java.{os.getpid()}.{id(script)}")
-        unfinished.write_text(script)
-        unfinished.chmod(unfinished.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        unfinished.replace(wrapper)
+    name = Path("java") / hashlib.sha256(script.encode()).hexdigest()[:12]
+    home = settings.jars_dir.parent / name
+    try:
+        _write_wrapper(home / "bin" / "java", script)
+    except OSError:
+        home = settings.home_dir / name
+        _write_wrapper(home / "bin" / "java", script)
     return home
+
+
+def _write_wrapper(wrapper: Path, script: str) -> None:
+    if wrapper.exists():
+        return
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    # Two processes may do this at once: each writes its own file, and the last rename wins.
+    unfinished = wrapper.with_name(f"java.{os.getpid()}.{id(script)}")
+    unfinished.write_text(script)
+    unfinished.chmod(unfinished.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    unfinished.replace(wrapper)
 
 
 def _candidates(settings: Settings, system_folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:

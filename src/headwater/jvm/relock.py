@@ -1,57 +1,44 @@
-"""Rewrites `jars.lock` from the table of versions: `python -m headwater.jvm.relock`."""
+"""Writes the locks again from the table of versions: `python -m headwater.jvm.relock [LINE]...`."""
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headwater.jvm.ivy import resolve
-from headwater.jvm.jars import LockedJar, render_lock, scala_library
-from headwater.jvm.versions import GROUPS, JarGroup
+from headwater.jvm.lock import COMMON, LockedJar, lock_name, render_lock
+from headwater.jvm.versions import COMMON_GROUPS, SPARK_LINES, JarGroup
 from headwater.settings import Settings, load
 
-_JAR_NAME = re.compile(r"(?P<module>.+?)-\d[^/]*\.jar")
-_RESOLVED = re.compile(r"^[ \t]+([^\s#]+)#([^\s;]+);(\S+) from ", re.MULTILINE)
+LOCKS = Path(__file__).with_name("locks")
 
 
-def relock(settings: Settings) -> str:
-    """Resolve all groups with their dependencies; returns the text of the lock."""
-    return render_lock(jar for group in GROUPS.values() for jar in _lock(group, settings))
+def relock(groups: Iterable[JarGroup], cache: Path, settings: Settings) -> str:
+    """Resolve groups with their dependencies; returns the text of a lock."""
+    return render_lock(jar for group in groups for jar in _lock(group, cache, settings))
 
 
-def _lock(group: JarGroup, settings: Settings) -> list[LockedJar]:
-    jars = _resolve(group, group.coordinates, settings, transitive=True)
-    if group.intransitive:
-        jars += _resolve(group, group.intransitive, settings, transitive=False)
-    return sorted(jars, key=lambda jar: jar.coordinate)
-
-
-def _resolve(
-    group: JarGroup, coordinates: Sequence[str], settings: Settings, *, transitive: bool
-) -> list[LockedJar]:
-    excludes = group.excludes if transitive else ()
-    with tempfile.TemporaryDirectory() as folder:
-        paths = resolve(
-            coordinates, Path(folder), settings, transitive=transitive, excludes=excludes
+def _lock(group: JarGroup, cache: Path, settings: Settings) -> list[LockedJar]:
+    found: dict[str, Path] = {}
+    if group.coordinates:
+        found |= resolve(
+            group.coordinates, cache, settings, transitive=True, excludes=group.excludes
         )
-        by_name = {path.name: path for path in paths}
-        locked = []
-        for match in _RESOLVED.findall((Path(folder) / "ivy.log").read_text()):
-            path = by_name.get(LockedJar(group.name, ":".join(match), "", 0).file_name)
-            if path is not None and not (group.for_spark and match[1] in _spark_modules()):
-                locked.append(LockedJar.of_file(group.name, ":".join(match), path))
-    return locked
+    if group.intransitive:
+        found |= resolve(group.intransitive, cache, settings, transitive=False)
+    return [LockedJar.of_file(group.name, name, path) for name, path in sorted(found.items())]
 
 
-def _spark_modules() -> set[str]:
-    names = (path.name for path in scala_library().parent.glob("*.jar"))
-    return {match["module"] for name in names if (match := _JAR_NAME.fullmatch(name))}
+def main(names: Sequence[str]) -> None:
+    groups = {COMMON: COMMON_GROUPS} | {line.name: line.groups for line in SPARK_LINES}
+    with tempfile.TemporaryDirectory() as cache:
+        for name in names or groups:
+            text = relock(groups[name].values(), Path(cache), load())
+            (LOCKS / lock_name(name)).write_text(text, encoding="utf-8")
+            sys.stderr.write(f"wrote {lock_name(name)}\n")
 
 
 if __name__ == "__main__":
-    target = Path(__file__).with_name("jars.lock")
-    target.write_text(relock(load()), encoding="utf-8")
-    sys.stderr.write(f"wrote {target.name}\n")
+    main(sys.argv[1:])

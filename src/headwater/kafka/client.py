@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,12 +25,19 @@ from confluent_kafka.admin import (
 )
 
 from headwater.errors import HeadwaterError, InputError, SettingError, TopicNotFoundError
-from headwater.kafka.error_kinds import UNKNOWN_TOPIC
+from headwater.kafka.connection import (
+    ClientLog,
+    cluster_key,
+    connection_error_recorder,
+    last_connection_error,
+    login_refused,
+)
+from headwater.kafka.error_kinds import UNKNOWN_TOPIC, UNREACHABLE
 from headwater.kafka.errors import Access, error_of, is_refused
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
-
-_LOG = logging.getLogger(__name__)
+from headwater.settings.kafka import KafkaSettings
+from headwater.settings.kafka_security import client_properties, token_provider
+from headwater.settings.tokens import load_provider
 
 T = TypeVar("T")
 
@@ -50,19 +56,12 @@ _GUARDED = frozenset(
 _SYNONYMS = {"all": "-1"}
 
 
-class _DebugLogger:
-    """Takes librdkafka's log lines. It logs every reconnect as an error; callers get exceptions
-    instead, so the lines are only of use for debugging."""
-
-    def log(self, level: int, message: str, *values: str) -> None:
-        _LOG.debug(message, *values)
-
-
 def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
     """The properties of a client; the setting `kafka.client` takes precedence over defaults.
 
     Raises:
-        SettingError: it has a value with which records could be lost or duplicated.
+        SettingError: it has a value with which records could be lost or duplicated, or the
+            security of Java's clients can't be used by this one.
     """
     for name in _GUARDED & settings.client.keys() & properties.keys():
         given, expected = settings.client[name], str(properties[name]).lower()
@@ -75,11 +74,33 @@ def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": broker_addresses(settings),
         # Without a logger, librdkafka writes to stderr.
-        "logger": _DebugLogger(),
+        "logger": ClientLog(settings),
         "error_cb": connection_error_recorder(settings),
         **properties,
-        **settings.client,
+        **client_properties(settings),
+        **_token_callback(settings),
     }
+
+
+def _token_callback(settings: KafkaSettings) -> dict[str, Any]:
+    """The callback by which the client gets tokens, in a poll."""
+    name = token_provider(settings)
+    if name is None:
+        return {}
+    provider, record = load_provider(name), connection_error_recorder(settings)
+
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        try:
+            given = provider()
+        except Exception as error:
+            # The client would only report that a callback failed.
+            first = (str(error).splitlines() or [""])[0]
+            reason = f"kafka.token_provider {name}: {type(error).__name__}: {first}"
+            record(KafkaError(KafkaError._AUTHENTICATION, reason))  # noqa: SLF001
+            raise
+        return given.value, given.expires_at, given.principal, dict(given.extensions)
+
+    return {"oauth_cb": token}
 
 
 # A client opens connections and starts threads, so one is shared per cluster. It must exist until
@@ -93,11 +114,14 @@ def admin_client(settings: KafkaSettings) -> AdminClient:
     if cluster not in _admins:
         with kafka_errors(settings, "creating an admin client"):
             _admins[cluster] = AdminClient(client_config(settings))
+    if settings.token_provider is not None:
+        # Renews the token.
+        _admins[cluster].poll(0)
     return _admins[cluster]
 
 
 # A refused login is known after a fraction of a second, but a request would wait for its timeout.
-LOGIN_SECONDS = 2.0
+LOGIN_SECONDS = 1.0
 
 
 def result_of(future: Future[T], settings: KafkaSettings) -> T:
@@ -148,42 +172,13 @@ def from_kafka_error(
     error: KafkaError, settings: KafkaSettings, what: str, access: Access | None = None
 ) -> HeadwaterError:
     """The Headwater error for a client error; see `kafka_errors`."""
-    return error_of(error, settings, what, access, last_connection_error(settings))
-
-
-# By cluster and client properties: the last error of a connection and its time. Requests report
-# only a timeout; why there is no connection is reported to a callback.
-_connection_errors: dict[tuple[object, ...], tuple[float, KafkaError]] = {}
-
-
-def cluster_key(settings: KafkaSettings) -> tuple[object, ...]:
-    """Identifies a cluster with the properties of its clients."""
-    return (broker_addresses(settings), *sorted(settings.client.items()))
-
-
-def connection_error_recorder(settings: KafkaSettings) -> Callable[[KafkaError], None]:
-    """A callback for `error_cb`, which the client calls while it is polled."""
-    key = cluster_key(settings)
-
-    def record(error: KafkaError) -> None:
-        # A summary, which follows the errors of single brokers.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            _connection_errors[key] = (time.monotonic(), error)
-
-    return record
-
-
-def last_connection_error(settings: KafkaSettings) -> KafkaError | None:
-    """The last error of a connection, if it is not older than a request can be."""
-    recorded_at, error = _connection_errors.get(cluster_key(settings), (0.0, None))
-    age = time.monotonic() - recorded_at
-    return error if age < settings.timeout_seconds + 5 else None
-
-
-def login_refused(settings: KafkaSettings) -> KafkaError | None:
-    """The last error of a connection, if it is that the cluster does not accept the client."""
     last = last_connection_error(settings)
-    return last if last is not None and is_refused(last) else None
+    if error.code() in UNREACHABLE:
+        last = login_refused(settings) or last
+    elif last is not None and is_refused(error) and is_refused(last):
+        # Of a client that could not be created, the callback has the reason.
+        error = last
+    return error_of(error, settings, what, access, last)
 
 
 _LIST_TOPICS = "`headwater topics list` lists all topics"

@@ -23,7 +23,7 @@ from headwater.kafka.topics import partition_states
 from headwater.model import Address, Header, Record
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 # How long the client waits for a full batch; reading a short topic takes two of these.
 _POLL_SECONDS = 0.05

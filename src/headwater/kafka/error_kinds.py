@@ -80,8 +80,9 @@ NOT_READY = ErrorKind(
 )
 AUTHENTICATION = ErrorKind(
     AuthenticationError,
-    "check security.protocol, sasl.mechanism, the credentials and the certificates in "
-    "HEADWATER_KAFKA__CLIENT; jobs use those in HEADWATER_SPARK__KAFKA_OPTIONS",
+    "check HEADWATER_KAFKA__SECURITY_PROTOCOL, HEADWATER_KAFKA__SASL_MECHANISM, the user with its "
+    "password and HEADWATER_KAFKA__CA_FILE, or the same in HEADWATER_KAFKA__CLIENT (librdkafka's "
+    "names) and HEADWATER_SPARK__KAFKA_OPTIONS (Java's names)",
     "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM "
     "ILLEGAL_SASL_STATE SECURITY_DISABLED DELEGATION_TOKEN_AUTH_DISABLED "
     "DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH "

@@ -16,7 +16,9 @@ from headwater.kafka.error_kinds import (
     kind_of_code,
 )
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.jaas import parse_jaas
+from headwater.settings.kafka import KafkaSettings
+from headwater.settings.kafka_security import client_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,9 @@ _LEAST_ACCESS: Mapping[int, Access] = {
 
 def principal_of(properties: Mapping[str, str]) -> str | None:
     """The principal of a client; None if the broker derives it from a certificate or a token."""
-    user = properties.get("sasl.username")
-    # Java's clients have it in a JAAS configuration.
-    _, found, rest = properties.get("sasl.jaas.config", "").partition('username="')
-    user = user or (rest.partition('"')[0] if found else None)
+    # Java's clients have the user in a JAAS configuration.
+    _, login = parse_jaas(properties.get("sasl.jaas.config", ""))
+    user = properties.get("sasl.username") or login.get("username")
     if user:
         return f"User:{user}"
     protocol = properties.get("security.protocol", "PLAINTEXT")
@@ -87,7 +88,7 @@ def error_of(
         error, kind, text = last, kind_of_code(last.code()), last.str()
     hint = kind.hint
     if kind is AUTHORIZATION:
-        hint = (access or _LEAST_ACCESS[error.code()]).hint(settings.client)
+        hint = (access or _LEAST_ACCESS[error.code()]).hint(client_properties(settings))
     attributes: dict[str, Any] = {"code": error.code(), "name": error.name()}
     if issubclass(kind.error, BrokerUnavailableError):
         attributes["bootstrap_servers"] = broker_addresses(settings)
@@ -99,3 +100,8 @@ def is_refused(error: KafkaError) -> bool:
     """Whether the cluster does not accept the client's credentials or certificate."""
     # A broker that stops during a handshake is an error of TLS, too.
     return kind_of_code(error.code()) is AUTHENTICATION and "Disconnected" not in error.str()
+
+
+def is_of_tls(error: KafkaError) -> bool:
+    """Whether the connection failed in TLS; a broker sends an alert after the handshake, too."""
+    return error.code() == KafkaError._SSL or "SSL alert" in error.str()  # noqa: SLF001

@@ -15,14 +15,14 @@ from headwater.kafka.client import (
     client_config,
     from_kafka_error,
     kafka_errors,
-    login_refused,
 )
+from headwater.kafka.connection import login_refused
 from headwater.kafka.consumer import record_of
 from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
 from headwater.kafka.errors import Access
 from headwater.model import Address, Record
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 _FAST = {
     # The broker always sends at least one complete batch; more would be decoded for nothing.

@@ -13,7 +13,7 @@ from headwater.kafka.consumer import record_of
 from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
 from headwater.kafka.errors import Access
 from headwater.model import Record
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 _BATCH = 1000
 

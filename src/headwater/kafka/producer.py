@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -16,11 +17,12 @@ from headwater.errors import (
     KafkaRefusedError,
     NotEnoughReplicasError,
 )
-from headwater.kafka.client import client_config, from_kafka_error, kafka_errors, login_refused
+from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
+from headwater.kafka.connection import login_refused
 from headwater.kafka.errors import Access
 from headwater.model import Header
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 _MAX_EXAMPLES = 5
 _TIMEOUT_HINT = "check the broker, or raise HEADWATER_KAFKA__TIMEOUT_SECONDS"
@@ -52,6 +54,7 @@ class RecordProducer:
         self.delivered = 0
         self.failed = 0
         self._examples: list[tuple[str, KafkaError]] = []
+        self._topic = ""
 
     def send(
         self,
@@ -64,6 +67,7 @@ class RecordProducer:
         timestamp_ms: int = 0,
     ) -> None:
         """Queue a record; blocks, with a timeout, while the local queue is full."""
+        self._topic = topic
         deadline: float | None = None
         while True:
             try:
@@ -79,13 +83,18 @@ class RecordProducer:
             except BufferError:
                 # The queue drains as fast as the broker accepts records, or not at all.
                 deadline = deadline or time.monotonic() + self._settings.timeout_seconds
-                self._producer.poll(0.1)
+                with self._fatal_errors():
+                    self._producer.poll(0.1)
                 if time.monotonic() > deadline or login_refused(self._settings):
                     raise self._queue_full(topic) from None
             except KafkaException as error:
+                # The reason of an error that ended the producer is raised by a callback.
+                with self._fatal_errors():
+                    self._producer.poll(0)
                 raise self._error(error.args[0], topic) from error
             else:
-                self._producer.poll(0)
+                with self._fatal_errors():
+                    self._producer.poll(0)
                 return
 
     def flush(self) -> None:
@@ -96,16 +105,21 @@ class RecordProducer:
         """
         # delivery.timeout.ms fails each record; the margin is for the delivery reports to arrive.
         deadline = time.monotonic() + self._settings.timeout_seconds + 5
-        unacknowledged = self._producer.flush(_FLUSH_SECONDS)
-        while unacknowledged and time.monotonic() < deadline and not login_refused(self._settings):
+        with self._fatal_errors():
             unacknowledged = self._producer.flush(_FLUSH_SECONDS)
+            while unacknowledged and time.monotonic() < deadline:
+                if login_refused(self._settings):
+                    break
+                unacknowledged = self._producer.flush(_FLUSH_SECONDS)
         self.failed += unacknowledged
         self._raise_failures(unacknowledged)
 
     def close(self) -> None:
         """Drop unsent records, without waiting."""
-        self._producer.purge()
-        self._producer.flush(1)
+        # An error that ended the producer was raised before.
+        with suppress(HeadwaterError), self._fatal_errors():
+            self._producer.purge()
+            self._producer.flush(1)
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +134,18 @@ class RecordProducer:
             self.flush()
         else:
             self.close()
+
+    @contextmanager
+    def _fatal_errors(self) -> Iterator[None]:
+        """Convert an error that ends the producer, such as of a principal that may not write."""
+        try:
+            yield
+        except (KafkaException, SystemError) as error:
+            # The library may return from a call without handling the exception of a callback.
+            fatal = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(fatal, KafkaException):
+                raise
+            raise self._error(fatal.args[0], self._topic) from error
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

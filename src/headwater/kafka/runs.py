@@ -11,7 +11,7 @@ from headwater.kafka.client import create_topic, end_offsets, find_topic
 from headwater.kafka.consumer import read_topic
 from headwater.kafka.producer import RecordProducer
 from headwater.model.run_record import RunRecord, decode_run, encode_run
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 _LOG = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,14 +15,15 @@ from headwater.kafka.client import (
     admin_client,
     describe_topic,
     kafka_errors,
-    login_refused,
     offsets_at,
     polled_after,
     result_of,
     topic_setting,
 )
+from headwater.kafka.connection import login_refused
+from headwater.kafka.error_kinds import UNREACHABLE
 from headwater.kafka.errors import Access
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,19 @@ def request_metadata(
         KafkaException: the cluster does not respond, or does not accept the client.
     """
     admin = admin_client(settings)
-    seconds = timeout_seconds or settings.timeout_seconds
-    first = min(seconds, LOGIN_SECONDS)
-    try:
-        return admin.list_topics(topic, timeout=first)
-    except KafkaException:
-        # Calls `error_cb`.
-        admin.poll(0)
-        if seconds == first or login_refused(settings):
-            raise
-    with polled_after(admin):
-        return admin.list_topics(topic, timeout=seconds - first)
+    deadline = time.monotonic() + (timeout_seconds or settings.timeout_seconds)
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            with polled_after(admin):
+                return admin.list_topics(topic, timeout=max(min(left, LOGIN_SECONDS), 0.01))
+        except KafkaException as error:
+            # Not retried before: a request of a client that is not accepted fails at once.
+            if error.args[0].code() not in UNREACHABLE or time.monotonic() >= deadline:
+                raise
+            if login_refused(settings):
+                raise
+            time.sleep(0.05)
 
 
 def ping(settings: KafkaSettings, timeout_seconds: float | None = None) -> int:

@@ -4,6 +4,7 @@ written `visits/0@3..17`."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headwater.errors import BadAddressError
@@ -93,6 +94,11 @@ class AddressRange:
     def size(self) -> int:
         """Number of offsets; compaction and transactions leave some of them without a record."""
         return self.last - self.first + 1
+
+    def addresses(self) -> Iterator[Address]:
+        """All addresses, in order; a range in a header can have any size."""
+        for offset in range(self.first, self.last + 1):
+            yield Address(self.topic, self.partition, offset)
 
     def __contains__(self, address: object) -> bool:
         return (

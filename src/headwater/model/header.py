@@ -10,6 +10,7 @@ The value of the `lineage` header:
 
     1 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ >REST]
     2 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ bBATCH][ >REST]
+    3 RUN PARENTS[ #ORDINAL][ =RECORD_ID][ bBATCH][ >REST]
 
     RUN        the run id, a UUID in text form, or `-`
     PARENTS    addresses `topic/partition@offset`, separated by commas; `,+N` follows if N more
@@ -20,7 +21,9 @@ The value of the `lineage` header:
     BATCH      the number of the micro-batch
 
 In version 2, an item of PARENTS may also be a range `~topic/partition@first..last`, which contains
-parents, and `?` if there may be others. Version 1 is written wherever it is enough.
+parents, and `?` if there may be others. In version 3, which only records that list the parents of
+others have, `topic/partition@first..last` is all of these records, up to a thousand parents in one
+header. The lowest version that is enough is written.
 
 ASCII, words separated by one space. The first word is the version of this format. Any client with
 write access to the topic can write these bytes, so decoding reports an unknown version or a
@@ -54,6 +57,11 @@ OWN_HEADERS = (*STAMP_HEADERS, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS)
 VERSION = "1"
 # With ranges, unknown parents or the batch.
 VERSION_2 = "2"
+# With consecutive parents as one item; the sink writes it (`ParentListing.java`).
+VERSION_3 = "3"
+# In a header of version 3: a reader makes an address of each, so a short text must not stand for
+# any number of them.
+MAX_PARENTS_IN_LISTING = 1_000
 RANGE_MARK = "~"
 MORE_PARENTS = "?"
 # Items of PARENTS, of which a range is one, however many records it covers.
@@ -69,22 +77,25 @@ _RUN = r"-|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ADDRESSES = rf"{ADDRESS}(?:,{ADDRESS})*+"
 _ITEM = rf"(?:{ADDRESS}|{RANGE_MARK}{RANGE}|\?)"
 _ITEMS = rf"{_ITEM}(?:,{_ITEM})*+"
+_LISTING_ITEM = rf"(?:{ADDRESS}(?:\.\.[0-9]{{1,19}})?|{RANGE_MARK}{RANGE}|\?)"
+_LISTING = rf"{_LISTING_ITEM}(?:,{_LISTING_ITEM})*+"
 
 # The same grammar for Spark's `rlike` and `regexp_extract`. `*+` is possessive: with `*` Java needs
 # a stack frame per parent, and a long header would fail the job with a stack overflow.
 _NUMBERED = r"(?:,\+[0-9]{1,18})?(?: #[0-9]{1,18})?(?: =[0-9a-f]{32})?"
 HEADER_REGEX = (
     rf"\A(?:1 (?:{_RUN}) (?:-|{_ADDRESSES}){_NUMBERED}"
-    rf"|2 (?:{_RUN}) (?:-|{_ITEMS}){_NUMBERED}(?: b[0-9]{{1,18}})?)(?: >{_ADDRESSES})?\z"
+    rf"|(?:2 (?:{_RUN}) (?:-|{_ITEMS})|3 (?:{_RUN}) (?:-|{_LISTING})){_NUMBERED}"
+    rf"(?: b[0-9]{{1,18}})?)(?: >{_ADDRESSES})?\z"
 )
-RUN_REGEX = r"^[12] (\S+) "
+RUN_REGEX = r"^[123] (\S+) "
 # Group 1 is the result of `identity_of`; empty if the parents are not known exactly.
-IDENTITY_REGEX = r"^[12] \S+ ([^>~?\r\n]*?)(?: b[0-9]+)?(?: >.*)?$"
+IDENTITY_REGEX = r"^[123] \S+ ([^>~?\r\n]*?)(?: b[0-9]+)?(?: >.*)?$"
 # An identity with one parent: topic, partition and offset, with or without the ordinal.
 SINGLE_PARENT_REGEX = r"^([^,]+)/(\d+)@(\d+)(?: #\d+)?$"
 
 _HEADER = re.compile(
-    rf"(?P<version>[12]) (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
+    rf"(?P<version>[123]) (?P<run>{_RUN}) (?P<parents>[!-~]+)( #(?P<ordinal>[0-9]{{1,18}}))?"
     r"( =(?P<record_id>[0-9a-f]{32}))?( b(?P<batch>[0-9]{1,18}))?( >(?P<rest>[!-~]+))?"
 )
 _UNLISTED = re.compile(r"(?P<listed>.*),\+(?P<count>[0-9]{1,18})")
@@ -209,7 +220,7 @@ def decode(value: bytes | None) -> Lineage | Unreadable:
     text = value.decode("ascii", "replace")
     match = _HEADER.fullmatch(text)
     if match is None:
-        known = re.match(r"[12] ", text) or not re.match(r"[0-9]{1,4} ", text)
+        known = re.match(r"[123] ", text) or not re.match(r"[0-9]{1,4} ", text)
         return Unreadable.MALFORMED if known else Unreadable.OTHER_VERSION
     if match["version"] == VERSION and match["batch"] is not None:
         return Unreadable.MALFORMED
@@ -251,8 +262,30 @@ def _decode_parents(text: str, version: str) -> tuple[list[Address | AddressRang
         text, unlisted = match["listed"], int(match["count"])
     if text == "-":
         return [], unlisted
+    words = text.split(",")
+    if version == VERSION_3:
+        return _decode_listing(words), unlisted
     read = Address.parse if version == VERSION else _decode_item
-    return [read(word) for word in text.split(",")], unlisted
+    return [read(word) for word in words], unlisted
+
+
+def _decode_listing(words: Sequence[str]) -> list[Address | AddressRange | None]:
+    items: list[Address | AddressRange | None] = []
+    parents = 0
+    for word in words:
+        # A topic's name may contain two dots.
+        if word.startswith(RANGE_MARK) or ".." not in word.rpartition("@")[2]:
+            item = _decode_item(word)
+            items.append(item)
+            parents += isinstance(item, Address)
+        else:
+            all_ = AddressRange.parse(word)
+            parents += all_.size
+            if parents <= MAX_PARENTS_IN_LISTING:
+                items += all_.addresses()
+    if parents > MAX_PARENTS_IN_LISTING:
+        raise BadAddressError(f"a header that lists {parents} parents")
+    return items
 
 
 def _decode_item(word: str) -> Address | AddressRange | None:

@@ -35,6 +35,7 @@ from headwater.openlineage.events import (
 )
 from headwater.openlineage.facets import registered_job_facets
 from headwater.settings import Settings
+from headwater.settings.jaas import escaped, parse_jaas
 
 # Redacted in addition to the part that is kept: the cut could split a secret.
 _REDACTION_MARGIN = 8_000
@@ -335,12 +336,15 @@ def _secrets(section: BaseModel) -> Iterator[str]:
     for name in type(section).model_fields:
         value = getattr(section, name)
         if isinstance(value, SecretStr):
-            yield value.get_secret_value()
+            secret = value.get_secret_value()
+            yield from (secret, escaped(secret))
         elif isinstance(value, BaseModel):
             yield from _secrets(value)
         elif isinstance(value, dict):
             for key, each in value.items():
                 if isinstance(each, str) and _SECRET_NAME.search(key):
                     yield each
-                    # The password of a JAAS line, which also has the user and the module.
-                    yield from re.findall(r'password="?([^"\s;]+)', each)
+                    # A JAAS line also has the user and the module, and its passwords are escaped.
+                    for option, secret in parse_jaas(each)[1].items():
+                        if _SECRET_NAME.search(option):
+                            yield from (secret, escaped(secret))

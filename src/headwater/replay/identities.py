@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType
 
 from headwater.model.header import IDENTITY_REGEX, JOB_NAME, LINEAGE, RUN_REGEX, SINGLE_PARENT_REGEX
 from headwater.replay.manifest import NO_IDENTITY, Checksum
+from headwater.spark.compat import try_cast
 from headwater.storage.offset_ranges import OffsetRanges
 
 IDENTITY, CONTENT = "_identity", "_content"
@@ -71,7 +72,7 @@ def from_inputs(existing: DataFrame, topic: str, offsets: Mapping[int, OffsetRan
     def part(number: int) -> Column:
         return F.regexp_extract(identity, SINGLE_PARENT_REGEX, number)
 
-    partition, offset = part(2).try_cast("int"), part(3).try_cast("bigint")
+    partition, offset = try_cast(part(2), "int"), try_cast(part(3), "bigint")
     near = reduce(
         Column.__or__,
         (

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
+from headwater.spark.compat import check_json_path
 
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
 # Refused by name, before analysis: Spark loads the class that they call to check the arguments.
@@ -42,6 +43,7 @@ def checked_predicate(rows: DataFrame, text: str) -> Column:
     """
     if len(text) > _MAX_LENGTH:
         raise _refused(f"longer than {_MAX_LENGTH} characters", rows)
+    check_json_path(text)
     try:
         with _without_spark_log():
             _refuse_unresolved(_parser(rows).parseExpression(text), rows)

@@ -19,6 +19,7 @@ from headwater.delivery.dead_letter.columns import parse_json
 from headwater.model.local_files import file_uri
 from headwater.replay.identities import register_digest_udf
 from headwater.replay.predicate import checked_predicate
+from headwater.spark.compat import json_column
 from headwater.spark.local_rows import local_rows
 from headwater.spark.source import address_text
 from headwater.storage.archive.contract import COLUMNS as ARCHIVE_COLUMNS
@@ -135,7 +136,7 @@ def decode(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
         F.col("key").cast("string").alias("key"),
         text.alias("value"),
         *unchanged,
-        F.try_parse_json(text).alias("json"),
+        *(column.alias(name) for name, column in json_column(text).items()),
         *(F.col("data")[name].alias(name) for name in decoded),
     )
 

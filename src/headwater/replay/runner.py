@@ -170,13 +170,13 @@ class _Run:
             str(error),
             self._context.settings,
             hint="the same command resumes at this step",
-            otherwise=_reason(error),
+            otherwise=reason_of(error),
             replay_id=replay_id,
             step=step,
         )
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The message of the last cause in a JVM stack trace, or the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]

@@ -15,6 +15,7 @@ from headwater.catalog.api import (
     alert_routes,
     dataset_routes,
     graph_routes,
+    health_routes,
     ingest_routes,
     job_routes,
     namespace_routes,
@@ -82,6 +83,7 @@ def create_api(settings: Settings, url: str, queries: RecordQueries | None = Non
     api.include_router(job_routes.router)
     api.include_router(run_routes.router)
     api.include_router(dataset_routes.router)
+    api.include_router(health_routes.router)
     api.include_router(namespace_routes.router)
     api.include_router(search_routes.router)
     api.include_router(search_routes.v2_router)

@@ -139,8 +139,12 @@ class CatalogServer(LocalService):
         return variables
 
 
-def healthy(settings: Settings) -> bool:
-    """Whether the local service and its database respond."""
+def healthy(settings: Settings, probe: str = "") -> bool:
+    """Whether the local service and its database respond, or what another probe checks.
+
+    Args:
+        probe: `live`, `ready`, or empty.
+    """
     catalog = settings.catalog
     scheme = "https" if catalog.tls_certificate else "http"
     context = None
@@ -149,7 +153,8 @@ def healthy(settings: Settings) -> bool:
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    url = f"{scheme}://{_reachable(catalog.host)}:{catalog.port}/api/v1/health"
+    path = f"/api/v1/health/{probe}".removesuffix("/")
+    url = f"{scheme}://{_reachable(catalog.host)}:{catalog.port}{path}"
     try:
         with urllib.request.urlopen(url, timeout=3, context=context) as response:  # noqa: S310
             return bool(response.status == 200)

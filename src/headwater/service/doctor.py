@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from headwater.errors import CheckFailedError, HeadwaterError, NotInstalledError
+from headwater.errors import CheckFailedError, HeadwaterError
 from headwater.jvm.distribution import check_jars, require_ok
-from headwater.jvm.jars import check_spark_version, missing_jars
+from headwater.jvm.installed import installed_line, installed_spark
+from headwater.jvm.jars import missing_jars
 from headwater.jvm.java import find_java
-from headwater.jvm.versions import USER_GROUPS
+from headwater.jvm.versions import user_groups
 from headwater.openlineage.validation import SWITCHED_OFF, validate
+from headwater.service.check_result import CheckResult
 from headwater.service.local import status
 from headwater.service.managed import ServiceStatus
 from headwater.service.preflight import check_free_space
@@ -21,16 +21,6 @@ from headwater.service.row_lineage_checks import check_extension_jar, describe_j
 from headwater.settings import Settings
 
 _MAX_TEXT = 300
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """The result of one check."""
-
-    name: str
-    ok: bool
-    text: str
-    hint: str | None = None
 
 
 def run_checks(settings: Settings) -> Iterator[CheckResult]:
@@ -101,24 +91,19 @@ def _java(settings: Settings) -> str:
 
 
 def _spark(settings: Settings) -> str:
-    try:
-        version = importlib.metadata.version("pyspark")
-    except importlib.metadata.PackageNotFoundError:
-        raise NotInstalledError(
-            "pyspark is not installed", hint="pip install 'headwater[spark]'"
-        ) from None
-    check_spark_version(version)
-    return version
+    spark = installed_spark(settings)
+    return f"{spark.version} with Scala {spark.scala} at {spark.home}, line {spark.line.name}"
 
 
 def _jars(settings: Settings) -> str:
-    missing = [jar for group in USER_GROUPS for jar in missing_jars(group, settings)]
+    groups = user_groups(installed_line(settings))
+    missing = [jar for group in groups for jar in missing_jars(group, settings)]
     if missing:
         raise CheckFailedError(
             f"{len(missing)} pinned jars are not in {settings.jars_dir}",
             hint="run `headwater jars fetch`; a job also fetches the jars that it needs",
         )
-    require_ok(check_jars(USER_GROUPS, settings))
+    require_ok(check_jars(groups, settings))
     return f"all pinned jars are in {settings.jars_dir}, with the right checksums"
 
 

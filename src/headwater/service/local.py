@@ -9,7 +9,7 @@ from headwater.errors import InputError, UnavailableError
 from headwater.model.local_files import locked, state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.service import wiping
-from headwater.service.broker import KafkaBroker
+from headwater.service.brokers import LocalKafka
 from headwater.service.catalog import CatalogServer
 from headwater.service.external import ExternalKafka, ExternalPostgres
 from headwater.service.managed import ManagedService, ServiceState
@@ -79,7 +79,7 @@ def _services(settings: Settings) -> list[ManagedService]:
     external_kafka = settings.kafka.bootstrap_servers is not None
     external_database = settings.catalog.database_url is not None
     return [
-        ExternalKafka(settings) if external_kafka else KafkaBroker(settings),
+        ExternalKafka(settings) if external_kafka else LocalKafka(settings),
         ExternalPostgres(settings) if external_database else PostgresServer(settings),
         CatalogServer(settings),
     ]

@@ -14,7 +14,9 @@ from typing import Any
 
 import uvicorn
 import uvloop
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headwater.catalog.api.readiness import Readiness
 from headwater.catalog.store import migrate
 from headwater.errors import PortTakenError, SettingError
 from headwater.service.app import create_app, with_middleware
@@ -41,8 +43,31 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _DrainMiddleware:
+    """Closes the connection of every response while the service stops.
+
+    Clients that keep connections open would otherwise stay with this service until it ends.
+    """
+
+    def __init__(self, app: ASGIApp, readiness: Readiness) -> None:
+        self._app = app
+        self._readiness = readiness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_and_close(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._readiness.stopping:
+                headers = [*message.get("headers", []), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, receive, send_and_close)
+
+
 def serve(settings: Settings, url: str, queries: RecordQueries | None = None) -> None:
     """Run until SIGTERM or SIGINT. Accepted events are stored before it returns.
+
+    After a signal the service is no longer ready. It closes its ports `drain_seconds` later, or at
+    a second signal; requests that are in flight then have 10 s to complete.
 
     Raises:
         UnsupportedVersionError: the database belongs to a newer Headwater.
@@ -63,18 +88,13 @@ def serve(settings: Settings, url: str, queries: RecordQueries | None = None) ->
 async def _serve(settings: Settings, url: str, queries: RecordQueries | None) -> None:
     catalog = settings.catalog
     api, app = create_app(settings, url, queries)
+    readiness = api.state.service.readiness
+    page = with_middleware(Page(api), api, settings)
     servers = [
-        _Server(_config(app, catalog, catalog.port)),
-        _Server(_config(with_middleware(Page(api), api, settings), catalog, catalog.page_port)),
+        _Server(_config(_DrainMiddleware(app, readiness), catalog, catalog.port)),
+        _Server(_config(_DrainMiddleware(page, readiness), catalog, catalog.page_port)),
     ]
-
-    def stop() -> None:
-        for server in servers:
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    _stop_at_signal(servers, readiness, catalog.drain_seconds)
     _log_start(catalog, required=api.state.guard.required)
     async with api.router.lifespan_context(api):
         try:
@@ -85,6 +105,25 @@ async def _serve(settings: Settings, url: str, queries: RecordQueries | None) ->
                 f"can't listen on {catalog.host}:{catalog.port} or :{catalog.page_port}",
                 hint="choose HEADWATER_CATALOG__PORT and HEADWATER_CATALOG__PAGE_PORT",
             ) from None
+
+
+def _stop_at_signal(servers: list[_Server], readiness: Readiness, drain_seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+
+    def close() -> None:
+        for server in servers:
+            server.should_exit = True
+
+    def stop() -> None:
+        if readiness.stopping or not drain_seconds:
+            close()
+        else:
+            _LOG.info("stopping: no longer ready, the ports close in %g s", drain_seconds)
+            loop.call_later(drain_seconds, close)
+        readiness.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
 
 
 def _config(app: Any, catalog: CatalogSettings, port: int) -> uvicorn.Config:

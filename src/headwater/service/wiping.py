@@ -51,8 +51,10 @@ def _is_registered_table(entry: Path) -> bool:
 _STATE: Mapping[str, Callable[[Path], bool]] = {
     "checkpoints": lambda entry: (entry / "headwater").is_dir(),
     "demo": _named("scraped"),
-    "kafka": _named("data", "VERSION", "server.properties", "log4j2.properties"),
-    "logs": _named("kafka.log*", "kafka.out", "postgres.log*", "catalog.log*"),
+    "kafka": _named(
+        "data", "VERSION", "BROKERS", "server.properties", "log4j2.properties", "node-*"
+    ),
+    "logs": _named("kafka*.log*", "kafka*.out", "postgres.log*", "catalog.log*"),
     "postgres": _named("data", "password", "unfinished", "roles"),
     "redrive": _named("*.lock"),
     "run": _named("*-*.json", "*-*.tmp", "up.lock"),

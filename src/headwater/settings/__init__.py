@@ -11,15 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -32,6 +31,9 @@ from headwater.errors import SettingError
 from headwater.settings import command_line, fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
+from headwater.settings.kafka import KafkaSettings
+from headwater.settings.kafka_security import check_security, with_java_client
+from headwater.settings.kubernetes import is_of_kubernetes
 from headwater.settings.lineage import LineageSettings
 from headwater.settings.openlineage import openlineage_defaults
 from headwater.settings.paths import LocalPath
@@ -43,7 +45,6 @@ from headwater.settings.sections import (
     IndexSettings,
     JobSettings,
     JvmSettings,
-    KafkaSettings,
     PostgresSettings,
     QualitySettings,
     ReplaySettings,
@@ -67,12 +68,8 @@ WELL_KNOWN: Mapping[str, tuple[str, str]] = {
     "OPENLINEAGE_NAMESPACE": ("lineage", "namespace"),
     "OPENLINEAGE_PARENT_JOB": ("lineage", "parent_job"),
     "JAVA_HOME": ("jvm", "java_home"),
+    "SPARK_HOME": ("jvm", "spark_home"),
 }
-
-
-# What Kubernetes sets for the ports of a Service.
-_SERVICE_URLS = ("tcp://", "udp://", "sctp://")
-_SERVICE_PORT = re.compile(r"_PORT_\d{1,5}_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?$")
 
 
 class Settings(BaseSettings):
@@ -106,6 +103,16 @@ class Settings(BaseSettings):
     testing: TestingSettings = TestingSettings()
     # Excluded from lists of settings.
     articles: FormerArticlesSettings = Field(FormerArticlesSettings(), exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_kafka_options(cls, values: Any) -> Any:
+        return with_java_client(values)
+
+    @model_validator(mode="after")
+    def _check_kafka_security(self) -> Self:
+        check_security(self.kafka)
+        return self
 
     @field_validator("home")
     @classmethod
@@ -141,7 +148,7 @@ class Settings(BaseSettings):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers in use: the configured ones, or the local one."""
+        """The brokers in use: the configured ones, or the local ones."""
         return broker_addresses(self.kafka)
 
     @property
@@ -240,8 +247,8 @@ class _OpenLineageDefaults(PydanticBaseSettingsSource):
 
 
 def broker_addresses(kafka: KafkaSettings) -> str:
-    """The brokers in use: the configured ones, or the local one."""
-    return kafka.bootstrap_servers or f"localhost:{kafka.port}"
+    """The brokers in use: the configured ones, or the local ones."""
+    return kafka.bootstrap_servers or ",".join(kafka.local_addresses)
 
 
 def load(**overrides: Any) -> Settings:
@@ -271,7 +278,7 @@ def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, An
 
 def _reject_unknown_names(environment: Mapping[str, str]) -> None:
     for name, value in environment.items():
-        if not name.upper().startswith(PREFIX) or _is_of_kubernetes(name, value):
+        if not name.upper().startswith(PREFIX) or is_of_kubernetes(name, value):
             continue
         first, nested, _ = name[len(PREFIX) :].lower().partition("__")
         field = Settings.model_fields.get(first)
@@ -280,19 +287,6 @@ def _reject_unknown_names(environment: Mapping[str, str]) -> None:
             raise SettingError(
                 f"unknown setting: {name}", hint="`headwater settings` lists all settings"
             )
-
-
-def _is_of_kubernetes(name: str, value: str) -> bool:
-    """Whether it is a variable that pods get for a Service whose name begins with `headwater`.
-
-    Such as `HEADWATER_CATALOG_SERVICE_PORT_HTTP` or `HEADWATER_PORT_5000_TCP_ADDR`.
-    `HEADWATER_KAFKA_PORT=9092` is a mistyped setting: the variable of a Service has a URL.
-    """
-    if "__" in name:
-        return False
-    if name.endswith("_SERVICE_HOST") or "_SERVICE_PORT" in name:
-        return True
-    return value.startswith(_SERVICE_URLS) or _SERVICE_PORT.search(name) is not None
 
 
 def _not_json(error: SettingsError) -> SettingError:

@@ -131,6 +131,13 @@ class CatalogSettings(Section):
     body_seconds: float = Field(
         30.0, gt=0, description="Timeout for the body of a request; then 408."
     )
+    drain_seconds: float = Field(
+        0.0,
+        ge=0,
+        le=600,
+        description="Time between SIGTERM and the closing of both ports. Readiness responds 503 "
+        "meanwhile, so that a load balancer stops sending requests.",
+    )
     max_named: int = Field(
         200,
         ge=1,

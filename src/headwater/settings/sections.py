@@ -23,48 +23,6 @@ class Section(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
 
 
-class KafkaSettings(Section):
-    """The Kafka brokers and clients."""
-
-    bootstrap_servers: str | None = Field(
-        None,
-        min_length=1,
-        description="Brokers to use. When set, `headwater up` does not start a broker.",
-    )
-    namespace: str | None = Field(
-        None,
-        min_length=1,
-        description="Namespace of the topics of these brokers in events. Default: `kafka://` and "
-        "the first address of `kafka.bootstrap_servers` in alphabetical order.",
-    )
-    replication_factor: int = Field(
-        -1,
-        ge=-1,
-        le=32767,
-        description="Replicas of topics that Headwater creates. -1: the broker's default.",
-    )
-    runs_topic: str = Field(
-        "headwater-runs",
-        min_length=1,
-        max_length=249,
-        pattern="^[a-zA-Z0-9._-]+$",
-        description="Compacted topic with the job of each run, for records with a compact stamp "
-        "(`jobs.stamp`).",
-    )
-    port: int = Field(9092, ge=1, le=65535, description="Port of the local broker.")
-    controller_port: int = Field(
-        9093, ge=1, le=65535, description="Port of the local broker's KRaft controller."
-    )
-    heap_mb: int = Field(256, ge=128, description="Heap of the local broker, in MiB.")
-    timeout_seconds: float = Field(30.0, gt=0, description="Timeout of one request to Kafka.")
-    # Excluded from the repr, because it may contain passwords.
-    client: dict[str, str] = Field(
-        default_factory=dict,
-        repr=False,
-        description="Additional Kafka client properties, such as `security.protocol`.",
-    )
-
-
 class PostgresSettings(Section):
     """The local PostgreSQL."""
 
@@ -92,6 +50,9 @@ class JvmSettings(Section):
         None,
         description="A Java 17 or 21. Default: the one on the PATH, then the one of the wheel.",
     )
+    spark_home: LocalPath | None = Field(
+        None, description="The folder of a Spark. Default: that of the package pyspark."
+    )
     jars_dir: LocalPath | None = Field(
         None, description="Directory of downloaded jars. Default: in the user's cache directory."
     )
@@ -117,7 +78,8 @@ class SparkSettings(Section):
     kafka_options: dict[str, str] = Field(
         default_factory=dict,
         repr=False,
-        description="Additional properties of Spark's Kafka clients, as named in Java.",
+        description="Additional properties of Spark's Kafka clients, as named in Java. Security of "
+        "the Python client is derived from them.",
     )
     stop_timeout_seconds: float = Field(
         60.0, gt=0, description="Timeout for a stopping job to finish its micro-batch."
@@ -281,6 +243,22 @@ class ReplaySettings(Section):
     )
     max_replays: int = Field(
         3, ge=1, description="Records that were replayed this many times are not replayed again."
+    )
+    transforms: dict[str, str] = Field(
+        default_factory=dict,
+        description="The transforms of jobs, by job name, as `module:name` or "
+        "`path/to/file.py:name`, for `headwater trace --resolve`.",
+    )
+    max_resolved_records: int = Field(
+        10_000,
+        gt=0,
+        description="Maximum number of records in ranges that `headwater trace --resolve` reads.",
+    )
+    max_resolve_runs: int = Field(
+        200,
+        gt=0,
+        description="How often `headwater trace --resolve` may run the transform on a part of "
+        "the records.",
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from headwater.errors import InputError
 from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES
@@ -43,7 +43,11 @@ OWN_LISTENER = "dev.headwater.lineage.LineageListener"
 ROW_LINEAGE = "dev.headwater.RowLineageExtension"
 
 CONNECTORS: Mapping[str, Connector] = {
-    "kafka": Connector(("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK)),
+    "kafka": Connector(
+        ("org.apache.spark.sql.kafka010.KafkaSourceProvider", OWN_SINK),
+        # In plans, as Spark's default does for `url`: passwords and keys of Kafka's clients.
+        configuration={"spark.sql.redaction.options.regex": "(?i)url|jaas|keystore[.]key"},
+    ),
     "delta": Connector(
         ("io.delta.sql.DeltaSparkSessionExtension",),
         "io.delta.sql.DeltaSparkSessionExtension",
@@ -233,6 +237,11 @@ def spark_arguments_configuration() -> dict[str, str]:
     return configuration | {
         _OPTIONS[name]: value for name, value in _values(arguments) if name in _OPTIONS
     }
+
+
+def is_connect_client() -> bool:
+    """Whether Spark's builder would connect to a server, or has done so."""
+    return is_remote() or bool(os.environ.get("SPARK_REMOTE"))
 
 
 def java_options_of_spark(options: str) -> str:

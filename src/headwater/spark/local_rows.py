@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from headwater.spark.compat import arrow_schema, frame_of, struct_of
 
 
 def local_rows(
@@ -20,7 +21,7 @@ def local_rows(
     which takes about a second each. An Arrow table becomes a local relation of the JVM, whose size
     Spark also knows.
     """
-    columns: Any = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
-    arrow = to_arrow_schema(columns)
+    columns = schema if isinstance(schema, StructType) else struct_of(schema)
+    arrow = arrow_schema(columns)
     values = [dict(zip(arrow.names, row, strict=True)) for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(values, arrow), columns)
+    return frame_of(spark, pa.RecordBatch.from_pylist(values, arrow), columns)

@@ -13,6 +13,7 @@ from headwater.errors import (
 )
 from headwater.kafka.java_errors import from_java_error
 from headwater.settings import Settings
+from headwater.settings.kafka_security import java_properties
 
 _RESTART = "a new start continues where it stopped; `headwater run --restarts N` does that"
 # An error of the job's own code for one record: Spark does not report the record.
@@ -58,7 +59,7 @@ def is_of_own_code(error: QueryFailedError, settings: Settings) -> bool:
     error, and crash a Python worker.
     """
     text = _without_plan(str(error.__cause__))
-    if error.cause is not None or from_java_error(text, settings.spark.kafka_options) is not None:
+    if error.cause is not None or from_java_error(text, _login(settings)) is not None:
         return False
     return not _INPUT_OR_OUTPUT.search(_FRAMES.sub("", text)) and not _WRITER.search(text)
 
@@ -67,7 +68,7 @@ def failure(
     what: str, text: str, settings: Settings, *, hint: str, otherwise: str, **attributes: Any
 ) -> QueryFailedError:
     """An error whose reason is the error of Kafka in the JVM's `text`, or else `otherwise`."""
-    cause = from_java_error(_without_plan(text), settings.spark.kafka_options)
+    cause = from_java_error(_without_plan(text), _login(settings))
     if cause is not None and cause.hint:
         hint = f"{cause.hint}; {hint}"
     reason = otherwise if cause is None else cause.message
@@ -110,6 +111,11 @@ def _without_end(text: str) -> str:
     if found and _STATE.fullmatch(state):
         text = before.rstrip()
     return text.removesuffix("Driver stacktrace:").rstrip()
+
+
+def _login(settings: Settings) -> dict[str, str]:
+    # Without certificates: their files may be gone, which must not replace the error.
+    return java_properties(settings.kafka, settings.spark.kafka_options, files=False)
 
 
 def _without_plan(text: str) -> str:

@@ -14,7 +14,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame
 
 from headwater.errors import InputError, NotInstalledError
-from headwater.spark.session import own_class
+from headwater.spark.session import own_class, refuse_connect
 from headwater.spark.source import LINEAGE_COLUMN
 
 EXACT = "exact"
@@ -52,25 +52,34 @@ def with_row_lineage(rows: DataFrame) -> DataFrame:
     Rows that have the column are returned as they are.
 
     Raises:
-        InputError: no row comes from Kafka.
+        InputError: no row comes from Kafka, or the rows are of Spark Connect.
     """
     return add_row_lineage(rows).rows
 
 
 def add_row_lineage(rows: DataFrame) -> RowsWithLineage:
     """The rows with their lineage, and how exact it is."""
+    refuse_connect(rows)
+    frame = rows._jdf  # noqa: SLF001
     if LINEAGE_COLUMN in rows.columns:
-        return RowsWithLineage(rows)
+        # Added by `with_row_lineage`, or kept by the job.
+        try:
+            return RowsWithLineage(rows, _coverage(own_class("rowlineage.RowLineage").known(frame)))
+        except NotInstalledError:
+            return RowsWithLineage(rows)
     try:
-        found = own_class("rowlineage.RowLineage").withRowLineage(rows._jdf)  # noqa: SLF001
+        found = own_class("rowlineage.RowLineage").withRowLineage(frame)
     except IllegalArgumentException as error:
         reason = str(error)
         raise InputError(
             f"the rows have no column {LINEAGE_COLUMN!r}, and it can't be added: {reason}",
             hint="write rows that come from `read`, or keep the column in every select",
         ) from None
-    coverage = RowCoverage(found.kind(), tuple(found.steps()))
-    return RowsWithLineage(DataFrame(found.rows(), rows.sparkSession), coverage)
+    return RowsWithLineage(DataFrame(found.rows(), rows.sparkSession), _coverage(found))
+
+
+def _coverage(found: Any) -> RowCoverage:
+    return RowCoverage(found.kind(), tuple(found.steps()))
 
 
 def coverage_of_query(name: str) -> RowCoverage | None:

@@ -44,8 +44,10 @@ ROW_LINEAGE_SETTINGS = (
         "delivery",
         "idempotent",
         "How Headwater's sink writes. `idempotent`: at least once, without duplicates by retries "
-        "of the producer. `transactional`: each micro-batch in transactions.",
-        ("idempotent", "transactional"),
+        "of the producer. `transactional`: each micro-batch in transactions. `exactly-once`: a "
+        "micro-batch that runs again leaves out the records that are in the output; a query for "
+        "which this can't be guaranteed does not start.",
+        ("idempotent", "transactional", "exactly-once"),
     ),
     RowLineageSetting(
         "jobVersion", "v1.0.0", "Version of the job in the lineage. The job's name is its query's."

@@ -24,10 +24,11 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from headwater import process
-from headwater.errors import NotInstalledError
+from headwater.errors import InputError, NotInstalledError
 from headwater.jvm import jars as cds
-from headwater.jvm.jars import check_spark_version, session_jars
+from headwater.jvm.jars import session_jars
 from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.versions import line_for
 from headwater.model.local_files import state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import (
@@ -41,6 +42,7 @@ from headwater.spark.configuration import (
     CONNECTORS,
     LISTS,
     connectors_for,
+    is_connect_client,
     java_options_of_spark,
     python_of_spark,
     session_configuration,
@@ -85,11 +87,12 @@ def create_session(
             user's configuration, the jars and the connectors, nothing else.
 
     Raises:
+        InputError: this process is a client of Spark Connect.
         UnsupportedVersionError: this pyspark does not fit the pinned connectors.
         NotInstalledError: there is no Java, or a connector is missing under `spark-submit`.
         DownloadError: a jar can't be downloaded.
     """
-    check_spark_version(pyspark.__version__)
+    line_for(pyspark.__version__)
     names = connectors_for(connectors, settings)
     wanted = dict(additional_configs or {})
     added = {
@@ -104,11 +107,15 @@ def create_session(
             for key, value in wanted.items():
                 if spark.conf.isModifiable(key):
                     spark.conf.set(key, value)
+        elif is_connect_client():
+            raise _connect_error("this process")
         elif running_under_spark_submit():
             configuration = _completed(wanted, added, user_configuration(settings))
             spark = _builder(app_name, configuration).getOrCreate()
         else:
             spark = _start(app_name, settings, names, wanted, added, own=own, progress=progress)
+    # Such as with `spark.api.mode=connect`, by which Spark's builder starts a server.
+    refuse_connect(spark)
     _check_connectors(spark, names)
     return spark
 
@@ -119,10 +126,12 @@ def check_session(
     """The user's own session, if it has these connectors and Headwater's jar.
 
     Raises:
+        InputError: it is a session of Spark Connect.
         UnsupportedVersionError: this pyspark does not fit the pinned connectors.
         NotInstalledError: a connector is not on the class path.
     """
-    check_spark_version(pyspark.__version__)
+    refuse_connect(spark)
+    line_for(pyspark.__version__)
     _check_connectors(spark, connectors_for(connectors, settings))
     return spark
 
@@ -140,6 +149,25 @@ def session_for(
         return check_session(own, connectors, settings)
     return create_session(
         app_name, settings, connectors=connectors, defaults=defaults, progress=progress
+    )
+
+
+def refuse_connect(given: Any) -> None:
+    """Refuse a session, DataFrame or column of Spark Connect: its JVM is that of the server.
+
+    Raises:
+        InputError: it is one.
+    """
+    if type(given).__module__.startswith("pyspark.sql.connect."):
+        raise _connect_error(f"this {type(given).__name__}")
+
+
+def _connect_error(what: str) -> InputError:
+    return InputError(
+        f"{what} belongs to Spark Connect, and Headwater's Python API needs the JVM of Spark's "
+        "driver in its own process",
+        hint="start the job with spark-submit, or configure row lineage on the Connect server: "
+        "docs/guides/row-lineage.md#spark-connect",
     )
 
 

@@ -21,7 +21,9 @@ from headwater.model.header import (
     RANGE_MARK,
 )
 from headwater.settings import Settings
-from headwater.spark.session import own_class
+from headwater.settings.kafka_security import java_properties
+from headwater.spark.connection_check import check_connection
+from headwater.spark.session import own_class, refuse_connect
 
 LINEAGE_COLUMN = "lineage"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
@@ -59,7 +61,7 @@ def bounded_lineage(lineage: Column) -> Column:
     of which the first ones remain listed."""
     parents = lineage["parents"]
     listed = F.substring_index(parents, ",", MAX_LISTED_PARENTS)
-    others = F.substring(parents, F.length(listed) + 2, F.length(parents))
+    others = parents.substr(F.length(listed) + 2, F.length(parents))
     commas = F.length(others) - F.length(F.replace(others, F.lit(","), F.lit("")))
     shortened = _lineage(
         parents=listed,
@@ -78,8 +80,10 @@ def merge_lineage(lineage: Column, max_listed: int = MAX_LISTED_PARENTS) -> Colu
     four bytes for each parent.
 
     Raises:
+        InputError: the column is of Spark Connect.
         NotInstalledError: Headwater's jar is not on Spark's class path.
     """
+    refuse_connect(lineage)
     java: Any = lineage._jc  # noqa: SLF001
     return Column(own_class("rowlineage.MergeParents").column(java, max_listed))
 
@@ -197,8 +201,13 @@ def with_brokers(settings: Settings, bootstrap_servers: str | None) -> Settings:
 
 
 def client_options(settings: Settings) -> dict[str, str]:
-    """The user's properties for Spark's Kafka clients, such as for TLS and SASL."""
-    return {f"kafka.{name}": value for name, value in settings.spark.kafka_options.items()}
+    """The properties of Spark's Kafka clients: the user's, and the security of all clients."""
+    return {f"kafka.{name}": value for name, value in client_properties(settings).items()}
+
+
+def client_properties(settings: Settings) -> dict[str, str]:
+    """As `client_options`, with the names of Java's clients."""
+    return java_properties(settings.kafka, settings.spark.kafka_options)
 
 
 # Properties of the producer that a delivery mode sets, and what another value would do.
@@ -300,6 +309,7 @@ def read_stream(
     }
     # Spark's options are case-insensitive; one that is given twice would be ambiguous.
     kept = {name: value for name, value in source_options.items() if name.lower() not in names}
+    check_connection({**kept, **given}, settings)
     return spark.readStream.format("kafka").options(**kept, **given).load()
 
 

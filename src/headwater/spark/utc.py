@@ -10,6 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from headwater.spark.compat import try_cast
+
 # An option of `from_json` and `to_json`.
 IN_UTC = {"timeZone": "UTC"}
 
@@ -22,15 +24,15 @@ def utc_timestamp(text: Column) -> Column:
     """The timestamp in a text, in UTC if the text has no time zone; null if it is not readable."""
     # Most texts: they are not searched for a time zone, which would take longer than the cast.
     has_zone = F.endswith(text, F.lit("Z")) | (F.substring(text, -6, 1) == "+")
-    zoned = F.substring(text, F.lit(1), F.length(text) * has_zone.cast("int"))
+    zoned = text.substr(F.lit(1), F.length(text) * has_zone.cast("int"))
     # The type without a time zone is read without that of the session. Used once, as Spark would
     # evaluate it for each use.
-    local = F.regexp_extract(text, _WITHOUT_ZONE, 0).try_cast("timestamp_ntz")
+    local = try_cast(F.regexp_extract(text, _WITHOUT_ZONE, 0), "timestamp_ntz")
     since_1970 = local - F.lit("1970-01-01").cast("timestamp_ntz")
     seconds = since_1970.cast("interval second").cast("decimal(20,6)")
     micros = (seconds * _SECOND).cast("bigint")
     return F.coalesce(
-        zoned.try_cast("timestamp"), F.timestamp_micros(micros), text.try_cast("timestamp")
+        try_cast(zoned, "timestamp"), F.timestamp_micros(micros), try_cast(text, "timestamp")
     )
 
 

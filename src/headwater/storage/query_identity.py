@@ -18,7 +18,7 @@ from headwater.model import Record
 from headwater.model.foreign_headers import REPLAY_ID
 from headwater.model.header import origin_of
 from headwater.model.local_files import write_durably
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 from headwater.storage.checkpoint import NO_BATCH, QueryIdentity, read_progress
 
 OTHER_CHECKPOINT = "other-checkpoint"

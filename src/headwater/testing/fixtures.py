@@ -14,7 +14,8 @@ import pytest
 
 from headwater.service import down, up
 from headwater.settings import Settings, load
-from headwater.testing.ports import free_port
+from headwater.settings.kafka import PORT_STEP
+from headwater.testing.ports import free_port, free_ports_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,9 @@ def broker(headwater_settings: Settings) -> Iterator[Settings]:
 
 @pytest.fixture(scope="session")
 def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
-    """A real Spark session with all connectors."""
+    """A real Spark session with all connectors that this Spark has."""
+    from headwater.jvm.installed import installed_line
+    from headwater.jvm.versions import connectors_of
     from headwater.spark.configuration import ROW_LINEAGE
     from headwater.spark.session import create_session
 
@@ -47,7 +50,7 @@ def spark(headwater_settings: Settings) -> Iterator[SparkSession]:
     session = create_session(
         "headwater-tests",
         headwater_settings,
-        connectors=("kafka", "delta", "iceberg", "openlineage", "postgresql", "avro"),
+        connectors=connectors_of(installed_line(headwater_settings)),
         additional_configs={
             # More than there are cores: concurrent queries mostly wait.
             "spark.master": "local[10]",
@@ -79,15 +82,24 @@ def make_topic(broker: Settings, request: pytest.FixtureRequest) -> TopicMaker:
     return make
 
 
-def local_settings(home: Path) -> Settings:
-    """Settings for services that a test starts: a folder and free ports."""
+def local_settings(home: Path, *, brokers: int = 1) -> Settings:
+    """Settings for services that a test starts: a folder and free ports.
+
+    Args:
+        brokers: of a Kafka cluster, of which each one may be killed and started again.
+    """
+    port, controller_port = free_port(), free_port()
+    if brokers > 1:
+        port = free_ports_apart(2 * brokers, PORT_STEP // 2)
+        controller_port = port + PORT_STEP // 2
     return load(
         home=home,
         # None overrides services of the user in the environment.
         kafka={
             "bootstrap_servers": None,
-            "port": free_port(),
-            "controller_port": free_port(),
+            "brokers": brokers,
+            "port": port,
+            "controller_port": controller_port,
         },
         postgres={"port": free_port()},
         catalog={

@@ -30,6 +30,45 @@ class RecordState(Enum):
     UNVERIFIED = "unverified"
 
 
+class ResolutionState(Enum):
+    """Whether the parents within ranges were found by running the job's transform again."""
+
+    RESOLVED = "resolved"
+    AMBIGUOUS = "ambiguous"
+    NOT_RESOLVED = "not resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The parents of a record within ranges, searched by replay.
+
+    `parents` is set if resolved: these records make the record, and without any of them it is not
+    made. `candidates` is set if ambiguous: each of them alone makes it. `by_record` is true if the
+    outputs of the ranges are those of their records one by one; otherwise the parents are the
+    smallest set that makes the record, and others may have been read for it.
+    """
+
+    state: ResolutionState
+    parents: tuple[Address, ...] = ()
+    candidates: tuple[Address, ...] = ()
+    reason: str | None = None
+    by_record: bool = False
+    # How many records were read, and how often the transform was run on some of them.
+    records: int = 0
+    runs: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "state": self.state.value,
+            "parents": list(map(str, self.parents)),
+            "candidates": list(map(str, self.candidates)),
+            "reason": self.reason,
+            "by_record": self.by_record,
+            "records": self.records,
+            "runs": self.runs,
+        }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceNode:
     """A record and those it was made from.
@@ -41,7 +80,8 @@ class TraceNode:
     may be reached by several paths over `parents`.
 
     `ranges` contain parents of which is not known which records they are; they are not followed.
-    `more_parents` is true if there may be parents that nothing names.
+    `more_parents` is true if there may be parents that nothing names. `resolution` is set if the
+    parents within the ranges were searched; those that are resolved are in `parents`, too.
     """
 
     address: Address
@@ -59,6 +99,7 @@ class TraceNode:
     ranges: tuple[AddressRange, ...] = ()
     more_parents: bool = False
     truncated: bool = False
+    resolution: Resolution | None = None
     # Not in the repr, which would recurse down a long chain.
     parents: tuple[TraceNode, ...] = field(default=(), repr=False)
 
@@ -121,6 +162,8 @@ def flat_json(node: TraceNode, values: bool = False) -> dict[str, Any]:
         "more_parents": node.more_parents,
         "truncated": node.truncated,
     }
+    if node.resolution is not None:
+        content["resolution"] = node.resolution.as_json()
     if values and node.absence is None:
         content["value"] = bytes_as_json(node.value)
     return content

@@ -14,7 +14,8 @@ from headwater.cli.app import main
 from headwater.collector.validation import check_write_arrives
 from headwater.errors import CheckFailedError
 from headwater.service import doctor as checkup
-from headwater.service.doctor import CheckResult, run_spark_checks
+from headwater.service.check_result import CheckResult
+from headwater.service.doctor import run_spark_checks
 from headwater.settings import Settings, load
 
 CLOSED = "http://127.0.0.1:1"

@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.app import headwater
-from headwater.jvm import jars
+from headwater.jvm import jars, lock
 from headwater.jvm.compiler import checksum_file
-from headwater.jvm.jars import LockedJar, cds_archive_path
+from headwater.jvm.jars import cds_archive_path
 from headwater.jvm.java import find_java
+from headwater.jvm.lock import LockedJar
 from headwater.settings import Settings
 
 
@@ -49,7 +50,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LockedJar:
     monkeypatch.setenv("HEADWATER_JVM__JARS_DIR", str(tmp_path))
     (tmp_path / "org.example_one-1.0.jar").write_bytes(b"content")
     one = LockedJar.of_file("delta", "org.example:one:1.0", tmp_path / "org.example_one-1.0.jar")
-    monkeypatch.setattr(jars, "read_lock", lambda: {"delta": (one,)})
+    monkeypatch.setattr(lock, "read_lock", lambda name: {"delta": (one,)})
     return one
 
 
@@ -82,20 +83,23 @@ def test_verify_prints_json_also_for_a_jar_that_differs(
     assert (row["expected"] == cache.sha256, row["sha256"] == cache.sha256) == (True, not code)
 
 
-def test_copy_puts_the_jars_into_a_folder(cache: LockedJar, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "line"), [([], "4.1_2.13"), (["--spark", "3.5"], "3.5_2.12")])
+def test_copy_puts_the_jars_of_a_spark_into_a_folder(
+    cache: LockedJar, tmp_path: Path, options: list[str], line: str
+) -> None:
     package = tmp_path / "lib" / "site-packages" / "headwater"
     folder = tmp_path / "image"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jars, "_package", lambda: package)
-        shipped = package / "jvm" / jars.JAR_NAME
+        shipped = package / "jvm" / "own" / f"headwater-spark-{line}.jar"
         shipped.parent.mkdir(parents=True)
         shipped.write_bytes(b"classes")
-        checksum_file(shipped).write_text(f"{jars.sha256_of(shipped)}  {shipped.name}\n")
+        checksum_file(shipped).write_text(f"{lock.sha256_of(shipped)}  {shipped.name}\n")
         done = CliRunner().invoke(
-            headwater, ["jars", "copy", str(folder), "delta"], catch_exceptions=False
+            headwater, ["jars", "copy", str(folder), "delta", *options], catch_exceptions=False
         )
     assert (done.exit_code, done.stdout) == (0, f"2 jars in {folder}\n")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "headwater-spark.jar",
+        f"headwater-spark-{line}.jar",
         "org.example_one-1.0.jar",
     ]

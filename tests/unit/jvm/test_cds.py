@@ -42,7 +42,7 @@ def test_a_reinstalled_spark_needs_a_new_archive_and_the_old_one_is_outdated(
 ) -> None:
     jar = tmp_path / "spark-core.jar"
     jar.write_bytes(b"classes")
-    monkeypatch.setattr(jvm_cds, "spark_jars", lambda: [jar])
+    monkeypatch.setattr(jvm_cds, "spark_jars", lambda settings: [jar])
     java = Java(tmp_path, 17, "test")
     before = cds_archive_path(java, settings)
     before.parent.mkdir(parents=True)

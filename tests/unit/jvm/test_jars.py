@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import DownloadError, InputError, InternalError
-from headwater.jvm import jars
+from headwater.errors import DownloadError, InputError, InternalError, NotInstalledError
+from headwater.jvm import jars, lock
 from headwater.jvm.ivy import JarCount
 from headwater.jvm.jars import (
-    LockedJar,
     corrupt_jars,
     ensure_jars,
-    locked_jars,
     missing_jars,
-    scala_library,
 )
+from headwater.jvm.lock import LockedJar, locked_jars
+from headwater.jvm.versions import line_named
 from headwater.settings import Settings, load
 
 CONTENTS = {
@@ -40,7 +39,8 @@ THIRD = pinned("iceberg", "org.example:third:3.0")
 
 @pytest.fixture(autouse=True)
 def _a_small_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "read_lock", lambda: {"delta": (FIRST, SECOND), "iceberg": (THIRD,)})
+    locked = {"delta": (FIRST, SECOND), "iceberg": (THIRD,)}
+    monkeypatch.setattr(lock, "read_lock", lambda name: locked)
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def resolver_with(
         *,
         transitive: bool,
         progress: JarCount,
-    ) -> list[Path]:
+    ) -> dict[str, Path]:
         assert not transitive, "the lock names every jar"
         requested.append(coordinates)
-        (folder / "jars").mkdir()
+        fetched: dict[str, Path] = {}
         for coordinate in coordinates:
             if coordinate in contents:
-                name = LockedJar("", coordinate, "", 0).file_name
-                (folder / "jars" / name).write_bytes(contents[coordinate])
+                fetched[coordinate] = folder / f"{len(fetched)}.jar"
+                fetched[coordinate].write_bytes(contents[coordinate])
                 progress(1, len(coordinates))
-        return []
+        return fetched
 
     monkeypatch.setattr(jars, "resolve", resolve)
     return requested
@@ -205,7 +205,7 @@ def test_the_error_names_a_jar_that_the_resolver_does_not_return(
 def test_a_failed_download_leaves_nothing_in_the_cache(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def resolve(coordinates: Sequence[str], folder: Path, *_: Any, **__: Any) -> list[Path]:
+    def resolve(coordinates: Sequence[str], folder: Path, *_: Any, **__: Any) -> dict[str, Path]:
         (folder / "half.jar").write_bytes(b"half")
         raise DownloadError("no route")
 
@@ -220,10 +220,28 @@ def test_an_unknown_group_is_refused(settings: Settings) -> None:
         ensure_jars(["kafak"], settings)
 
 
-def test_a_group_that_is_missing_in_the_lock_is_an_internal_error() -> None:
+def test_a_group_that_is_missing_in_the_lock_is_an_internal_error(settings: Settings) -> None:
     with pytest.raises(InternalError, match="make lock"):
-        locked_jars("broker")
+        locked_jars("broker", settings)
 
 
-def test_the_scala_library_of_spark_exists() -> None:
-    assert scala_library().is_file()
+def test_a_folder_that_cannot_be_written_is_reported_with_what_an_image_lacks(
+    settings: Settings, tmp_path: Path
+) -> None:
+    # A file in its place: root can write to read-only folders.
+    (tmp_path / "cache").touch()
+    expected = r"jars of the group 'delta' are missing, and .*/jars can't be written"
+    with pytest.raises(DownloadError, match=expected) as caught:
+        ensure_jars(["delta"], settings)
+    assert "`headwater jars copy`" in (caught.value.hint or "")
+
+
+def test_a_connector_that_a_line_does_not_have_is_named_with_the_reason(
+    settings: Settings,
+) -> None:
+    with pytest.raises(NotInstalledError) as caught:
+        ensure_jars(["iceberg"], settings, line=line_named("4.2"))
+    assert caught.value.message == (
+        "the connector 'iceberg' is missing for Spark 4.2: "
+        "no Iceberg runtime for Spark 4.2 can be fetched from the registry"
+    )

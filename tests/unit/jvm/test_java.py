@@ -227,3 +227,14 @@ def test_the_wrapper_is_next_to_the_jars_and_not_in_the_java_home(
     home = make_java("mine")
     assert wrapped(home, tmp_path / "cache").is_relative_to(tmp_path / "cache" / "java")
     assert [path.name for path in (home / "bin").iterdir()] == ["java"]
+
+
+def test_the_wrapper_is_in_the_home_if_the_cache_cannot_be_written(
+    make_java: MakeJava, tmp_path: Path
+) -> None:
+    # A file in its place: root can write to read-only folders.
+    (tmp_path / "cache").touch()
+    values = load(home=tmp_path / "home", jvm={"jars_dir": tmp_path / "cache" / "jars"})
+    java_home = java_home_for_spark(Java(make_java("mine"), 17, "test"), values)
+    assert java_home.is_relative_to(tmp_path / "home" / "java")
+    assert (java_home / "bin" / "java").is_file()

@@ -14,7 +14,7 @@ from headwater.jvm.jars import session_jars
 from headwater.kafka.client import from_kafka_error
 from headwater.kafka.error_kinds import KINDS, kind_of_code, kind_of_java
 from headwater.settings import Settings
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 # Of Kafka's own internals, of other kinds of groups, or of features that Headwater does not use.
 INTERNAL_CODES = {

@@ -16,14 +16,14 @@ from headwater.errors import (
 )
 from headwater.kafka.client import (
     client_config,
-    connection_error_recorder,
     from_kafka_error,
     kafka_errors,
 )
+from headwater.kafka.connection import connection_error_recorder
 from headwater.kafka.errors import Access, principal_of
 from headwater.kafka.producer import RecordProducer
 from headwater.settings import broker_addresses
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 
 
 def test_clients_use_the_configured_brokers_or_else_the_local_one() -> None:
@@ -129,7 +129,7 @@ def test_an_old_error_of_a_connection_is_not_the_reason_of_a_timeout(
     connection_error_recorder(settings)(KafkaError(KafkaError._AUTHENTICATION))
     timeout, later = KafkaError(KafkaError._TIMED_OUT), time.monotonic() + 36
     assert isinstance(from_kafka_error(timeout, settings, "asking"), AuthenticationError)
-    monkeypatch.setattr("headwater.kafka.client.time.monotonic", lambda: later)
+    monkeypatch.setattr("headwater.kafka.connection.time.monotonic", lambda: later)
     assert isinstance(from_kafka_error(timeout, settings, "asking"), BrokerUnavailableError)
 
 

@@ -180,7 +180,7 @@ def test_the_format_is_the_documented_one() -> None:
         (None, Unreadable.MALFORMED),
         (b"", Unreadable.MALFORMED),
         (b"nonsense", Unreadable.MALFORMED),
-        (b"3 - visits/0@1", Unreadable.OTHER_VERSION),
+        (b"4 - visits/0@1", Unreadable.OTHER_VERSION),
         (b"1 - visits/0@-1", Unreadable.MALFORMED),
         (b"1 - visits/0@99999999999999999999", Unreadable.MALFORMED),
         (b"1 - visits/99999999999@1", Unreadable.MALFORMED),

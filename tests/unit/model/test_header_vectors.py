@@ -46,6 +46,33 @@ def test_python_decodes_the_lineage_header_of_the_vectors(vector: dict[str, Any]
     assert decode(vector["header"].encode()) == lineage_of(vector)
 
 
+@each("unlisted")
+def test_python_decodes_the_listed_parents_of_the_vectors(vector: dict[str, Any]) -> None:
+    parents: list[Address] = []
+    ranges: list[AddressRange] = []
+    more = False
+    for header in vector["headers"]:
+        lineage = decode(header.encode())
+        assert isinstance(lineage, Lineage)
+        parents += lineage.parents
+        ranges += lineage.ranges
+        more |= lineage.more_parents
+        assert lineage.batch == vector.get("batch")
+    items = [item for item in vector["parents"] if item[0] not in "~?"]
+    expected = [
+        address
+        for item in items
+        for address in (
+            AddressRange.parse(item).addresses()
+            if ".." in item.rpartition("@")[2]
+            else [Address.parse(item)]
+        )
+    ]
+    assert parents == expected
+    assert ranges == [AddressRange.parse(i[1:]) for i in vector["parents"] if i[0] == "~"]
+    assert more == ("?" in vector["parents"])
+
+
 @each("parent_lineage")
 def test_python_formats_the_stamp_of_a_parent_as_in_the_vectors(vector: dict[str, Any]) -> None:
     assert (

@@ -26,6 +26,7 @@ from headwater.openlineage.events import DatasetName, Event
 from headwater.openlineage.run import Redactor
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.settings import load
+from headwater.settings.kafka_security import java_properties
 
 RUN_ID = str(uuid.uuid5(uuid.NAMESPACE_URL, "run"))
 
@@ -197,6 +198,15 @@ def test_an_error_is_reported_without_secrets() -> None:
 )
 def test_texts_that_look_like_secrets_are_redacted(text: str) -> None:
     assert "hunter22" not in Redactor()(text)
+
+
+def test_a_password_of_kafka_is_redacted_as_it_is_and_as_a_jaas_line_has_it() -> None:
+    password = 'one"two\\three'
+    login = {"sasl_mechanism": "PLAIN", "username": "ann", "password": password}
+    line = java_properties(load(kafka=login).kafka, {})["sasl.jaas.config"]
+    for settings in (load(kafka=login), load(spark={"kafka_options": {"sasl.jaas.config": line}})):
+        redacted = Redactor.from_settings(settings)(f"{password} and {line}")
+        assert not any(part in redacted for part in ("one", "two", "three"))
 
 
 @pytest.mark.parametrize("part", ["x", "a/b+", "password", "://", "token='", 'secret "', "basic "])

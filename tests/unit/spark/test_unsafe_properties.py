@@ -8,7 +8,7 @@ from headwater.delivery.modes import MODE_NAMES, delivery_mode
 from headwater.errors import SettingError, UnsafeDeliveryError
 from headwater.kafka.client import client_config
 from headwater.settings import Settings
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 from headwater.spark.source import refuse_unsafe_properties
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"

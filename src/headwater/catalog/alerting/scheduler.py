@@ -1,7 +1,8 @@
 """Schedules the evaluation of alerts: after events, and periodically for the entire catalog.
 
 If several services share a database, one of them evaluates (`store.leader`); the others notify it
-of failed runs. The rules file is reloaded when it changes.
+of failed runs. A service that may only read, because a newer one has migrated the database, is not
+the leader. The rules file is reloaded when it changes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from headwater.catalog.ingest import Projection
 from headwater.catalog.store import facts, incidents, outbox
 from headwater.catalog.store.leader import Leadership, notify_leader
 from headwater.catalog.store.pool import Pool
-from headwater.errors import DatabaseUnavailableError, UnavailableError
+from headwater.errors import DatabaseUnavailableError, SchemaMismatchError, UnavailableError
 from headwater.settings.alerts import AlertsSettings
 
 _LOG = logging.getLogger("headwater.catalog.alerting")
@@ -119,6 +120,7 @@ class AlertScheduler:
                 if math.isnan(self._metrics.alerts_evaluated):
                     # There are rules, but this service has not evaluated them yet.
                     self._metrics.alerts_evaluated = 0.0
+                await self._pool.check_schema()
                 if await self._leadership.acquire():
                     self._leading = True
                     await self._lead()
@@ -128,6 +130,10 @@ class AlertScheduler:
                 _LOG.warning("alerts: %s", error)
                 await self._report_unreachable_database()
                 await asyncio.sleep(_RETRY_SECONDS)
+            except SchemaMismatchError as error:
+                _LOG.warning("alerts: %s", error)
+                await self._resign()
+                await asyncio.sleep(_STANDBY_SECONDS)
             except UnavailableError as error:
                 _LOG.warning("alerts: %s", error)
                 await asyncio.sleep(_STANDBY_SECONDS)
@@ -161,8 +167,7 @@ class AlertScheduler:
             # Another service has taken over everything that is in the database.
             if self._recorder is not None:
                 await self._recorder.flush(ended=True)
-            self._leading, self._evaluator, self._recorder = False, None, None
-            await self._dispatcher.stop()
+            await self._resign()
         self._source.reload()
         try:
             async with asyncio.timeout(_STANDBY_SECONDS):
@@ -173,6 +178,12 @@ class AlertScheduler:
         self._wake.clear()
         failed, self._queue = list(self._queue.failed), EvaluationQueue()
         await notify_leader(self._pool, failed)
+
+    async def _resign(self) -> None:
+        """Leave evaluating and sending to another service."""
+        self._leading, self._evaluator, self._recorder = False, None, None
+        await self._dispatcher.stop()
+        await self._leadership.release()
 
     async def _lead(self) -> None:
         """Evaluate while this service holds the lock."""
@@ -234,6 +245,8 @@ class AlertScheduler:
         evaluator, recorder = self._evaluator, self._recorder
         assert evaluator is not None and recorder is not None  # noqa: S101, PT018 - created before
         try:
+            # A round without a change writes nothing.
+            await self._pool.check_schema()
             values = await service_values(self._metrics, self._pool)
             await recorder.flush()
             await evaluator.evaluate_service(values)
@@ -243,6 +256,8 @@ class AlertScheduler:
             await evaluator.write()
             self._metrics.alerts_evaluated = time.time()
             await self._clean_up()
+        except SchemaMismatchError:
+            raise
         except DatabaseUnavailableError as error:
             _LOG.warning("alerts: %s", error)
             await self._report_unreachable_database()
@@ -298,6 +313,8 @@ class AlertScheduler:
                 await evaluator.evaluate_jobs(jobs)
             await evaluator.evaluate_datasets(datasets)
             await evaluator.write()
+        except SchemaMismatchError:
+            raise
         except UnavailableError as error:
             # The next round evaluates everything.
             _LOG.warning("alerts: %s", error)

@@ -90,11 +90,11 @@ class ServiceMetrics:
             )
         return self._current
 
-    async def snapshot(self) -> MetricsSnapshot:
+    async def snapshot(self, *, ready: bool) -> MetricsSnapshot:
         """All metrics for Prometheus."""
         current = await self.current()
         return MetricsSnapshot(
-            current, self.ingest, VERSION, self._alerts, self.messages, self.alerts_evaluated
+            current, self.ingest, VERSION, self._alerts, self.messages, self.alerts_evaluated, ready
         )
 
     def _age(self) -> float:

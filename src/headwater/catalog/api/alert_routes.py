@@ -128,7 +128,9 @@ class Incidents(BaseModel):
 @plain_router.get("/metrics", include_in_schema=False)
 async def prometheus(request: Request) -> Response:
     """All metrics in the Prometheus text format."""
-    snapshot = await service_of(request).metrics.snapshot()
+    service = service_of(request)
+    ready = await service.readiness.problem() is None
+    snapshot = await service.metrics.snapshot(ready=ready)
     return Response(exposition(snapshot), media_type=CONTENT_TYPE)
 
 

@@ -1,7 +1,7 @@
 """Authentication and authorization. Default-deny: a route without a rule is refused.
 
 On loopback every local user is trusted unless `require_keys` is set. Elsewhere every request
-except the health check needs an API key, or an OIDC token with a role.
+except health checks needs an API key, or an OIDC token with a role.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _RECORD = "/api/v1/records/{topic}/{partition}/{offset}"
 
 RULES: Mapping[tuple[str, str], Role] = {
     ("GET", "/api/v1/health"): Role.OPEN,
+    ("GET", "/api/v1/health/live"): Role.OPEN,
+    ("GET", "/api/v1/health/ready"): Role.OPEN,
     ("GET", "/api/v1/openapi.json"): Role.READ,
     ("POST", "/api/v1/lineage"): Role.WRITE,
     ("POST", "/api/v1/lineage/batch"): Role.WRITE,

@@ -1,4 +1,4 @@
-"""Namespaces, sources, tags and health."""
+"""Namespaces, sources and tags."""
 
 from __future__ import annotations
 
@@ -14,26 +14,10 @@ from headwater.catalog.api.problems import json_response, not_found, refused
 from headwater.catalog.api.responses import granted_to, list_response, tag_name
 from headwater.catalog.api.service import CatalogService, service_of
 from headwater.catalog.store import edits, namespaces
-from headwater.catalog.store.pool import Connection, ping
+from headwater.catalog.store.pool import Connection
 from headwater.catalog.store.values import Json
-from headwater.catalog.version import VERSION
-from headwater.errors import HeadwaterError
 
 router = APIRouter(prefix="/api/v1", tags=["catalog"])
-
-
-@router.get("/health", response_model=schemas.Health)
-async def get_health(request: Request) -> Response:
-    """Health of the service and its database; needs no key."""
-    try:
-        async with service_of(request).pool.connection() as connection:
-            await ping(connection)
-    except HeadwaterError:
-        down = {"status": "unavailable", "version": VERSION, "database": "unreachable"}
-        return json_response(
-            {"code": 503, "message": "the catalog's database does not respond", **down}, 503
-        )
-    return json_response({"status": "healthy", "version": VERSION, "database": "reachable"})
 
 
 @router.get("/namespaces", response_model=schemas.Namespaces)

@@ -23,6 +23,7 @@ from headwater.errors import (
     DatabaseUnavailableError,
     HeadwaterError,
     QueryTimeoutError,
+    SchemaMismatchError,
     TooBusyError,
 )
 
@@ -94,7 +95,7 @@ def install(app: FastAPI) -> None:
     async def headwater_error(request: Request, error: HeadwaterError) -> Response:
         if isinstance(error, TooBusyError | QueryTimeoutError):
             return problem_response(429, error.message, headers={"Retry-After": "1"})
-        if isinstance(error, DatabaseUnavailableError):
+        if isinstance(error, DatabaseUnavailableError | SchemaMismatchError):
             return problem_response(503, error.message, headers={"Retry-After": "2"})
         return _unexpected(error)
 

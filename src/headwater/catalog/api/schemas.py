@@ -21,6 +21,11 @@ class Health(BaseModel):
     database: str
 
 
+class Probe(BaseModel):
+    status: str
+    version: str
+
+
 class Namespace(BaseModel):
     name: str
     createdAt: str

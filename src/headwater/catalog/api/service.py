@@ -10,6 +10,7 @@ from fastapi import Request
 
 from headwater.catalog.alerting.scheduler import AlertScheduler
 from headwater.catalog.alerting.service_metrics import ServiceMetrics
+from headwater.catalog.api.readiness import Readiness
 from headwater.catalog.store.pool import Connection, Pool
 from headwater.catalog.store.retention import sweep_periodically
 from headwater.catalog.store.writer import Writer
@@ -36,6 +37,7 @@ class CatalogService:
             query_seconds=settings.query_seconds,
             response_bytes=int(settings.max_response_mb * 1024 * 1024),
         )
+        self.readiness = Readiness(self.pool)
         self.writer = Writer(self.pool, max_waiting=settings.max_queued_events)
         self.metrics = ServiceMetrics(self.pool, self.writer.metrics, max_named=settings.max_named)
         self.alerts = AlertScheduler(
@@ -62,6 +64,7 @@ class CatalogService:
         await self.writer.close()
         await self.alerts.close()
         await self.metrics.close()
+        await self.readiness.close()
         await self.pool.close()
 
     @asynccontextmanager

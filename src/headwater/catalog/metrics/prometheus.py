@@ -47,6 +47,7 @@ class MetricsSnapshot:
     messages: Mapping[str, int] = field(default_factory=dict)
     # Unix time; 0 if the rules have not been evaluated yet, NaN without rules.
     alerts_evaluated: float = nan
+    ready: bool = True
 
 
 def exposition(snapshot: MetricsSnapshot) -> bytes:
@@ -65,6 +66,12 @@ class _Families(Collector):
         info = GaugeMetricFamily("headwater_info", "The version of Headwater.", labels=["version"])
         info.add_metric([snapshot.version], 1)
         yield info
+        yield GaugeMetricFamily(
+            "headwater_ready",
+            "1 if this process can store events; 0 while it stops, or if the database has the "
+            "schema of another version.",
+            value=int(snapshot.ready),
+        )
         yield GaugeMetricFamily(
             "headwater_job_success_ratio",
             "Ratio of completed runs to completed and failed runs, of all stored runs.",

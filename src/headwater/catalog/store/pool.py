@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -14,8 +14,13 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from headwater.catalog.store.bounded import BoundedConnection, connection_options
-from headwater.catalog.store.schema import newest
-from headwater.errors import DatabaseUnavailableError, QueryTimeoutError, TooBusyError
+from headwater.catalog.store.schema import MIGRATION_LOCK, newest
+from headwater.errors import (
+    DatabaseUnavailableError,
+    QueryTimeoutError,
+    SchemaMismatchError,
+    TooBusyError,
+)
 
 # Errors of a transaction that conflicts with another one; a retry may succeed.
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -29,6 +34,11 @@ _LOG = logging.getLogger("headwater.catalog")
 _GRACE_SECONDS = 5.0
 # Timeout of the check before a connection is used.
 _CHECK_SECONDS = 2.0
+# The version of the schema, and the lock that lets a migration wait for this transaction. A
+# migration that waits for the lock, or has it, makes this return false at once.
+_CHECK = (
+    f"SELECT max(version), pg_try_advisory_xact_lock_shared({MIGRATION_LOCK}) FROM schema_versions"
+)
 
 
 class Pool:
@@ -45,8 +55,10 @@ class Pool:
     ) -> None:
         self._query_seconds = query_seconds
         self._response_bytes = response_bytes
-        # The version of the database's schema when a connection was last used.
+        # The version of the database's schema, and whether a service migrates it, when a
+        # connection was last used.
         self._schema = 0
+        self._migrating = False
         self._pool: AsyncConnectionPool[BoundedConnection] = AsyncConnectionPool(
             url,
             connection_class=BoundedConnection,
@@ -75,8 +87,10 @@ class Pool:
         """A connection in a transaction, committed at the end of the body.
 
         Raises:
-            DatabaseUnavailableError: the database is not reachable or does not respond, or a
-                newer service has migrated it and the body writes.
+            DatabaseUnavailableError: the database is not reachable or does not respond, or it
+                is a standby and the body writes.
+            SchemaMismatchError: the body writes, and the database has another schema or is
+                being migrated.
             QueryTimeoutError: a statement took longer than the setting allows.
             TooBusyError: the transaction conflicts with another one. With `conflicts_as=None` the
                 driver's error is raised, for callers that retry.
@@ -89,11 +103,7 @@ class Pool:
                 raise
             raise conflicts_as("the transaction conflicts with another one") from None
         except psycopg.errors.ReadOnlySqlTransaction:
-            raise DatabaseUnavailableError(
-                f"the catalog's database has schema {self._schema}, newer than {newest()} of this "
-                "service, which therefore does not write",
-                hint="update this service, or stop it: a newer one uses the same database",
-            ) from None
+            raise self._refusal() from None
         except psycopg.errors.QueryCanceled:
             raise QueryTimeoutError(
                 f"a query took longer than {self._query_seconds:g} s",
@@ -106,25 +116,57 @@ class Pool:
                 "the catalog's database does not respond", hint="see the service's log"
             ) from error
 
+    async def check_schema(self) -> None:
+        """Check that the database responds and has the schema of this code.
+
+        Raises:
+            DatabaseUnavailableError: the database is not reachable or does not respond.
+            SchemaMismatchError: it has another schema.
+        """
+        async with self.connection():
+            if self._schema != newest():
+                raise self._refusal()
+
+    def _refusal(self) -> SchemaMismatchError | DatabaseUnavailableError:
+        """The error for a write in a transaction that is read-only."""
+        own = newest()
+        if self._schema == own:
+            if self._migrating:
+                return SchemaMismatchError(
+                    "the catalog's database is being migrated, and can only be read until then",
+                    hint="try again",
+                )
+            return DatabaseUnavailableError(
+                "the catalog's database can only be read: it is a standby",
+                hint="HEADWATER_CATALOG__DATABASE_URL must name the primary",
+            )
+        order = "newer" if self._schema > own else "older"
+        return SchemaMismatchError(
+            f"the catalog's database has schema {self._schema}, {order} than {own} of this "
+            "service, which therefore does not write",
+            hint="update this service, or stop it: a newer one uses the same database"
+            if order == "newer"
+            else "restart this service: it migrates the database when it starts",
+        )
+
     async def _check(self, connection: BoundedConnection) -> None:
-        """Check that the connection works, and that the schema is not newer than this code.
+        """Check that the connection works, and that the schema is that of this code.
 
         A newer service may migrate the database while this one is running. It can still be read,
-        but what this one would write might be incomplete.
+        but what this one would write might be incomplete. The check is in the transaction of the
+        body and locks out migrations until its end: none can begin between check and write.
         """
         connection.reply_timeout = _CHECK_SECONDS
-        await connection.set_autocommit(True)
         try:
-            cursor = await connection.execute("SELECT max(version) FROM schema_versions")
+            cursor = await connection.execute(_CHECK.encode())
             row = await cursor.fetchone()
         except psycopg.errors.UndefinedTable:
-            row = (0,)
-        finally:
-            # Without replacing the exception of a closed connection.
-            with suppress(psycopg.Error):
-                await connection.set_autocommit(False)
-        self._schema = row[0] if row else 0
-        await connection.set_read_only(True if self._schema > newest() else None)
+            row = None
+            await connection.rollback()
+        version, locked = row or (None, True)
+        self._schema, self._migrating = version or 0, not locked
+        if self._migrating or self._schema != newest():
+            await connection.execute("SET TRANSACTION READ ONLY")
         connection.reply_timeout = self._query_seconds + _GRACE_SECONDS
 
     async def _configure(self, connection: BoundedConnection) -> None:

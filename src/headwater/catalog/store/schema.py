@@ -2,8 +2,9 @@
 
 Several services may start on one database at the same time: an advisory lock lets one of them
 migrate while the others wait. A schema that is newer than this code is refused: writing to it could
-break what the newer version relies on. A service that is already running then only reads (see
-`Pool`).
+break what the newer version relies on. A service that is already running then only reads: each of
+its transactions shares the same lock, so that a migration begins when those in flight have ended,
+and later ones see the new version (see `Pool`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headwater.catalog.identity import namespace_id
 from headwater.errors import UnavailableError, UnsupportedVersionError
 
 # A number that no other program uses on the same database; spells "headwate".
-_LOCK = 0x6865616477617465
+MIGRATION_LOCK = 0x6865616477617465
 _LOCK_SECONDS = 60
 _FILE = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -48,25 +49,36 @@ def migrate(url: str) -> int:
         UnavailableError: another migration holds the lock too long.
     """
     with psycopg.connect(url, connect_timeout=10, autocommit=True) as connection:
+        applied = _applied(connection)
+        if applied >= set(migrations()):
+            # Without the lock, for which the transactions of running services would have to end.
+            return max(applied)
         connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'")
         try:
-            connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+            connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
         except psycopg.errors.LockNotAvailable:
             raise UnavailableError(
-                f"another migration of this database has been running for {_LOCK_SECONDS} s"
+                f"the lock of the schema was not free for {_LOCK_SECONDS} s: another service "
+                "migrates the database, or a transaction of one is still running",
+                hint="try again",
             ) from None
         try:
             return _migrate(connection)
         finally:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+            connection.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
 
 
-def _migrate(connection: psycopg.Connection[Any]) -> int:
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_versions "
-        "(version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
-    )
-    applied = {row[0] for row in connection.execute("SELECT version FROM schema_versions")}
+def _applied(connection: psycopg.Connection[Any]) -> set[int]:
+    """The versions that were applied to the database.
+
+    Raises:
+        UnsupportedVersionError: one is newer than this code.
+    """
+    try:
+        rows = connection.execute("SELECT version FROM schema_versions").fetchall()
+    except psycopg.errors.UndefinedTable:
+        return set()
+    applied = {version for (version,) in rows}
     current = max(applied, default=0)
     if current > newest():
         raise UnsupportedVersionError(
@@ -74,6 +86,15 @@ def _migrate(connection: psycopg.Connection[Any]) -> int:
             hint="use the newer Headwater, or another HEADWATER_CATALOG__DATABASE_URL",
             found=current,
         )
+    return applied
+
+
+def _migrate(connection: psycopg.Connection[Any]) -> int:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_versions "
+        "(version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+    )
+    applied = _applied(connection)
     for version, statements in migrations().items():
         # Also one with a lower number than others that were applied: it came from another branch.
         if version not in applied:
@@ -82,4 +103,4 @@ def _migrate(connection: psycopg.Connection[Any]) -> int:
                 text = statements.replace("{default_namespace}", str(namespace_id("default")))
                 connection.execute(text.encode())
                 connection.execute("INSERT INTO schema_versions VALUES (%s)", (version,))
-    return current
+    return max(applied, default=0)

@@ -19,6 +19,7 @@ from headwater.model.dead_letter import (
     MALFORMED,
     MISSING_FIELD,
 )
+from headwater.spark.compat import is_valid_utf8
 from headwater.spark.utc import IN_UTC, utc_timestamp
 
 _CORRUPT = "_corrupt"
@@ -65,7 +66,7 @@ def _first_error(
     times: Sequence[str],
     required: Sequence[str],
 ) -> Column:
-    broken = parsed.isNull() | parsed[_CORRUPT].isNotNull() | ~F.is_valid_utf8(value.cast("string"))
+    broken = parsed.isNull() | parsed[_CORRUPT].isNotNull() | ~is_valid_utf8(value.cast("string"))
     checks = F.when(value.isNull(), no_error()).when(
         broken, error_of(MALFORMED, F.lit("the value is not a JSON object"))
     )

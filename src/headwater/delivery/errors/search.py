@@ -14,7 +14,7 @@ from pathlib import Path
 from headwater.delivery.errors.plan import OffsetSpan
 from headwater.errors import QueryFailedError
 from headwater.kafka import partition_states
-from headwater.settings.sections import KafkaSettings
+from headwater.settings.kafka import KafkaSettings
 from headwater.storage.checkpoint import read_checkpoint
 from headwater.storage.failed_records import FailedRecord
 

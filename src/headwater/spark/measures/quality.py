@@ -26,7 +26,7 @@ from headwater.spark.measures.quality_columns import (
 )
 from headwater.spark.measures.quality_facets import facets_of
 from headwater.spark.measures.quality_report import Report, key
-from headwater.spark.session import own_class
+from headwater.spark.session import own_class, refuse_connect
 
 _NAME = re.compile(r"[\w][\w .:/@-]{0,199}")
 _MARK = "headwater-expectation"
@@ -76,9 +76,11 @@ class Quality:
         written by then is described in docs/guides/quality.md.
 
         Raises:
-            InputError: a column is missing, or an expectation can't be evaluated.
+            InputError: a column is missing, an expectation can't be evaluated, or the rows are of
+                Spark Connect.
             NotInstalledError: Headwater's jar is not on Spark's class path.
         """
+        refuse_connect(rows)
         if self._report is not None:
             raise InputError(
                 f"{self.name!r} already measures other rows",

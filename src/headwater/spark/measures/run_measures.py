@@ -24,7 +24,7 @@ from headwater.openlineage.facets import Facet, own
 from headwater.openlineage.run import LineageRun
 from headwater.quality import Quality
 from headwater.settings import Settings
-from headwater.spark.session import own_class
+from headwater.spark.session import own_class, refuse_connect
 
 FACET = "headwater_cost"
 
@@ -137,8 +137,10 @@ class CostMeter:
     def __init__(self, spark: SparkSession | SparkContext, owner: str, settings: Settings) -> None:
         """
         Raises:
+            InputError: it is a session of Spark Connect.
             NotInstalledError: Headwater's jar is not on Spark's class path.
         """
+        refuse_connect(spark)
         self._context: Any = spark if isinstance(spark, SparkContext) else spark.sparkContext
         self._owner = owner
         self._settings = settings

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError
+from headwater.spark.compat import is_valid_utf8
 from headwater.spark.utc import utc_date, utc_hour, utc_timestamp
 
 _FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -40,7 +41,7 @@ def archive_rows(records: DataFrame, event_time_field: str) -> DataFrame:
     # Spark casts any bytes to text without changing them.
     text = F.col("value").cast("string")
     # In separate steps, so that costly expressions are not computed once per use.
-    rows = records.withColumn(_IS_TEXT, F.is_valid_utf8(text))
+    rows = records.withColumn(_IS_TEXT, is_valid_utf8(text))
     rows = rows.withColumn(_EVENT_TIME, _event_time(records, text, event_time_field))
     is_text, event_time = F.col(_IS_TEXT), F.col(_EVENT_TIME)
     rows = rows.withColumn(_TIME, F.coalesce(event_time, F.col("timestamp")))

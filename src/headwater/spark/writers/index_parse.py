@@ -15,10 +15,14 @@ from headwater.model.header import (
     JOB_VERSION,
     LINEAGE,
     MAX_HEADER_BYTES,
+    MAX_PARENTS_IN_LISTING,
     MORE_PARENTS,
     RANGE_MARK,
+    VERSION,
+    VERSION_3,
 )
 from headwater.model.run_record import RunLookup
+from headwater.spark.compat import make_valid_utf8, try_cast
 from headwater.spark.local_rows import local_rows
 from headwater.storage.index.contract import MAX_INDEXED_PARENTS, MAX_STAMP_BYTES
 
@@ -93,7 +97,7 @@ def _first(name: str) -> Column:
 
 def _batch(text: Column) -> Column:
     """The batch in the lineage header, of a record with a compact stamp."""
-    return F.regexp_extract(text, r" b([0-9]{1,18})(?: >|$)", 1).try_cast("bigint")
+    return try_cast(F.regexp_extract(text, r" b([0-9]{1,18})(?: >|$)", 1), "bigint")
 
 
 def is_compact() -> Column:
@@ -124,9 +128,40 @@ def with_runs(parsed: DataFrame, runs: RunLookup) -> DataFrame:
 
 
 def _items(text: Column) -> Column:
-    """The items of PARENTS; null if the text is null."""
+    """The items of PARENTS, each with one address or range; null if the text is null, or lists more
+    parents than allowed."""
     listed = F.substring_index(F.split(text, " ")[2], ",+", 1)
-    return F.when(listed == "-", F.array().cast(_WORDS_TYPE)).otherwise(F.split(listed, ","))
+    words = F.when(listed == "-", F.array().cast(_WORDS_TYPE)).otherwise(F.split(listed, ","))
+    # Counted before they are made: a short header can stand for any number.
+    parents = F.aggregate(words, F.lit(0).cast("bigint"), lambda sum_, word: sum_ + _size(word))
+    allowed = parents <= MAX_PARENTS_IN_LISTING
+    single = F.when(allowed, F.flatten(F.transform(words, _single_items)))
+    return F.when(text.startswith(f"{VERSION_3} "), single).otherwise(words)
+
+
+def _single_items(word: Column) -> Column:
+    """Consecutive parents as addresses; any other item, and an invalid one, as it is."""
+    first, last = _ends(word)
+    before = F.substring_index(word, "@", 1)
+    addresses = F.transform(
+        F.sequence(first, last), lambda offset: F.concat(before, F.lit("@"), offset.cast("string"))
+    )
+    return F.when(_is_address(word) & (first <= last), addresses).otherwise(F.array(word))
+
+
+def _size(word: Column) -> Column:
+    """The number of parents of an item; one for an invalid one."""
+    first, last = _ends(word)
+    # Added to the lesser of both: the greatest range has more offsets than a bigint can count.
+    size = F.least(last - first, F.lit(MAX_PARENTS_IN_LISTING)) + 1
+    return F.when(_is_address(word), F.greatest(F.coalesce(size, F.lit(1)), F.lit(1))).otherwise(0)
+
+
+def _ends(word: Column) -> tuple[Column, Column]:
+    """The first and the last offset of an address or a range; null if out of Kafka's range."""
+    ends = F.substring_index(word, "@", -1)
+    first, last = (try_cast(F.substring_index(ends, "..", side), "bigint") for side in (1, -1))
+    return first, last
 
 
 def _parents(items: Column, text: Column) -> Column:
@@ -136,7 +171,7 @@ def _parents(items: Column, text: Column) -> Column:
     """
     rest = F.substring_index(F.when(text.contains(" >"), text), " >", -1)
     more = F.coalesce(F.split(rest, ","), F.array().cast(_WORDS_TYPE))
-    # Only version 2 has other items.
+    # Only later versions have other items.
     exact = F.when(_is_exact(text), items).otherwise(F.filter(items, _is_address))
     return F.transform(F.slice(F.concat(exact, more), 1, MAX_INDEXED_PARENTS), _address)
 
@@ -148,7 +183,7 @@ def _ranges(items: Column) -> Column:
 
 
 def _is_exact(text: Column) -> Column:
-    return text.startswith("1 ")
+    return text.startswith(f"{VERSION} ")
 
 
 def _is_address(item: Column) -> Column:
@@ -156,12 +191,12 @@ def _is_address(item: Column) -> Column:
 
 
 def _range(word: Column) -> Column:
-    begin, ends = _address(F.substring(word, 2, 1000)), F.substring_index(word, "@", -1)
+    begin, (first, last) = _address(F.substring(word, 2, 1000)), _ends(word)
     return F.struct(
         begin["topic"].alias("topic"),
         begin["partition"].alias("partition"),
-        F.substring_index(ends, "..", 1).try_cast("bigint").alias("first"),
-        F.substring_index(ends, "..", -1).try_cast("bigint").alias("last"),
+        first.alias("first"),
+        last.alias("last"),
     )
 
 
@@ -170,8 +205,8 @@ def _address(word: Column) -> Column:
     return F.struct(
         F.substring_index(partition, "/", 1).alias("topic"),
         # Null if the number exceeds Kafka's range.
-        F.substring_index(partition, "/", -1).try_cast("int").alias("partition"),
-        F.substring_index(word, "@", -1).try_cast("bigint").alias("offset"),
+        try_cast(F.substring_index(partition, "/", -1), "int").alias("partition"),
+        try_cast(F.substring_index(word, "@", -1), "bigint").alias("offset"),
     )
 
 
@@ -220,10 +255,10 @@ def _unlisted(parents: Column, items: Column, text: Column) -> Column:
 def _stamp_text(name: str) -> Column:
     value = F.col(f"_{name}")
     # Readers of Parquet and of Delta's statistics require UTF-8.
-    text = F.make_valid_utf8(value.cast("string"))
+    text = make_valid_utf8(value.cast("string"))
     return F.when(F.length(value) <= MAX_STAMP_BYTES, text)
 
 
 def _number(name: str) -> Column:
     text = F.col(f"_{name}").cast("string")
-    return F.when(text.rlike(r"\A[0-9]{1,19}\z"), text.try_cast("bigint"))
+    return F.when(text.rlike(r"\A[0-9]{1,19}\z"), try_cast(text, "bigint"))

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError, LineageTableError
+from headwater.spark.compat import ICEBERG_PROPERTIES, run_with_properties
 from headwater.spark.configuration import configured
 
 _SOURCE = "headwater_merge_source"
 _RANK = "_headwater_rank"
 # Snapshot property: number of rows that were merged.
 ROWS = "headwater.rows"
-_SNAPSHOT = "spark.sql.iceberg.snapshot-property."
 _TASKS, _DEFAULT_TASKS, _MIN_TASKS = "spark.sql.shuffle.partitions", "200", 16
 # Bounded, because another writer may commit without end.
 _ATTEMPTS = 8
@@ -111,9 +111,9 @@ def merge(
                 + rule.clauses(newest.columns)
             )
             # The session belongs to the micro-batch or to one job.
-            counted = snapshot_configuration({ROWS: str(merged)})
-            with configured(session, {**commit, **counted}):
-                _run_with_retries(session, table, statement, first_pause_seconds)
+            commit = {**commit, **snapshot_configuration({ROWS: str(merged)})}
+            with configured(session, commit):
+                _run_with_retries(session, table, statement, commit, first_pause_seconds)
         finally:
             session.catalog.dropTempView(_SOURCE)
             newest.unpersist()
@@ -122,7 +122,7 @@ def merge(
 
 def snapshot_configuration(properties: Mapping[str, str]) -> dict[str, str]:
     """Configuration by which an Iceberg snapshot gets these properties."""
-    return {f"{_SNAPSHOT}{name}": value for name, value in properties.items()}
+    return {f"{ICEBERG_PROPERTIES}{name}": value for name, value in properties.items()}
 
 
 def _count(newest: DataFrame, rule: MergeRule) -> int:
@@ -131,10 +131,12 @@ def _count(newest: DataFrame, rule: MergeRule) -> int:
     return int(count[0]) if count else 0
 
 
-def _run_with_retries(session: SparkSession, table: str, statement: str, pause: float) -> None:
+def _run_with_retries(
+    session: SparkSession, table: str, statement: str, commit: Mapping[str, str], pause: float
+) -> None:
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
-            _run(session, statement)
+            _run(session, statement, commit)
             return
         except Exception as error:
             if not _is_conflict(error):
@@ -151,8 +153,13 @@ def _run_with_retries(session: SparkSession, table: str, statement: str, pause: 
         pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
 
-def _run(session: SparkSession, statement: str) -> None:
-    session.sql(statement)
+def _run(session: SparkSession, statement: str, commit: Mapping[str, str]) -> None:
+    properties = {
+        name.removeprefix(ICEBERG_PROPERTIES): value
+        for name, value in commit.items()
+        if name.startswith(ICEBERG_PROPERTIES)
+    }
+    run_with_properties(session, statement, properties)
 
 
 def _is_conflict(error: BaseException) -> bool:

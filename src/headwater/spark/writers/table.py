@@ -24,6 +24,7 @@ from headwater.errors import (
 )
 from headwater.model.local_files import file_uri, local_folder, local_path
 from headwater.settings import fault_points
+from headwater.spark.compat import ddl_of, with_all_columns
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_runner import lease
 from headwater.spark.writers.lineage_struct import JobRun, stored_lineage
@@ -135,7 +136,7 @@ class IcebergTable(Table):
         # IF NOT EXISTS: two jobs may create the table at the same time.
         parts = f"PARTITIONED BY ({', '.join(partitioned_by)}) {_SORTED_WRITES}"
         self.spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {self.name} ({schema.toDDL()}) USING iceberg "
+            f"CREATE TABLE IF NOT EXISTS {self.name} ({ddl_of(schema)}) USING iceberg "
             + (parts if partitioned_by else "")
         )
 
@@ -146,7 +147,8 @@ class IcebergTable(Table):
         if self._rows_written(query_id, batch) is not None:
             return
         (
-            rows.writeTo(self.name)
+            with_all_columns(rows, self.columns)
+            .writeTo(self.name)
             .option(f"snapshot-property.{_QUERY_ID}", query_id)
             .option(f"snapshot-property.{_BATCH_ID}", str(batch))
             .append()

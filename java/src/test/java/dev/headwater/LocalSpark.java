@@ -1,10 +1,11 @@
 package dev.headwater;
 
+import dev.headwater.compat.SparkSql;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.CommandExecutionMode;
 
 /** A Spark session with an Iceberg catalog `lake`, shared by all tests. */
@@ -14,7 +15,8 @@ public final class LocalSpark {
 
   private LocalSpark() {}
 
-  private static synchronized SparkSession session() {
+  /** The session. */
+  public static synchronized SparkSession session() {
     if (session == null) {
       try {
         folder = Files.createTempDirectory("headwater-java-test");
@@ -32,7 +34,8 @@ public final class LocalSpark {
               .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString())
               .config(
                   "spark.sql.extensions",
-                  "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+                  "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+                      + "dev.headwater.RowLineageExtension")
               .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
               .config("spark.sql.catalog.lake.type", "hadoop")
               .config("spark.sql.catalog.lake.warehouse", folder.resolve("lake").toString())
@@ -50,11 +53,18 @@ public final class LocalSpark {
   public static LogicalPlan analyzed(String sql) {
     LogicalPlan parsed;
     try {
-      parsed = session().sessionState().sqlParser().parsePlan(sql);
+      parsed = SparkSql.sessionState(session()).sqlParser().parsePlan(sql);
     } catch (Exception error) {
       throw new IllegalArgumentException(sql, error);
     }
-    return session().sessionState().executePlan(parsed, CommandExecutionMode.SKIP()).analyzed();
+    return SparkSql.sessionState(session())
+        .executePlan(parsed, CommandExecutionMode.SKIP())
+        .analyzed();
+  }
+
+  /** The analyzed plan of a query without rows that are equal in a column. */
+  public static LogicalPlan deduplicated(String sql, String column) {
+    return session().sql(sql).dropDuplicates(column).queryExecution().analyzed();
   }
 
   /** A folder with a Parquet file that has the columns of a query. */

@@ -1,6 +1,6 @@
 package dev.headwater.columns;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asJava;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -28,7 +28,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * Column lineage of a plan: the input fields of each output column, and those that determine which
@@ -163,7 +163,7 @@ public final class ColumnLineage {
     } else if (plan instanceof Expand expand) {
       return byPosition(plan, rows(expand.projections(), values));
     } else if (plan instanceof MergeRows merge) {
-      return byPosition(plan, rows(merge.outputs(), values));
+      return byPosition(plan, mergedRows(merge, values));
     }
     Map<Long, ColumnValue> derived = new HashMap<>();
     if (plan instanceof Generate generate) {
@@ -176,6 +176,18 @@ public final class ColumnLineage {
       }
     }
     return derived;
+  }
+
+  private static List<List<ColumnValue>> mergedRows(MergeRows merge, ExpressionValues values) {
+    List<List<ColumnValue>> rows = new ArrayList<>();
+    for (var instructions :
+        List.of(
+            merge.matchedInstructions(),
+            merge.notMatchedInstructions(),
+            merge.notMatchedBySourceInstructions())) {
+      asJava(instructions).forEach(each -> rows.addAll(rows(each.outputs(), values)));
+    }
+    return rows;
   }
 
   private static List<List<ColumnValue>> rows(

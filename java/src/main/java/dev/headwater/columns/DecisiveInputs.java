@@ -1,6 +1,6 @@
 package dev.headwater.columns;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asJava;
 
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.SetOperation;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /** Input fields in filters, joins and groupings: they determine which rows a plan returns. */
 final class DecisiveInputs {

@@ -1,6 +1,6 @@
 package dev.headwater.columns;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asJava;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

@@ -21,13 +21,15 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
   private static final String JOB_VERSION = "job_version";
-  private static final String BATCH_VERSION = "batch_version";
+  static final String BATCH_VERSION = "batch_version";
   static final String PARENT_LINEAGE = "parent_lineage";
-  private static final String LINEAGE = "lineage";
+  static final String LINEAGE = "lineage";
   static final String DROPPED_HEADERS = "lineage_dropped_headers";
   private static final String FORMAT_VERSION = "1";
   // With ranges, unknown parents or the batch, which readers of version 1 refuse.
   private static final String FORMAT_VERSION_2 = "2";
+  // With parents that have consecutive offsets as one item; only for records that list parents.
+  private static final String FORMAT_VERSION_3 = "3";
   static final List<String> OWN =
       List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS);
   // Readers accept no longer ones: `model/header.py`.
@@ -40,6 +42,7 @@ final class LineageHeaders {
   private final List<Header> ownHeaders = new ArrayList<>();
   private final byte[] prefix;
   private final byte[] prefix2;
+  private final byte[] prefix3;
   // The batch, if no header has it.
   private final byte[] batchWord;
   private final HeaderNames notForwarded;
@@ -65,8 +68,9 @@ final class LineageHeaders {
           };
       stamp[i] = header(name, value);
     }
-    prefix = (FORMAT_VERSION + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
-    prefix2 = (FORMAT_VERSION_2 + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
+    prefix = prefix(FORMAT_VERSION, options);
+    prefix2 = prefix(FORMAT_VERSION_2, options);
+    prefix3 = prefix(FORMAT_VERSION_3, options);
     List<String> excluded = new ArrayList<>(OWN);
     excluded.addAll(options.droppedHeaders());
     for (int i = 0; i < options.ownHeaders().size(); i += 2) {
@@ -82,15 +86,21 @@ final class LineageHeaders {
     maxHeaders = options.maxHeaders();
   }
 
+  private static byte[] prefix(String version, SinkOptions options) {
+    return (version + " " + options.runId() + " ").getBytes(StandardCharsets.UTF_8);
+  }
+
   /** With the row's own headers or, if they are null, those of its parent. */
   List<Header> of(Parents parents, long ordinal, ArrayData rowHeaders) {
     return build(parents, ordinal, List.of(), rowHeaders);
   }
 
   /** For a record that lists additional parents of another record. */
-  List<Header> ofUnlisted(String parents, int ordinal) {
+  List<Header> ofUnlisted(ParentListing.Part part, int ordinal) {
+    String parents = part.items();
     boolean exact = parents.indexOf(Parents.RANGE) < 0 && parents.indexOf(Parents.UNKNOWN) < 0;
-    Bytes own = new Bytes().add(exact && !compact ? prefix : prefix2).add(parents);
+    byte[] version = part.consecutive() ? prefix3 : exact && !compact ? prefix : prefix2;
+    Bytes own = new Bytes().add(version).add(parents);
     if (ordinal != 0) {
       own.add(" #").add(ordinal);
     }

@@ -35,7 +35,12 @@ public final class LineageSink implements TableProvider {
   @Override
   public Table getTable(
       StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new Topics();
+    return new Topics(null);
+  }
+
+  /** The sink of one start of a query with exactly-once delivery. */
+  public static SupportsWrite table(ExactlyOnce exactlyOnce) {
+    return new Topics(exactlyOnce);
   }
 
   /**
@@ -47,6 +52,11 @@ public final class LineageSink implements TableProvider {
   private static final class Topics implements SupportsWrite, ReportsSinkMetrics {
     // Of the last committed batch; Spark reads it for the progress event of that batch.
     private volatile WrittenOffsets written = new WrittenOffsets();
+    private final ExactlyOnce exactlyOnce;
+
+    Topics(ExactlyOnce exactlyOnce) {
+      this.exactlyOnce = exactlyOnce;
+    }
 
     @Override
     public Map<String, String> metrics() {
@@ -90,7 +100,7 @@ public final class LineageSink implements TableProvider {
 
             @Override
             public StreamingWrite toStreaming() {
-              return new MicroBatchWrite(options, batch -> written = batch);
+              return new MicroBatchWrite(options, exactlyOnce, batch -> written = batch);
             }
           };
         }

@@ -2,6 +2,7 @@ package dev.headwater.delivery;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -59,7 +60,7 @@ final class Parents {
   private static boolean isExact(UTF8String items) {
     if (items != null) {
       for (int i = 0; i < items.numBytes(); i++) {
-        byte one = items.getByte(i);
+        byte one = Platform.getByte(items.getBaseObject(), items.getBaseOffset() + i);
         if (one == RANGE || one == UNKNOWN) {
           return false;
         }

@@ -12,10 +12,15 @@ import org.apache.spark.sql.api.java.UDF3;
 public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
   private static final long serialVersionUID = 1;
   private static final ThreadLocal<MessageDigest> DIGEST =
-      ThreadLocal.withInitial(RecordDigest::sha256);
+      ThreadLocal.withInitial(RecordDigest::newDigest);
 
   @Override
   public Long call(byte[] identity, byte[] key, byte[] value) {
+    return ByteBuffer.wrap(sha256(identity, key, value)).getLong();
+  }
+
+  /** The complete hash. */
+  static byte[] sha256(byte[] identity, byte[] key, byte[] value) {
     MessageDigest digest = DIGEST.get();
     digest.update(identity);
     digest.update((byte) 0);
@@ -27,7 +32,7 @@ public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
     if (value != null) {
       digest.update(value);
     }
-    return ByteBuffer.wrap(digest.digest()).getLong();
+    return digest.digest();
   }
 
   /** In decimal, or a dash for null; without a string, because this runs for every record. */
@@ -46,7 +51,7 @@ public final class RecordDigest implements UDF3<byte[], byte[], byte[], Long> {
     digest.update((byte) 0);
   }
 
-  private static MessageDigest sha256() {
+  private static MessageDigest newDigest() {
     try {
       return MessageDigest.getInstance("SHA-256");
     } catch (NoSuchAlgorithmException missing) {

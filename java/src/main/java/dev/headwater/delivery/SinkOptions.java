@@ -37,9 +37,9 @@ record SinkOptions(
     String deadLetterSuffix,
     // Whether a record that Kafka rejects becomes a dead letter; otherwise it stops the job.
     boolean deadLetterFailures,
-    // Whether a record that is too large with its lineage is sent without it; otherwise it becomes
-    // a dead letter.
-    boolean largeWithoutLineage,
+    // What becomes of a record that is too large with its lineage: `without-lineage` sends it
+    // without, `fail` stops the query; otherwise it becomes a dead letter.
+    String largeRecords,
     // Whether the records of a task that was aborted are sent nevertheless: before a rerun in this
     // JVM, each record must be acknowledged or never arrive.
     boolean sendsAborted,
@@ -76,7 +76,7 @@ record SinkOptions(
         options.get("parentsSuffix"),
         options.get("deadLetterSuffix"),
         options.getBoolean("deadLetterFailures", false),
-        options.getOrDefault("largeRecords", "").equals("without-lineage"),
+        options.getOrDefault("largeRecords", "dead-letter"),
         options.getBoolean("sendsAborted", false),
         options.getLong("pauseMillis", 0),
         options.getLong("batch", 0),

@@ -18,13 +18,13 @@ final class SizeLimit {
   private static final int OWN_HEADER_BYTES = 2 * LineageHeaders.MAX_LINEAGE_BYTES;
 
   private final DeadLetterReference references;
-  private final boolean withoutLineage;
+  private final String largeRecords;
   private final int limit;
   private final int surelyFits;
 
   SizeLimit(SinkOptions options) {
     references = new DeadLetterReference(options);
-    withoutLineage = options.largeWithoutLineage();
+    largeRecords = options.largeRecords();
     Object configured = options.producer().get(ProducerConfig.MAX_REQUEST_SIZE_CONFIG);
     limit =
         configured == null ? DEFAULT_MAX_REQUEST_BYTES : Integer.parseInt(configured.toString());
@@ -51,7 +51,19 @@ final class SizeLimit {
     if (size <= limit) {
       return record;
     }
-    if (withoutLineage) {
+    if (largeRecords.equals("fail")) {
+      throw new ExactlyOnceException(
+          "a record for topic "
+              + record.topic()
+              + " made from "
+              + DeliveryFailedException.parentsIn(record.headers())
+              + " has "
+              + size
+              + " bytes with its lineage, by which it is recognized: raise kafka.max.request.size ("
+              + limit
+              + ") of the sink and max.message.bytes of the topic");
+    }
+    if (largeRecords.equals("without-lineage")) {
       LineageHeaders.OWN.forEach(record.headers()::remove);
       return record;
     }

@@ -25,12 +25,19 @@ final class TaskWriter implements DataWriter<InternalRow> {
   private final String onlyTopic;
   private final boolean listsAll;
   private final String queryId;
+  // Both null unless the delivery needs them.
+  private final WrittenRecords.LeftOut leftOut;
+  private final RunFence fence;
   private boolean closed;
   private UTF8String lastTopic;
   private String lastTopicName;
   private long withoutParents;
 
   TaskWriter(Delivery delivery, SinkOptions options, long batch) {
+    this(delivery, options, batch, null);
+  }
+
+  TaskWriter(Delivery delivery, SinkOptions options, long batch, TaskGuard guard) {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
     this.unlistedParents = new UnlistedParents(delivery, headers, options);
@@ -38,6 +45,9 @@ final class TaskWriter implements DataWriter<InternalRow> {
     this.onlyTopic = options.topic();
     this.listsAll = options.parentsSuffix() != null;
     this.queryId = options.queryId();
+    WrittenRecords written = guard == null ? null : guard.written();
+    this.leftOut = written == null ? null : written.new LeftOut();
+    this.fence = guard == null ? null : guard.fence();
     OpenWriters.add(queryId);
   }
 
@@ -63,6 +73,12 @@ final class TaskWriter implements DataWriter<InternalRow> {
     UTF8String unlisted = listsAll ? parents.rest() : null;
     int reserved = unlisted == null ? 0 : LineageHeaders.MAX_LINEAGE_BYTES;
     record = sizeLimit.fit(record, !row.isNullAt(ERROR), reserved);
+    if (leftOut != null && leftOut.add(record)) {
+      return;
+    }
+    if (fence != null) {
+      fence.check();
+    }
     if (unlisted != null) {
       String id = headers.recordId(parents.allParentsHash(), ordinal);
       unlistedParents.send(record, unlisted.toString(), id);
@@ -75,8 +91,14 @@ final class TaskWriter implements DataWriter<InternalRow> {
 
   @Override
   public WriterCommitMessage commit() throws IOException {
+    if (fence != null) {
+      fence.check();
+    }
     unlistedParents.sendAll();
     WrittenOffsets written = delivery.finish();
+    if (leftOut != null) {
+      written.addLeftOut(leftOut.entries());
+    }
     written.addWithoutParents(withoutParents);
     written.addDroppedHeaders(headers.dropped());
     return written;

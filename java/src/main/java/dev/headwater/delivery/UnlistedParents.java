@@ -20,8 +20,6 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  */
 final class UnlistedParents {
   private static final int MAX_COLLECTED = 500;
-  private static final int PARENTS_PER_RECORD = 1000;
-  private static final int BYTES_PER_RECORD = 32 * 1024;
 
   private record Waiting(
       ProducerRecord<byte[], byte[]> record, List<Future<RecordMetadata>> listed) {}
@@ -48,7 +46,7 @@ final class UnlistedParents {
     if (unlisted != null) {
       String topic = options.outputOf(record.topic()) + options.parentsSuffix();
       byte[] key = recordId.getBytes(StandardCharsets.US_ASCII);
-      for (String part : parts(unlisted)) {
+      for (ParentListing.Part part : ParentListing.of(unlisted)) {
         listed.add(
             delivery.post(
                 new ProducerRecord<>(
@@ -89,21 +87,5 @@ final class UnlistedParents {
       Thread.currentThread().interrupt();
       throw new DeliveryFailedException(record, stopped);
     }
-  }
-
-  private static List<String> parts(String addresses) {
-    List<String> parts = new ArrayList<>();
-    int begin = 0;
-    int count = 0;
-    for (int at = addresses.indexOf(','); at >= 0; at = addresses.indexOf(',', at + 1)) {
-      count++;
-      if (count == PARENTS_PER_RECORD || at - begin > BYTES_PER_RECORD) {
-        parts.add(addresses.substring(begin, at));
-        begin = at + 1;
-        count = 0;
-      }
-    }
-    parts.add(addresses.substring(begin));
-    return parts;
   }
 }

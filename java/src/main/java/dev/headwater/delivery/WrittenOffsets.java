@@ -1,7 +1,10 @@
 package dev.headwater.delivery;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -21,6 +24,8 @@ final class WrittenOffsets implements WriterCommitMessage {
   private final Map<String, long[][]> topics = new HashMap<>();
   private long withoutParents;
   private long droppedHeaders;
+  // Entries of an interrupted batch that each task has left out.
+  private final List<BitSet> leftOut = new ArrayList<>();
   private transient String lastTopic;
   private transient long[][] ofLastTopic;
 
@@ -41,9 +46,31 @@ final class WrittenOffsets implements WriterCommitMessage {
     droppedHeaders += headers;
   }
 
+  /** Records that an interrupted attempt of the batch has written. */
+  synchronized void addLeftOut(BitSet entries) {
+    leftOut.add(entries);
+  }
+
+  synchronized List<BitSet> leftOut() {
+    return List.copyOf(leftOut);
+  }
+
+  /** The offset after the last record, by partition. */
+  synchronized Map<Integer, Long> endsOf(String topic) {
+    Map<Integer, Long> ends = new HashMap<>();
+    long[][] ranges = topics.getOrDefault(topic, new long[0][]);
+    for (int partition = 0; partition < ranges.length; partition++) {
+      if (ranges[partition] != null) {
+        ends.put(partition, ranges[partition][LAST] + 1);
+      }
+    }
+    return ends;
+  }
+
   synchronized void addAll(WrittenOffsets other) {
     withoutParents += other.withoutParents;
     droppedHeaders += other.droppedHeaders;
+    leftOut.addAll(other.leftOut);
     other.topics.forEach(
         (topic, ranges) -> {
           for (int partition = 0; partition < ranges.length; partition++) {

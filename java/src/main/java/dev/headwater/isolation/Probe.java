@@ -1,6 +1,6 @@
 package dev.headwater.isolation;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asJava;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -14,9 +14,9 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.python.PythonException;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 import org.apache.spark.sql.kafka010.KafkaSourceRDD;

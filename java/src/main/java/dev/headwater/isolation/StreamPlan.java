@@ -1,14 +1,16 @@
 package dev.headwater.isolation;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
-import static scala.jdk.javaapi.CollectionConverters.asScala;
+import static dev.headwater.compat.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asScala;
 
+import dev.headwater.compat.SparkSql;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -18,10 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
-import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
-import scala.collection.immutable.Nil$;
-import scala.collection.immutable.Seq;
 
 /**
  * The rows of a streaming query with another source: the same stream without some records, or a
@@ -119,21 +118,21 @@ public final class StreamPlan {
     Map<String, Attribute> columns = new HashMap<>();
     asJava(batch.output()).forEach(each -> columns.put(each.name(), each));
     List<NamedExpression> named = new ArrayList<>();
-    Seq<String> none = nothing();
     for (Attribute each : asJava(stream.output())) {
       Attribute column = columns.get(each.name());
       named.add(
-          new Alias(column, each.name(), each.exprId(), each.qualifier(), Option.empty(), none));
+          new Alias(
+              column,
+              each.name(),
+              each.exprId(),
+              each.qualifier(),
+              Option.empty(),
+              asScala(List.of())));
     }
-    return dataset(records, new Project(asScala(named).iterator().toSeq(), batch));
-  }
-
-  @SuppressWarnings("unchecked")
-  private static Seq<String> nothing() {
-    return (Seq<String>) (Seq<?>) Nil$.MODULE$;
+    return dataset(records, new Project(asScala(named), batch));
   }
 
   private static Dataset<Row> dataset(Dataset<Row> of, LogicalPlan plan) {
-    return Dataset.ofRows(of.sparkSession(), plan);
+    return SparkSql.ofRows(of.sparkSession(), plan);
   }
 }

@@ -1,5 +1,6 @@
 package dev.headwater.lineage;
 
+import dev.headwater.compat.CollectionConverters;
 import dev.headwater.rowlineage.OriginalPlan;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -13,7 +14,6 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What one write of a batch writes to, and its rows.

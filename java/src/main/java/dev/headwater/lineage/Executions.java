@@ -1,5 +1,6 @@
 package dev.headwater.lineage;
 
+import dev.headwater.compat.CollectionConverters;
 import io.openlineage.client.OpenLineageClientUtils;
 import java.util.Collections;
 import java.util.HashSet;
@@ -20,7 +21,6 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Enqueues the tables that each write reads and writes; the listener does not know all of them. */
 final class Executions {

@@ -1,5 +1,7 @@
 package dev.headwater.lineage;
 
+import dev.headwater.compat.CollectionConverters;
+import dev.headwater.compat.TableVersion;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -34,7 +36,6 @@ import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationComm
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Tables of all Spark catalogs in a plan. The listener supports only some kinds of Iceberg
@@ -195,7 +196,7 @@ final class PlanTables {
     List<?> inner = CollectionConverters.asJava(plan.innerChildren());
     boolean closed = inner.isEmpty() && CollectionConverters.asJava(plan.children()).isEmpty();
     return closed && plan instanceof Command
-        ? CollectionConverters.asJava(plan.productIterator().toSeq())
+        ? CollectionConverters.asJava(plan.productIterator())
         : inner;
   }
 
@@ -275,13 +276,13 @@ final class PlanTables {
 
   /** The snapshot that a query reads, not necessarily the latest; null if unknown. */
   private static String snapshotOf(Table table) {
-    Matcher match = SNAPSHOT.matcher(String.valueOf(table.version()));
+    Matcher match = SNAPSHOT.matcher(String.valueOf(TableVersion.of(table)));
     return match.matches() ? match.group("snapshot") : null;
   }
 
   /** The latest snapshot of a table after a write; null for a branch. */
   private static String latestOf(Table table) {
-    Matcher match = SNAPSHOT.matcher(String.valueOf(table.version()));
+    Matcher match = SNAPSHOT.matcher(String.valueOf(TableVersion.of(table)));
     String snapshot = table.properties().get("current-snapshot-id");
     boolean onBranch = match.matches() && !match.group("branch").equals("null");
     return onBranch || "none".equals(snapshot) ? null : snapshot;

@@ -1,6 +1,7 @@
 package dev.headwater.lineage;
 
 import dev.headwater.columns.ColumnLineage;
+import dev.headwater.compat.CollectionConverters;
 import dev.headwater.rowlineage.OriginalPlan;
 import java.util.ArrayList;
 import java.util.List;
@@ -11,7 +12,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Column lineage of a write, with the files and tables that its query reads. */
 final class WriteColumns {

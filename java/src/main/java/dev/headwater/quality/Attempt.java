@@ -1,21 +1,18 @@
 package dev.headwater.quality;
 
+import dev.headwater.compat.CollectionConverters;
+import dev.headwater.compat.Conditional;
+import dev.headwater.compat.SparkSql;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Objects;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.ConditionalExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.TryEval;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
-import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.types.DataType;
-import scala.collection.Iterable;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Null instead of an error, with the expression of Spark's try_ functions.
@@ -23,7 +20,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Spark evaluates common subexpressions of several expressions first, and so outside of the
  * attempt. It does not do that for conditional expressions, so this claims to be one.
  */
-public final class Attempt extends Expression implements ConditionalExpression, Serializable {
+public final class Attempt extends Conditional implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final Expression attempt;
@@ -33,34 +30,18 @@ public final class Attempt extends Expression implements ConditionalExpression, 
   }
 
   public static Column of(Column column) {
-    Expression attempt = new TryEval(ExpressionUtils.expression(column));
-    return ExpressionUtils.column(new Attempt(attempt));
+    Expression attempt = new TryEval(SparkSql.expression(column));
+    return SparkSql.column(new Attempt(attempt));
   }
 
   @Override
-  public Seq<Expression> children() {
-    return seq(List.of(attempt));
+  public scala.collection.immutable.List<Expression> children() {
+    return CollectionConverters.asScala(List.of(attempt));
   }
 
   @Override
-  public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new Attempt(
-        CollectionConverters.asJava((Iterable<Expression>) children).iterator().next());
-  }
-
-  @Override
-  public Seq<Expression> alwaysEvaluatedInputs() {
-    return seq(List.of());
-  }
-
-  @Override
-  public ConditionalExpression withNewAlwaysEvaluatedInputs(Seq<Expression> inputs) {
-    return this;
-  }
-
-  @Override
-  public Seq<Seq<Expression>> branchGroups() {
-    return seq(List.of());
+  protected Expression withChildren(List<Expression> children) {
+    return new Attempt(children.get(0));
   }
 
   @Override
@@ -111,9 +92,5 @@ public final class Attempt extends Expression implements ConditionalExpression, 
   @Override
   public int hashCode() {
     return Objects.hash(Attempt.class, attempt);
-  }
-
-  private static <T> Seq<T> seq(List<T> elements) {
-    return scala.collection.immutable.List.from(CollectionConverters.asScala(elements));
   }
 }

@@ -1,9 +1,12 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.compat.SparkSql;
 import java.util.UUID;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.types.StructType;
 
@@ -22,18 +25,42 @@ final class BatchWrites {
   static boolean isWrite(LogicalPlan plan) {
     return plan instanceof SaveIntoDataSourceCommand
         || plan instanceof AppendData append && tableOf(append).resolved()
-        || MergeWrites.isMerge(plan);
+        || DeltaMerge.isMerge(plan)
+        || RowLevelMerge.isMerge(plan);
+  }
+
+  /** The name of the query whose micro-batch is written, else of the application. */
+  static String nameOf(LogicalPlan write, SparkSession session) {
+    for (LogicalPlan leaf : Catalyst.<LogicalPlan>java(rowsOf(write).collectLeaves())) {
+      Attribute hidden = Catalyst.column(leaf.output(), LineageStruct.COLUMN);
+      QueryRun query = hidden == null ? null : QueryRun.of(hidden.metadata());
+      ReceivedRows.Origin lost = ReceivedRows.of(leaf);
+      if (query != null || lost != null) {
+        return query == null ? lost.query().name() : query.name();
+      }
+    }
+    return session.sparkContext().appName();
+  }
+
+  private static LogicalPlan rowsOf(LogicalPlan write) {
+    if (write instanceof SaveIntoDataSourceCommand save) {
+      return save.query();
+    }
+    return write instanceof V2WriteCommand command ? command.query() : write;
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
     if (!conf.enabledFor(run.name())) {
       return plan;
     }
+    if (RowLevelMerge.isMerge(plan)) {
+      return merged(new RowLevelMerge((V2WriteCommand) plan), plan);
+    }
     if (plan instanceof AppendData append) {
       return appended(append);
     }
-    if (MergeWrites.isMerge(plan)) {
-      return merged(new MergeWrites(plan), plan);
+    if (DeltaMerge.isMerge(plan)) {
+      return merged(new DeltaMerge(plan), plan);
     }
     SaveIntoDataSourceCommand write = (SaveIntoDataSourceCommand) plan;
     LogicalPlan query = saved(write);
@@ -82,7 +109,17 @@ final class BatchWrites {
     return append.withNewQuery(OriginalPlan.keep(append.query(), query));
   }
 
-  private LogicalPlan merged(MergeWrites merge, LogicalPlan plan) {
+  private LogicalPlan merged(RowLevelMerge merge, LogicalPlan plan) {
+    PlanRewriter.Rows rows = rewritten(merge.rows());
+    LogicalPlan changed = rows.haveLineage() ? merge.with(rows, stored()) : null;
+    if (changed == null) {
+      return plan;
+    }
+    check(((V2WriteCommand) changed).query());
+    return changed;
+  }
+
+  private LogicalPlan merged(DeltaMerge merge, LogicalPlan plan) {
     PlanRewriter.Rows rows = rewritten(merge.source());
     LogicalPlan changed = rows.haveLineage() ? merge.with(rows, stored()) : null;
     return changed == null ? plan : OriginalPlan.keep(plan, changed);
@@ -93,6 +130,7 @@ final class BatchWrites {
     PlanRewriter.Rows rows = rewriter.rewrite(query);
     if (rewriter.query() != null) {
       run = rewriter.query();
+      RowLineageStatus.add(run, rewriter.coverage());
     }
     return rows;
   }
@@ -106,10 +144,13 @@ final class BatchWrites {
   }
 
   private void check(LogicalPlan query) {
-    session.sessionState().analyzer().checkAnalysis(query);
+    SparkSql.sessionState(session).analyzer().checkAnalysis(query);
+    if (DryPlanning.mayFail(query)) {
+      new DryPlanning(session).ofBatch(query);
+    }
   }
 
   private boolean isCached(LogicalPlan plan) {
-    return session.sharedState().cacheManager().lookupCachedData(session, plan).isDefined();
+    return SparkSql.isCached(session, plan);
   }
 }

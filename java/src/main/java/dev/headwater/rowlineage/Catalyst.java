@@ -1,6 +1,9 @@
 package dev.headwater.rowlineage;
 
-import java.util.ArrayList;
+import dev.headwater.compat.CollectionConverters;
+import dev.headwater.compat.CommonTables;
+import dev.headwater.compat.Constructors;
+import dev.headwater.compat.SparkSql;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -12,17 +15,16 @@ import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
-import org.apache.spark.sql.catalyst.optimizer.InlineCTE;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
+import scala.Product;
+import scala.collection.Seq;
 
 /**
  * Creates nodes and expressions of Spark. The signatures that differ between Spark's versions are
@@ -35,27 +37,27 @@ final class Catalyst {
   private Catalyst() {}
 
   static <T> List<T> java(Seq<? extends T> seq) {
-    return new ArrayList<>(CollectionConverters.asJava(seq));
+    return CollectionConverters.asJava(seq);
   }
 
-  static <K, V> Map<K, V> java(scala.collection.immutable.Map<K, V> map) {
+  static <K, V> Map<K, V> java(scala.collection.Map<K, V> map) {
     return CollectionConverters.asJava(map);
   }
 
   @SuppressWarnings("unchecked")
-  static <T> Seq<T> seq(List<?> list) {
-    return (Seq<T>) scala.collection.immutable.List.from(CollectionConverters.asScala(list));
+  static <T> scala.collection.immutable.List<T> seq(List<?> list) {
+    return (scala.collection.immutable.List<T>) CollectionConverters.asScala(list);
   }
 
   /** The list with one more element. */
-  static <T> Seq<T> added(Seq<?> seq, Object last) {
+  static <T> scala.collection.immutable.List<T> added(Seq<?> seq, Object last) {
     List<Object> all = java(seq);
     all.add(last);
     return seq(all);
   }
 
   static LogicalPlan inlineCommonTables(LogicalPlan plan) {
-    return new InlineCTE(true, false).apply(plan);
+    return CommonTables.inlined(plan);
   }
 
   static Alias named(Expression expression, String name) {
@@ -77,7 +79,7 @@ final class Catalyst {
         noNames());
   }
 
-  private static Seq<String> noNames() {
+  private static scala.collection.immutable.List<String> noNames() {
     return seq(List.of());
   }
 
@@ -109,20 +111,17 @@ final class Catalyst {
   static Expression call(
       Class<?> owner, String method, DataType type, boolean deterministic, Expression... values) {
     boolean nullable = !type.equals(DataTypes.BooleanType) && !type.equals(DataTypes.LongType);
-    return new StaticInvoke(
-        owner,
-        type,
-        method,
-        seq(Arrays.asList(values)),
-        seq(List.of()),
-        false,
-        nullable,
-        deterministic,
-        Option.empty());
+    return SparkSql.staticInvoke(
+        owner, type, method, seq(Arrays.asList(values)), nullable, deterministic);
   }
 
   static Aggregate aggregate(List<?> keys, List<?> results, LogicalPlan child) {
-    return new Aggregate(seq(keys), seq(results), child, Option.empty());
+    return SparkSql.aggregate(seq(keys), seq(results), child);
+  }
+
+  static UpdateAction update(Option<Expression> condition, List<?> assignments) {
+    // Whether it was written with a star, which Spark 4.0 does not ask for.
+    return Constructors.create(UpdateAction.class, condition, seq(assignments), true);
   }
 
   static List<LogicalPlan> children(LogicalPlan plan) {
@@ -140,9 +139,9 @@ final class Catalyst {
     return withChildren(plan, children);
   }
 
-  /** The constructor parameters of a node. */
-  static Object[] parameters(LogicalPlan plan) {
-    return java(scala.collection.immutable.List.from(plan.productIterator())).toArray();
+  /** The constructor parameters of a node or an expression. */
+  static Object[] parameters(Product node) {
+    return CollectionConverters.asJava(node.productIterator()).toArray();
   }
 
   /** A copy with another value of one constructor parameter, and another first child. */
@@ -153,6 +152,24 @@ final class Catalyst {
     LogicalPlan copy = moved.makeCopy(parameters);
     copy.copyTagsFrom(plan);
     return copy;
+  }
+
+  /**
+   * A copy with other values of some constructor parameters. Not with the method `copy`: Spark's
+   * versions have different numbers of parameters.
+   *
+   * @param values each value that is replaced, with its replacement after it
+   */
+  static LogicalPlan replaced(LogicalPlan plan, Object... values) {
+    Object[] parameters = parameters(plan);
+    for (int i = 0; i < values.length; i += 2) {
+      for (int at = 0; at < parameters.length; at++) {
+        if (parameters[at] == values[i]) {
+          parameters[at] = values[i + 1];
+        }
+      }
+    }
+    return plan.makeCopy(parameters);
   }
 
   static boolean hasOutput(LogicalPlan plan, Attribute attribute) {

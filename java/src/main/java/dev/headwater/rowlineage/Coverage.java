@@ -1,10 +1,16 @@
 package dev.headwater.rowlineage;
 
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 
 /** How much is known of the parents of a query's rows. */
 final class Coverage {
+  private static final String WITHIN = "headwater.within";
+  private static final String UNKNOWN = "headwater.unknown";
+
   private final Set<String> within = new LinkedHashSet<>();
   private final Set<String> unknown = new LinkedHashSet<>();
 
@@ -16,6 +22,24 @@ final class Coverage {
   /** A step after which parents are not known. */
   void addUnknown(String step) {
     unknown.add(step);
+  }
+
+  /** For the metadata of a column; empty if parents are exact. */
+  Metadata metadata() {
+    MetadataBuilder metadata = new MetadataBuilder();
+    if (!kind().equals("exact")) {
+      metadata.putStringArray(WITHIN, within.toArray(String[]::new));
+      metadata.putStringArray(UNKNOWN, unknown.toArray(String[]::new));
+    }
+    return metadata.build();
+  }
+
+  /** Adds what the metadata of a column has. */
+  void add(Metadata metadata) {
+    if (metadata.contains(WITHIN)) {
+      within.addAll(List.of(metadata.getStringArray(WITHIN)));
+      unknown.addAll(List.of(metadata.getStringArray(UNKNOWN)));
+    }
   }
 
   /** `exact`, `ranges` or `unknown`. */

@@ -4,6 +4,7 @@ import static dev.headwater.rowlineage.Catalyst.java;
 import static dev.headwater.rowlineage.Catalyst.seq;
 
 import java.util.List;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -19,6 +20,12 @@ import scala.runtime.AbstractPartialFunction;
 final class HiddenColumn extends Rule<LogicalPlan> {
   private static final TreeNodeTag<Boolean> DONE = new TreeNodeTag<>("headwater.hidden");
 
+  private final SparkSession session;
+
+  HiddenColumn(SparkSession session) {
+    this.session = session;
+  }
+
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     return plan.resolveOperatorsUp(
@@ -33,6 +40,11 @@ final class HiddenColumn extends Rule<LogicalPlan> {
           @Override
           public LogicalPlan apply(LogicalPlan node) {
             node.setTagValue(DONE, true);
+            QueryRun query =
+                QueryRun.of(Catalyst.column(node.output(), LineageStruct.COLUMN).metadata());
+            if (query != null) {
+              ReceivedRows.add((LogicalRDD) node, query, session);
+            }
             List<Attribute> shown = java(node.output());
             shown.removeIf(each -> each.name().equals(LineageStruct.COLUMN));
             return new Project(seq(shown), node);

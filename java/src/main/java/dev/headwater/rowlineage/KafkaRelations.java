@@ -46,7 +46,10 @@ final class KafkaRelations {
   static boolean readsKafka(LogicalPlan plan) {
     return Catalyst.<LogicalPlan>java(plan.collectLeaves()).stream()
         .anyMatch(
-            leaf -> isKafka(leaf) || Catalyst.column(leaf.output(), LineageStruct.COLUMN) != null);
+            leaf ->
+                isKafka(leaf)
+                    || Catalyst.column(leaf.output(), LineageStruct.COLUMN) != null
+                    || ReceivedRows.of(leaf) != null);
   }
 
   /** Whether a record may be read by two of the plans. */
@@ -96,15 +99,14 @@ final class KafkaRelations {
     options.keySet().removeIf(name -> name.toLowerCase(Locale.ROOT).equals("includeheaders"));
     options.put("includeHeaders", "true");
     Table table = newProvider(stream).getTable(null, new Transform[0], options);
-    return stream.copy(
-        stream.source(),
-        stream.sourceName(),
+    return Catalyst.replaced(
+        stream,
+        stream.table(),
         table,
+        stream.extraOptions(),
         new CaseInsensitiveStringMap(options),
-        added(stream.output(), Catalyst.attribute(HEADERS, LineageStruct.HEADERS_TYPE)),
-        stream.catalog(),
-        stream.identifier(),
-        stream.v1Relation());
+        stream.output(),
+        added(stream.output(), Catalyst.attribute(HEADERS, LineageStruct.HEADERS_TYPE)));
   }
 
   /** Another instance: one that has created its table returns the same table again. */

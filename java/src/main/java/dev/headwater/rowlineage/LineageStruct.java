@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * The lineage of a row as expressions: the struct of `spark/source.py`.

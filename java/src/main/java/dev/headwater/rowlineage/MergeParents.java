@@ -1,7 +1,10 @@
 package dev.headwater.rowlineage;
 
-import static scala.jdk.javaapi.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asJava;
+import static dev.headwater.compat.CollectionConverters.asScala;
 
+import dev.headwater.compat.ListAggregate;
+import dev.headwater.compat.SparkSql;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Objects;
@@ -12,17 +15,13 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
-import org.apache.spark.sql.catalyst.expressions.aggregate.TypedImperativeAggregate;
-import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
-import scala.collection.immutable.ArraySeq;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * The aggregate function of `merge_lineage`: the lineage of a group of rows, with all parents.
@@ -30,8 +29,7 @@ import scala.collection.immutable.Seq;
  * <p>It reads fields of the column `lineage`, not the struct, so that Spark removes the struct and
  * its headers where it can: not below a watermark. Rows without lineage have no parents.
  */
-public final class MergeParents extends TypedImperativeAggregate<ParentSet>
-    implements Serializable {
+public final class MergeParents extends ListAggregate<ParentSet> implements Serializable {
   private static final long serialVersionUID = 1;
   private static final DataType HEADER =
       new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
@@ -56,7 +54,7 @@ public final class MergeParents extends TypedImperativeAggregate<ParentSet>
   private static final List<String> READ =
       List.of("topic", "partition", "offset", "parents", "rest");
 
-  private final Seq<Expression> fields;
+  private final scala.collection.immutable.List<Expression> fields;
   private final int maxListed;
   private final int mutableAggBufferOffset;
   private final int inputAggBufferOffset;
@@ -69,11 +67,11 @@ public final class MergeParents extends TypedImperativeAggregate<ParentSet>
   /** Spark copies expressions with this constructor: its arguments are those of the product. */
   public MergeParents(
       Seq<Expression> fields, int maxListed, int mutableAggBufferOffset, int inputAggBufferOffset) {
-    this.fields = fields;
     this.maxListed = maxListed;
     this.mutableAggBufferOffset = mutableAggBufferOffset;
     this.inputAggBufferOffset = inputAggBufferOffset;
     List<Expression> read = asJava(fields);
+    this.fields = asScala(read);
     topic = read.get(0);
     partition = read.get(1);
     offset = read.get(2);
@@ -94,16 +92,14 @@ public final class MergeParents extends TypedImperativeAggregate<ParentSet>
 
   /** The aggregate as a column, for Python. */
   public static Column column(Column lineage, int maxListed) {
-    return ExpressionUtils.column(
+    return SparkSql.column(
         aggregate(
-            READ.stream().map(name -> ExpressionUtils.expression(lineage.getField(name))).toList(),
+            READ.stream().map(name -> SparkSql.expression(lineage.getField(name))).toList(),
             maxListed));
   }
 
   private static AggregateExpression aggregate(List<Expression> fields, int maxListed) {
-    return new MergeParents(
-            ArraySeq.unsafeWrapArray(fields.toArray(Expression[]::new)), maxListed, 0, 0)
-        .toAggregateExpression();
+    return new MergeParents(asScala(fields), maxListed, 0, 0).toAggregateExpression();
   }
 
   @Override
@@ -182,13 +178,14 @@ public final class MergeParents extends TypedImperativeAggregate<ParentSet>
   }
 
   @Override
-  public Seq<Expression> children() {
+  public scala.collection.immutable.List<Expression> children() {
     return fields;
   }
 
   @Override
-  public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new MergeParents(children, maxListed, mutableAggBufferOffset, inputAggBufferOffset);
+  protected Expression withChildren(List<Expression> children) {
+    return new MergeParents(
+        asScala(children), maxListed, mutableAggBufferOffset, inputAggBufferOffset);
   }
 
   @Override

@@ -136,7 +136,7 @@ final class OpaqueSteps {
             "groupingAttributes", "leftGroup", "rightGroup", "leftAttributes", "rightAttributes")) {
       try {
         Object found = plan.getClass().getMethod(name).invoke(plan);
-        if (found instanceof scala.collection.immutable.Seq<?> list) {
+        if (found instanceof scala.collection.Seq<?> list) {
           for (Object each : java(list)) {
             keys.add((Attribute) each);
           }

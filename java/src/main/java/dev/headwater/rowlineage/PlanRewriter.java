@@ -27,7 +27,7 @@ import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.View;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * Adds a column with the parents of each row to an analyzed plan, from the Kafka sources upwards.
@@ -155,8 +155,8 @@ final class PlanRewriter {
       return new Rows(plan, null);
     }
     if (plan instanceof Project project) {
-      Seq<NamedExpression> columns = added(project.projectList(), child.lineage);
-      return new Rows(new Project(columns, child.plan), child.lineage);
+      return new Rows(
+          new Project(added(project.projectList(), child.lineage), child.plan), child.lineage);
     }
     if (plan instanceof Aggregate aggregate) {
       return aggregate(aggregate, child);
@@ -175,6 +175,11 @@ final class PlanRewriter {
     if (hidden != null) {
       query = QueryRun.of(hidden.metadata());
       return new Rows(plan, hidden);
+    }
+    ReceivedRows.Origin lost = ReceivedRows.of(plan);
+    if (lost != null) {
+      query = lost.query();
+      return unknown(plan, lost.step());
     }
     if (!KafkaRelations.isKafka(plan)) {
       return new Rows(plan, null);

@@ -1,12 +1,14 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.delivery.ExactlyOnce;
+import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.LineageSink;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
@@ -39,8 +41,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final RowLineageConf conf;
   private final QueryRun run;
   private final boolean manyParents;
-  private final SupportsWrite sink =
-      (SupportsWrite) new LineageSink().getTable(new StructType(), new Transform[0], Map.of());
+  // Null unless the delivery is exactly-once.
+  private final ExactlyOnce exactlyOnce;
+  private final SupportsWrite sink;
 
   /**
    * @param schema of the rows that the job writes
@@ -51,12 +54,15 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       StructType schema,
       RowLineageConf conf,
       QueryRun run,
-      boolean manyParents) {
+      boolean manyParents,
+      ExactlyOnce exactlyOnce) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
     this.run = run;
     this.manyParents = manyParents;
+    this.exactlyOnce = exactlyOnce;
+    this.sink = LineageSink.table(exactlyOnce);
   }
 
   @Override
@@ -95,6 +101,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     Map<String, String> options = new HashMap<>(given.asCaseSensitiveMap());
     String topic = given.get("topic");
     boolean transactional = conf.delivery().equals("transactional");
+    if (exactlyOnce != null) {
+      refuseUnsafe(given);
+    }
     addDefaults(options, given, transactional);
     KafkaTopics topics = new KafkaTopics(options);
     int limit = topics.maxMessageBytes(topic);
@@ -109,7 +118,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     options.put("stamp", conf.stamp());
     options.put("headerOrder", "job_name\njob_version\nbatch_version");
     options.put("outputTopics", topic == null ? "" : topic.trim());
-    options.put("largeRecords", "without-lineage");
+    options.put("largeRecords", exactlyOnce == null ? "without-lineage" : "fail");
+    // A restart in the same process waits until all records are acknowledged.
+    options.put("sendsAborted", String.valueOf(exactlyOnce != null));
     options.put("maxHeaders", String.valueOf(ALL_HEADERS));
     options.put("maxHeaderBytes", String.valueOf(Integer.MAX_VALUE / 2));
     options.put("deadLetterSuffix", "-dead-letter");
@@ -124,17 +135,36 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   }
 
   /** The job's own options take precedence. */
-  private static void addDefaults(
+  private void addDefaults(
       Map<String, String> options, CaseInsensitiveStringMap given, boolean transactional) {
     PRODUCER.forEach((name, value) -> addMissing(options, given, name, value));
     boolean chosen = RELIABLE.keySet().stream().anyMatch(given::containsKey);
     if (!chosen && !given.containsKey("kafka.retries")) {
       options.putAll(RELIABLE);
     }
-    if (transactional) {
+    if (transactional || exactlyOnce != null) {
       options.putAll(RELIABLE);
       options.put("kafka.max.in.flight.requests.per.connection", "1");
+    }
+    if (transactional) {
       addMissing(options, given, "kafka.transaction.timeout.ms", "600000");
+    }
+  }
+
+  private static void refuseUnsafe(CaseInsensitiveStringMap given) {
+    if (given.get("topic") == null) {
+      throw new ExactlyOnceException(
+          "the sink has no option topic: rows that name their topics have no output that can be "
+              + "read after an interrupted batch");
+    }
+    if (given.getBoolean("asyncProgressTrackingEnabled", false)) {
+      throw new ExactlyOnceException(
+          "asyncProgressTrackingEnabled=true commits batches later than they are written");
+    }
+    for (String name : List.of("kafka.transactional.id", "kafka.interceptor.classes")) {
+      if (given.containsKey(name)) {
+        throw new ExactlyOnceException("remove the option " + name + "=" + given.get(name));
+      }
     }
   }
 

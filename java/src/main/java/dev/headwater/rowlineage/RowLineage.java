@@ -1,13 +1,14 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.compat.SparkSql;
 import java.util.List;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.SparkSession;
+import scala.Option;
 
 /** The entrances to row lineage: rules for a session, and a function for one DataFrame. */
 public final class RowLineage {
@@ -17,8 +18,9 @@ public final class RowLineage {
 
   /** Adds the rules to every session that is created with the extensions. */
   public static void inject(SparkSessionExtensions extensions) {
-    extensions.injectResolutionRule(session -> new HiddenColumn());
-    extensions.injectPostHocResolutionRule(session -> new WriteRule((SparkSession) session));
+    extensions.injectResolutionRule(session -> new HiddenColumn(session));
+    SparkSql.injectEarly(extensions, session -> new MergeStars(session));
+    extensions.injectPostHocResolutionRule(session -> new WriteRule(session));
   }
 
   /**
@@ -41,15 +43,32 @@ public final class RowLineage {
       throw new IllegalArgumentException("no row comes from Kafka");
     }
     Attribute lineage = rewritten.lineage();
+    Coverage coverage = rewriter.coverage();
     List<Object> columns = Catalyst.java(plan.output());
-    columns.add(Catalyst.named(LineageStruct.forSink(lineage), "lineage"));
+    columns.add(
+        Catalyst.named(
+            LineageStruct.forSink(lineage), "lineage", Option.apply(coverage.metadata())));
     if (LineageStruct.isNumbered(lineage) && Catalyst.column(plan.output(), ORDINAL) == null) {
       columns.add(Catalyst.named(LineageStruct.ordinal(lineage), ORDINAL));
     }
-    Coverage coverage = rewriter.coverage();
-    return new Result(
-        Dataset.ofRows(rows.sparkSession(), new Project(Catalyst.seq(columns), rewritten.plan())),
-        coverage.kind(),
-        List.copyOf(coverage.steps()));
+    return result(
+        SparkSql.ofRows(rows.sparkSession(), new Project(Catalyst.seq(columns), rewritten.plan())),
+        coverage);
+  }
+
+  /** Rows with a column that {@link #withRowLineage} added, or the job; called from Python. */
+  public static Result known(Dataset<Row> rows) {
+    Coverage coverage = new Coverage();
+    addCoverage(rows.queryExecution().analyzed(), coverage);
+    return result(rows, coverage);
+  }
+
+  private static void addCoverage(LogicalPlan plan, Coverage coverage) {
+    Catalyst.<Attribute>java(plan.output()).forEach(each -> coverage.add(each.metadata()));
+    Catalyst.children(plan).forEach(child -> addCoverage(child, coverage));
+  }
+
+  private static Result result(Dataset<Row> rows, Coverage coverage) {
+    return new Result(rows, coverage.kind(), List.copyOf(coverage.steps()));
   }
 }

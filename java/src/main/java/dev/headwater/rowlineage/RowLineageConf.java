@@ -30,7 +30,7 @@ record RowLineageConf(
     return new RowLineageConf(
         Boolean.parseBoolean(conf.get(PREFIX + "enabled", "true").trim()),
         oneOf(conf, "sink", "headwater", "headers"),
-        oneOf(conf, "delivery", "idempotent", "transactional"),
+        oneOf(conf, "delivery", "idempotent", "transactional", "exactly-once"),
         conf.get(PREFIX + "jobVersion", "v1.0.0"),
         oneOf(conf, "stamp", "compact", "full"),
         conf.get(PREFIX + "runsTopic", "headwater-runs").trim(),
@@ -40,6 +40,10 @@ record RowLineageConf(
             .map(String::trim)
             .filter(name -> !name.isEmpty())
             .toList());
+  }
+
+  boolean isExactlyOnce() {
+    return delivery.equals("exactly-once");
   }
 
   boolean readsHeaders() {

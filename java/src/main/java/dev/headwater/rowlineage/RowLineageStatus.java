@@ -3,6 +3,7 @@ package dev.headwater.rowlineage;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -36,6 +37,21 @@ public record RowLineageStatus(
 
   static RowLineageStatus off(String query, String reason) {
     return new RowLineageStatus(query, "off", Set.of(), reason, null);
+  }
+
+  /** Reports a write in foreachBatch whose rows are known less exactly than those it received. */
+  static void add(QueryRun query, Coverage coverage) {
+    RowLineageStatus known;
+    synchronized (OF_QUERIES) {
+      known = OF_QUERIES.get(query.name());
+    }
+    if (known == null || known.reason != null || known.steps.containsAll(coverage.steps())) {
+      return;
+    }
+    Set<String> steps = new LinkedHashSet<>(known.steps);
+    steps.addAll(coverage.steps());
+    String kind = known.kind.equals("unknown") ? known.kind : coverage.kind();
+    new RowLineageStatus(query.name(), kind, steps, null, known.runId).report();
   }
 
   /** Keeps the status of a query that starts. */

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /** The columns that a sink gets: those of the job, and the lineage in the form that it takes. */
 final class SinkColumns {

@@ -97,18 +97,22 @@ final class StoredLineage {
     }
     for (NamedExpression each : Catalyst.<NamedExpression>java(project.projectList())) {
       if (each.name().equals(name) && each instanceof Alias alias) {
-        return !isNull(withoutCasts(alias.child()));
+        return !isNull(alias);
       }
     }
     return true;
   }
 
-  static Expression withoutCasts(Expression value) {
-    return value instanceof Cast cast ? withoutCasts(cast.child()) : value;
+  /** Without what Spark adds when it fits a value to the column of a table. */
+  static Expression bare(Expression value) {
+    if (value instanceof Alias alias) {
+      return bare(alias.child());
+    }
+    return value instanceof Cast cast ? bare(cast.child()) : value;
   }
 
   static boolean isNull(Expression value) {
-    return value instanceof Literal literal && literal.value() == null;
+    return bare(value) instanceof Literal literal && literal.value() == null;
   }
 
   /** The lineage in the type of a column; null if it is none of the types. */

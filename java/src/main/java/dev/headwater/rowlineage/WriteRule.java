@@ -1,20 +1,24 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.compat.SparkSql;
+import dev.headwater.delivery.ExactlyOnce;
+import dev.headwater.delivery.ExactlyOnceException;
 import java.io.IOException;
 import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.WriteToStream;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * Adds lineage to the rows that a query writes. Spark applies it once to the analyzed plan of each
@@ -49,6 +53,9 @@ final class WriteRule extends Rule<LogicalPlan> {
               : new BatchWrites(session).rewrite(plan);
       rewritten.setTagValue(DONE, true);
       return rewritten;
+    } catch (ExactlyOnceException refused) {
+      // The only case in which the query does not run: it would run with a weaker guarantee.
+      throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
       LOG.debug("row lineage", failed);
       RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
@@ -59,7 +66,7 @@ final class WriteRule extends Rule<LogicalPlan> {
   private String nameOf(LogicalPlan plan) {
     return plan instanceof WriteToStream write
         ? StreamWrite.nameOf(write, session)
-        : session.sparkContext().appName();
+        : BatchWrites.nameOf(plan, session);
   }
 
   /** One streaming query that starts. */
@@ -70,6 +77,9 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final QueryRun run;
     private RowLineageConf conf;
     private boolean manyParents;
+    private boolean requiresExactlyOnce;
+    private ExactlyOnce exactlyOnce;
+    private String reasonForOff;
 
     StreamWrite(SparkSession session, WriteToStream write) {
       this.session = session;
@@ -86,10 +96,48 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (write.sink().getClass().getName().startsWith(OWN)) {
         return write;
       }
-      StateMark mark =
-          new StateMark(write.resolvedCheckpointLocation(), session.sessionState().newHadoopConf());
-      boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       conf = RowLineageConf.of(session.conf());
+      boolean toKafka = KafkaRelations.isOfConnector(write.sink());
+      requiresExactlyOnce = toKafka && conf.isExactlyOnce() && conf.enabledFor(name);
+      if (requiresExactlyOnce) {
+        return withExactlyOnce();
+      }
+      if (toKafka) {
+        ExactlyOnce.forget(write.resolvedCheckpointLocation(), hadoopConf());
+      }
+      return withLineage();
+    }
+
+    /** Whatever would leave the query without lineage elsewhere stops its start here. */
+    private LogicalPlan withExactlyOnce() {
+      try {
+        if (!conf.sink().equals("headwater")) {
+          throw new ExactlyOnceException(RowLineageConf.PREFIX + "sink has to be headwater");
+        }
+        if (write.deleteCheckpointOnStop()) {
+          throw new ExactlyOnceException("the query has no option checkpointLocation");
+        }
+        LogicalPlan rewritten = withLineage();
+        if (exactlyOnce == null) {
+          String why = reasonForOff == null ? "its rows do not come from Kafka" : reasonForOff;
+          throw new ExactlyOnceException("records can't be recognized without lineage: " + why);
+        }
+        return rewritten;
+      } catch (ExactlyOnceException refused) {
+        RowLineageStatus.off(name, refused.getMessage()).report();
+        throw refused;
+      } catch (Exception | LinkageError | StackOverflowError failed) {
+        throw new ExactlyOnceException("query '" + name + "' can't get lineage: " + failed, failed);
+      }
+    }
+
+    private Configuration hadoopConf() {
+      return SparkSql.sessionState(session).newHadoopConf();
+    }
+
+    private LogicalPlan withLineage() throws IOException {
+      StateMark mark = new StateMark(write.resolvedCheckpointLocation(), hadoopConf());
+      boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       if (!conf.enabledFor(name) && !stateHasLineage) {
         RowLineageStatus.off(name, conf.reasonForOff()).keep();
         return off(mark, null);
@@ -113,11 +161,32 @@ final class WriteRule extends Rule<LogicalPlan> {
         return off(mark, write.sink().getClass().getSimpleName() + " has no column for it");
       }
       check(rewritten);
+      if (requiresExactlyOnce) {
+        exactlyOnce = exactlyOnce(rewriter.coverage());
+      }
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
       RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
       return withQuery(rewritten);
+    }
+
+    private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
+      if (!coverage.kind().equals("exact")) {
+        throw new ExactlyOnceException(
+            "the parents of rows, by which they are recognized, are not exact because of "
+                + coverage.steps()
+                + "; use delivery=transactional");
+      }
+      boolean needsContent =
+          new Repeatability(session.sparkContext().isLocal()).needsContent(write.inputQuery());
+      return new ExactlyOnce(
+          session.sparkContext(),
+          write.resolvedCheckpointLocation(),
+          hadoopConf(),
+          run.runId(),
+          name,
+          needsContent);
     }
 
     private String refusal(StateMark mark) throws IOException {
@@ -138,7 +207,8 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (!mark.hasStarted()) {
         mark.remove();
       }
-      if (reason != null) {
+      reasonForOff = reason;
+      if (reason != null && !requiresExactlyOnce) {
         RowLineageStatus.off(name, reason).report();
       }
       return write;
@@ -166,27 +236,30 @@ final class WriteRule extends Rule<LogicalPlan> {
     private Table sink() {
       if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
         return new ReplacedKafkaSink(
-            (SupportsWrite) write.sink(), write.inputQuery().schema(), conf, run, manyParents);
+            (SupportsWrite) write.sink(),
+            write.inputQuery().schema(),
+            conf,
+            run,
+            manyParents,
+            exactlyOnce);
       }
       return write.sink();
     }
 
     private LogicalPlan withQuery(LogicalPlan query) {
-      return write.copy(
-          write.name(),
-          write.resolvedCheckpointLocation(),
+      return Catalyst.replaced(
+          write,
+          write.sink(),
           sink(),
-          write.outputMode(),
-          write.deleteCheckpointOnStop(),
-          OriginalPlan.keep(write.inputQuery(), query),
-          write.catalogAndIdent(),
-          write.catalogTable());
+          write.inputQuery(),
+          OriginalPlan.keep(write.inputQuery(), query));
     }
 
     /** Errors that Spark would report when the query runs must show here. */
     private void check(LogicalPlan query) {
-      session.sessionState().analyzer().checkAnalysis(query);
+      SparkSql.sessionState(session).analyzer().checkAnalysis(query);
       UnsupportedOperationChecker.checkForStreaming(query, write.outputMode());
+      new DryPlanning(session).ofStream(query, write.outputMode());
     }
   }
 }

@@ -32,6 +32,21 @@ class HeaderVectorsTest {
   }
 
   @TestFactory
+  Stream<DynamicTest> theSinkListsTheOtherParentsAsInTheVectors() throws IOException {
+    return tests(
+        "unlisted",
+        vector -> {
+          SinkOptions options = TestSink.options("stamp", vector.has("batch") ? "compact" : "full");
+          LineageHeaders headers = new LineageHeaders(options, vector.path("batch").asLong(0));
+          List<String> written = new ArrayList<>();
+          for (ParentListing.Part part : ParentListing.of(vector.get("unlisted").asText())) {
+            written.add(valueOf("lineage", headers.ofUnlisted(part, written.size())));
+          }
+          assertEquals(texts(vector.get("headers")), written);
+        });
+  }
+
+  @TestFactory
   Stream<DynamicTest> theSinkWritesTheStampOfAParentAsInTheVectors() throws IOException {
     return tests(
         "parent_lineage",

@@ -126,7 +126,7 @@ class TaskWriterTest {
             .map(record -> record.headers().lastHeader("lineage").value())
             .map(value -> new String(value, StandardCharsets.US_ASCII))
             .toList();
-    assertEquals("2 - ads/0@2,~visits/0@3..17", headers.get(0));
+    assertEquals("2 - ~visits/0@3..17,ads/0@2", headers.get(0));
     // Without the `?` the header would be the identity of a record with exact parents.
     assertTrue(headers.get(1).startsWith("2 - ads/0@1,?,+2 ="), headers.get(1));
   }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.StructField;
-import scala.collection.immutable.Seq;
+import scala.collection.Seq;
 
 /**
  * MERGE into a Delta table with a column for lineage: a row that is inserted or updated gets the
@@ -21,7 +21,7 @@ import scala.collection.immutable.Seq;
  * <p>The classes are Delta's, which are not there in every session: their constructor parameters
  * are read by position.
  */
-final class MergeWrites {
+final class DeltaMerge {
   private static final String MERGE = "org.apache.spark.sql.catalyst.plans.logical.DeltaMergeInto";
   private static final int TARGET = 0;
   private static final int SOURCE = 1;
@@ -35,7 +35,7 @@ final class MergeWrites {
   private final LogicalPlan target;
   private final LogicalPlan source;
 
-  MergeWrites(LogicalPlan merge) {
+  DeltaMerge(LogicalPlan merge) {
     this.merge = merge;
     this.target = (LogicalPlan) merge.productElement(TARGET);
     this.source = (LogicalPlan) merge.productElement(SOURCE);
@@ -105,11 +105,11 @@ final class MergeWrites {
     }
     boolean complete = inserts || !keepsValues && setsAll(columns, column);
     Expression last = (Expression) actions.get(actions.size() - 1);
-    Object[] parameters = parameters(last);
+    Object[] parameters = Catalyst.parameters(last);
     parameters[COLUMN] = seq(List.of(column));
     parameters[VALUE] = complete ? exact : open;
     actions.add(last.makeCopy(parameters));
-    Object[] ofClause = parameters(clause);
+    Object[] ofClause = Catalyst.parameters(clause);
     ofClause[ACTIONS] = seq(actions);
     return clause.makeCopy(ofClause);
   }
@@ -128,10 +128,5 @@ final class MergeWrites {
   private static String columnOf(Expression action) {
     List<Object> name = Catalyst.java((Seq<?>) action.productElement(COLUMN));
     return name.size() == 1 ? name.get(0).toString() : "";
-  }
-
-  private static Object[] parameters(Expression expression) {
-    return Catalyst.<Object>java(scala.collection.immutable.List.from(expression.productIterator()))
-        .toArray();
   }
 }

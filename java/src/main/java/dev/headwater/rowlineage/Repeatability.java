@@ -1,0 +1,202 @@
+package dev.headwater.rowlineage;
+
+import dev.headwater.delivery.ExactlyOnceException;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Generator;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+
+/**
+ * How the rows of a plan can be recognized if a batch is run again: by their parents and ordinal,
+ * if no two rows have the same, or by key and value, too.
+ *
+ * <p>Steps whose rows differ from attempt to attempt are refused. What Spark does not know, such as
+ * a Python function that returns random values, can't be found here.
+ */
+final class Repeatability {
+  private static final Set<String> ARBITRARY =
+      Set.of("GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample");
+  private static final Set<String> DEDUPLICATING =
+      Set.of("Deduplicate", "DeduplicateWithinWatermark");
+  // Each row is a row of the child, or made of exactly one.
+  private static final Set<String> PASSING =
+      Set.of(
+          "AppendColumns",
+          "CollectMetrics",
+          "DeserializeToObject",
+          "EventTimeWatermark",
+          "Filter",
+          "MapElements",
+          "Project",
+          "RebalancePartitions",
+          "Repartition",
+          "RepartitionByExpression",
+          "ResolvedHint",
+          "SerializeFromObject",
+          "Sort",
+          "SubqueryAlias",
+          "TypedFilter",
+          "UpdateEventTimeWatermarkColumn",
+          "View");
+  // Spark does not know of aggregates whether the order of rows matters. In these it does not,
+  // unless
+  // they add floating point numbers.
+  private static final Set<String> ORDERLESS =
+      Set.of(
+          "Average",
+          "BitAndAgg",
+          "BitOrAgg",
+          "BitXorAgg",
+          "BoolAnd",
+          "BoolOr",
+          "Count",
+          "CountIf",
+          "HyperLogLogPlusPlus",
+          "Sum");
+  private static final Set<String> NUMBERING = Set.of("Explode", "PosExplode", "Inline");
+
+  /**
+   * @param unique whether no two rows have the same parents and ordinal
+   * @param disjoint whether no two rows have a parent in common
+   * @param orderDependent a function whose result depends on the order of rows, or null
+   */
+  private record Rows(boolean unique, boolean disjoint, String orderDependent) {
+    static final Rows OTHER = new Rows(false, false, null);
+  }
+
+  private final boolean onOneMachine;
+
+  /**
+   * @param onOneMachine whether tasks receive rows of a shuffle in the same order each time
+   */
+  Repeatability(boolean onOneMachine) {
+    this.onOneMachine = onOneMachine;
+  }
+
+  /**
+   * Whether rows have to be recognized by key and value, too.
+   *
+   * @throws ExactlyOnceException the rows may differ from attempt to attempt
+   */
+  boolean needsContent(LogicalPlan plan) {
+    Rows rows = of(Catalyst.inlineCommonTables(plan));
+    if (!rows.unique && rows.orderDependent != null) {
+      throw refusal(
+          rows.orderDependent
+              + ": its result depends on the order of rows, and other rows may have the same"
+              + " parents");
+    }
+    return !rows.unique;
+  }
+
+  private Rows of(LogicalPlan plan) {
+    String name = plan.getClass().getSimpleName();
+    List<LogicalPlan> children = Catalyst.children(plan);
+    if (children.isEmpty()) {
+      return KafkaRelations.isKafka(plan) ? new Rows(true, true, null) : Rows.OTHER;
+    }
+    if (ARBITRARY.contains(name)) {
+      throw refusal(name + ": which rows it takes may differ when the batch runs again");
+    }
+    if (DEDUPLICATING.contains(name) && !onOneMachine) {
+      throw refusal(
+          name
+              + ": on a cluster, which of equal rows it keeps may differ when the batch runs"
+              + " again");
+    }
+    String function = function(plan);
+    List<Rows> inputs = children.stream().map(this::of).toList();
+    Rows first = inputs.get(0);
+    if (PASSING.contains(name)) {
+      return first;
+    }
+    for (Rows input : inputs) {
+      if (input.orderDependent != null) {
+        throw refusal(
+            input.orderDependent + " before " + name + ": its result depends on the order");
+      }
+    }
+    boolean allUnique = inputs.stream().allMatch(Rows::unique);
+    return switch (name) {
+      case "Deduplicate", "DeduplicateWithinWatermark" -> first;
+      case "Generate" -> new Rows(first.unique && isNumbered((Generate) plan), false, null);
+      case "Expand" -> new Rows(first.unique, false, null);
+      case "Aggregate", "Distinct" -> new Rows(first.disjoint, first.disjoint, function);
+      case "Union" -> {
+        boolean disjoint = inputs.stream().allMatch(Rows::disjoint);
+        yield new Rows(allUnique, disjoint && !KafkaRelations.mayShareRecords(children), null);
+      }
+      case "Join" -> join((Join) plan, inputs);
+      default -> Rows.OTHER;
+    };
+  }
+
+  private static Rows join(Join join, List<Rows> sides) {
+    String type = join.joinType().sql();
+    if (type.equals("LEFT SEMI") || type.equals("LEFT ANTI")) {
+      return sides.get(0);
+    }
+    boolean unique =
+        sides.stream().allMatch(Rows::unique)
+            && !KafkaRelations.mayShareRecords(Catalyst.children(join));
+    return new Rows(unique, false, null);
+  }
+
+  private static boolean isNumbered(Generate generate) {
+    Generator generator = generate.generator();
+    return NUMBERING.contains(generator.getClass().getSimpleName());
+  }
+
+  /** A function whose result depends on the order of rows, or null. */
+  private static String function(LogicalPlan plan) {
+    String found = null;
+    for (Expression each : Catalyst.<Expression>java(plan.expressions())) {
+      String dependent = function(each);
+      found = found == null ? dependent : found;
+    }
+    return found;
+  }
+
+  private static String function(Expression expression) {
+    String found = null;
+    boolean children = true;
+    for (Expression child : Catalyst.<Expression>java(expression.children())) {
+      String dependent = function(child);
+      found = found == null ? dependent : found;
+      children &= child.deterministic();
+    }
+    if (expression instanceof AggregateFunction aggregate && dependsOnOrder(aggregate)) {
+      found = aggregate.prettyName();
+    }
+    if (children && !expression.deterministic()) {
+      throw refusal(expression.prettyName() + ": its result may differ when the batch runs again");
+    }
+    return found;
+  }
+
+  private static boolean dependsOnOrder(AggregateFunction function) {
+    if (function instanceof Min || function instanceof Max) {
+      return false;
+    }
+    boolean addsFractions =
+        Catalyst.<Expression>java(function.children()).stream()
+            .map(Expression::dataType)
+            .anyMatch(type -> type instanceof DoubleType || type instanceof FloatType);
+    return addsFractions && !(function instanceof Count)
+        || !ORDERLESS.contains(function.getClass().getSimpleName());
+  }
+
+  private static ExactlyOnceException refusal(String reason) {
+    return new ExactlyOnceException(
+        "the query can't be repeated, because of " + reason + "; use delivery=transactional");
+  }
+}
