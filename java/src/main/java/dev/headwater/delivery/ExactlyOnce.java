@@ -3,6 +3,7 @@ package dev.headwater.delivery;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -31,8 +32,9 @@ public final class ExactlyOnce {
   // Other producers may write to partitions that the query rarely writes to.
   private static final long REFRESH_NANOS = Duration.ofMinutes(1).toNanos();
   private static final long DEFAULT_TIMEOUT_MILLIS = 120_000;
-  // Runs whose tasks may still write in this application.
-  private static final Set<String> STARTED_HERE = ConcurrentHashMap.newKeySet();
+  // Runs whose tasks may still write in this application. Not `newKeySet`: see Executions.
+  private static final Set<String> STARTED_HERE =
+      Collections.newSetFromMap(new ConcurrentHashMap<>());
 
   private final SparkContext spark;
   private final String checkpoint;
