@@ -26,13 +26,14 @@ setup: $(STAMP)/runtime ## Install Headwater with all extras into .venv
 ##@ Develop
 
 .PHONY: test
-test: $(STAMP)/dev ## Lint, types, imports and all tests with coverage: exactly what CI runs
+test: $(STAMP)/dev $(LINES:%=$(STAMP)/line-%) ## Lint, types, imports and all tests with coverage: exactly what CI runs
 	@$(MAKE) --no-print-directory -j $(WORKERS) lint types imports page-test
 	@$(BIN)/headwater jars fetch  # once, not by each worker
 	@$(MAKE) --no-print-directory java-test
 	@$(BIN)/headwater jars cds || true  # the tests start about a hundred Spark sessions; CDS halves their start-up
 	@# Files run in the order of their names: fault and integration, which take longest, come first.
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory test-lines
 
 .PHONY: test-unit
 test-unit: $(STAMP)/dev ## Unit tests only: no JVM, no broker, under a minute
@@ -47,12 +48,13 @@ test-spark: ## All tests that need Spark, with another version: LINE=3.5; not pa
 	@.venv/lines/$(LINE)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m spark $(PYTEST_ARGS)
 
 .PHONY: test-lines
-test-lines: $(LINES:%=test-line-%) ## A short pass with each other line of Spark: decorator, join, replay, tables, row lineage; not part of `test`
+test-lines: $(LINES:%=test-line-%) ## A short pass with each other line of Spark: decorator, join, replay, tables, row lineage; part of `test`
 
 .PHONY: $(LINES:%=test-line-%)
 $(LINES:%=test-line-%): test-line-%: $(STAMP)/line-%
 	@.venv/lines/$*/bin/headwater jars fetch
-	@.venv/lines/$*/bin/python -m pytest -q -p no:cacheprovider -m lines tests/fault tests/integration tests/unit/spark $(PYTEST_ARGS)
+	@echo "testing with Spark $*"
+	@.venv/lines/$*/bin/python -m pytest -q -n $(WORKERS) --dist loadfile -p no:cacheprovider -m lines tests/fault tests/integration tests/unit/spark $(PYTEST_ARGS)
 
 .PHONY: test-clients
 test-clients: $(STAMP)/clients-dbt $(STAMP)/clients-airflow ## Tests with clients of others: dbt, Airflow, Spark's OpenLineage listener; not part of `test`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from tests.support import Headwater
 from headwater.cli import demo as demo_command
 from headwater.cli.app import headwater as root
 from headwater.demo import Story
+from headwater.errors import NotInstalledError
 from headwater.kafka import RecordProducer
 from headwater.service.catalog import CatalogServer
 from headwater.settings import Settings
@@ -66,3 +68,33 @@ def test_a_failing_check_makes_the_demo_fail(
     assert result.exit_code == 1
     assert "1 of 2 checks failed" in result.output
     assert "it is not" in result.output
+
+
+@pytest.fixture
+def spark_without_iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demos `tracker` and `lakehouse`, each with one check, and a Spark of the newest line."""
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "spark-core_2.13-4.3.0.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(jars.parent))
+    monkeypatch.setenv("HEADWATER_HOME", str(tmp_path / "home"))
+    names = ("tracker", "lakehouse")
+    stories = {name: lambda story, name=name: story.check(f"{name} ran", True) for name in names}
+    monkeypatch.setattr(demo_command, "STORIES", stories)
+
+
+@pytest.mark.usefixtures("spark_without_iceberg")
+def test_a_demo_whose_connector_is_missing_for_this_spark_is_skipped_with_the_reason() -> None:
+    result = CliRunner().invoke(root, ["demo"])
+    assert result.exit_code == 0, result.output
+    assert "All 1 checks passed" in result.output
+    assert "skipping lakehouse: no Iceberg runtime" in result.output
+
+
+@pytest.mark.usefixtures("spark_without_iceberg")
+def test_a_named_demo_whose_connector_is_missing_for_this_spark_is_refused() -> None:
+    result = CliRunner().invoke(root, ["demo", "tracker", "lakehouse"])
+    assert result.exit_code != 0
+    assert "tracker ran" not in result.output
+    assert isinstance(result.exception, NotInstalledError | SystemExit)
+    assert "'iceberg'" in (result.output + str(result.exception))

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -126,7 +127,14 @@ SHORT_TIMEOUTS = {
 
 def executors_of(job: subprocess.Popen[bytes]) -> list[psutil.Process]:
     children = psutil.Process(job.pid).children(recursive=True)
-    return [each for each in children if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]
+    return [each for each in children if "CoarseGrainedExecutorBackend" in command_of(each)]
+
+
+def command_of(process: psutil.Process) -> str:
+    """The command of a process; empty if it has ended: Spark starts many that end at once."""
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
 @pytest.mark.parametrize("killed", ["driver", "executor"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, PartitionMetadata
 from pyspark.sql import SparkSession
 from tests.copies import InThread, copy, in_thread, wait_for
 from tests.waiting import wait_until
@@ -36,20 +38,31 @@ class Cluster:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.faults: list[str] = []
-        self._admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+        # A paused broker accepts requests and never responds: the client takes another one then.
+        client = {"bootstrap.servers": settings.bootstrap_servers, "socket.timeout.ms": 3000}
+        self._admin = AdminClient(client)
 
     def start(self) -> None:
         """Start the brokers that are not running."""
         for _ in up(["kafka"], self.settings):
             pass
 
-    def leader(self, topic: str, partition: int = 0) -> int:
-        metadata = self._admin.list_topics(topic, timeout=20)
-        return int(metadata.topics[topic].partitions[partition].leader)
+    def partitions(self, topic: str) -> list[PartitionMetadata]:
+        """The partitions of a topic, as a broker that responds has them."""
+
+        def read() -> list[PartitionMetadata] | None:
+            with suppress(KafkaException):
+                found = self._admin.list_topics(topic, timeout=5).topics[topic].partitions
+                return [found[number] for number in sorted(found)]
+            return None
+
+        return wait_until(read, 60, f"metadata of {topic}")
+
+    def leader(self, topic: str) -> int:
+        return int(self.partitions(topic)[0].leader)
 
     def in_sync(self, topic: str) -> bool:
-        metadata = self._admin.list_topics(topic, timeout=20)
-        return all(len(each.isrs) == 3 for each in metadata.topics[topic].partitions.values())
+        return all(len(each.isrs) == 3 for each in self.partitions(topic))
 
     def process(self, node: int) -> psutil.Process:
         process = LocalKafka(self.settings).brokers[node - 1].process()

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress
-from headwater.demo import STORIES, Story
+from headwater.demo import NEEDED_CONNECTORS, STORIES, Story, missing_connectors
+from headwater.errors import NotInstalledError
 from headwater.jvm.java import SHORT_LIVED
 from headwater.service.processes import pid_file
 from headwater.settings import Settings
@@ -58,6 +59,28 @@ def _without_warnings(logger_name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _possible(names: tuple[str, ...], settings: Settings, console: Console) -> list[str]:
+    """The demos to run: those that are named, or all that this Spark has the connectors for.
+
+    Raises:
+        NotInstalledError: a demo that is named needs a connector that this Spark does not have.
+    """
+    missing = missing_connectors(settings)
+    possible = []
+    for name in names or STORIES:
+        connector = NEEDED_CONNECTORS.get(name, "")
+        if connector not in missing:
+            possible.append(name)
+        elif names:
+            raise NotInstalledError(
+                f"the demo {name!r} needs the connector {connector!r}: {missing[connector]}",
+                hint="use another version of Spark, or run the other demos",
+            )
+        else:
+            console.print(f"skipping {name}: {missing[connector]}", soft_wrap=True)
+    return possible
+
+
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(STORIES)))
 @click.pass_context
@@ -67,6 +90,7 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
     spark = {"log_level": "ERROR", "java_options": settings.spark.java_options or SHORT_LIVED}
     quiet = settings.model_copy(update={"spark": settings.spark.model_copy(update=spark)})
     console = Console(highlight=False)
+    chosen = _possible(names, settings, console)
     began = time.monotonic()
     with (
         pid_file("demo", settings.home_dir),
@@ -74,7 +98,7 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
         _without_warnings("headwater.openlineage"),
     ):
         story = Story(quiet, console, progress)
-        for name in names or STORIES:
+        for name in chosen:
             STORIES[name](story)
     seconds = time.monotonic() - began
     console.print()
@@ -83,6 +107,6 @@ def demo(settings: Settings, ctx: click.Context, names: tuple[str, ...]) -> None
         ctx.exit(1)
     console.print(f"All {story.passed} checks passed in {seconds:.0f} s.")
     console.print("The services are still running; `headwater down` stops them. To see more:")
-    for name in names or STORIES:
+    for name in chosen:
         for command in _NEXT_COMMANDS.get(name, ()):
             console.print(f"  {command}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from headwater.demo import fifo, joiner, lakehouse, reprocessor, tracker, unchanged
+from headwater.demo.stack import missing_connectors
 from headwater.demo.story import Story
 
 # In the order in which they run if no name is given.
@@ -15,4 +16,7 @@ STORIES: Mapping[str, Callable[[Story], None]] = {
     "lakehouse": lakehouse.run,
 }
 
-__all__ = ["STORIES", "Story"]
+# Demos that need a connector which some versions of Spark do not have.
+NEEDED_CONNECTORS: Mapping[str, str] = {"lakehouse": "iceberg"}
+
+__all__ = ["NEEDED_CONNECTORS", "STORIES", "Story", "missing_connectors"]

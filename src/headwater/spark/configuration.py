@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from pyspark.sql import SparkSession, is_remote
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from headwater.errors import InputError
 from headwater.jvm.versions import CONNECTORS as CONNECTOR_NAMES

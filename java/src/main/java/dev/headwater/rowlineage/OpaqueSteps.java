@@ -28,7 +28,7 @@ import scala.Option;
 final class OpaqueSteps {
   private static final Pattern KINDS =
       Pattern.compile(
-          "MapInPandas|MapInArrow|FlatMapGroupsIn.*|FlatMapCoGroupsIn.*|MapPartitions.*|MapGroups"
+          "MapInPandas|(Python)?MapInArrow|FlatMapGroupsIn.*|FlatMapCoGroupsIn.*|MapPartitions.*|MapGroups"
               + "|CoGroup|FlatMapGroupsWithState|TransformWithState.*|SerializeFromObject");
 
   private final PlanRewriter rewriter;
