@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
@@ -46,6 +47,7 @@ from headwater.spark.row_lineage import RowCoverage
 from headwater.spark.source import LINEAGE_COLUMN
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import MergeRule
+from headwater.spark.writers.rows_of_job import has_rows_of
 from headwater.spark.writers.table import (
     check_columns,
     refuse_other_progress,
@@ -263,7 +265,10 @@ class JobQuery:
         known = target.known()
         register(known, self.settings)
         output = table_output(known.name, known.location, table_format)
-        lineage = self._description([output], Roles(with_lineage=True))
+        lineage = replace(
+            self._description([output], Roles(with_lineage=True)),
+            has_rows_of=partial(has_rows_of, target, self.name) if rule is None else None,
+        )
 
         def write(run: QueryRun) -> None:
             with local_checkpoint(self.checkpoint, self.spark) as folder:
