@@ -145,7 +145,7 @@ def test_a_lost_checkpoint_is_refused_and_an_accepted_one_writes_again_and_repor
     target, other = make_topic("out", partitions=1), make_topic("other", partitions=1)
     run(target)
     shutil.rmtree(tmp_path / "checkpoint")
-    with pytest.raises(CheckpointError, match=f"is new, but {target}/0@0 is a record of the job"):
+    with pytest.raises(CheckpointError, match=f"is new, but {target}/0@0 was written by the job"):
         run(target)
     assert values(broker, target) == list(range(10))
     # A job with another name, and the same one with other inputs, are not meant.
@@ -162,18 +162,37 @@ def test_a_lost_checkpoint_is_refused_and_an_accepted_one_writes_again_and_repor
     assert change["change"] == "duplicates"
 
 
+@pytest.mark.parametrize(
+    ("delivery", "evidence"),
+    [
+        ("exactly-once", "the run .* wrote {target}/0@10"),
+        ("transactional", "its newest batch is 0, but the output has batch 1"),
+    ],
+)
 def test_an_older_copy_of_a_checkpoint_is_refused(
-    run: Run, broker: Settings, source: str, make_topic: TopicMaker, tmp_path: Path
+    run: Run,
+    broker: Settings,
+    source: str,
+    make_topic: TopicMaker,
+    tmp_path: Path,
+    delivery: str,
+    evidence: str,
 ) -> None:
     target, checkpoint = make_topic("out", partitions=1), tmp_path / "checkpoint"
-    run(target)
+    run(target, delivery=delivery)
     shutil.copytree(checkpoint, tmp_path / "copy")
     send(broker, source, range(10, 20))
-    run(target)
+    run(target, delivery=delivery)
+    # A batch that is committed in Kafka, and not in the checkpoint, is completed.
+    interrupt(checkpoint)
+    run(target, delivery=delivery)
     shutil.rmtree(checkpoint)
     (tmp_path / "copy").rename(checkpoint)
-    with pytest.raises(CheckpointError, match=f"is older than the output: .* wrote {target}/0@10"):
-        run(target)
+    # They would be in the next batch of the copy, whose number is in the output.
+    send(broker, source, range(20, 30))
+    refused = f"is older than the output: {evidence.format(target=target)}"
+    with pytest.raises(CheckpointError, match=refused):
+        run(target, delivery=delivery)
     assert values(broker, target) == list(range(20))
 
 

@@ -52,16 +52,28 @@ def run(
     """Sends numbers, and appends them to the table."""
     topic = make_topic("in", partitions=1)
 
-    def append(numbers: range = range(0), accept: tuple[str, ...] = ()) -> None:
+    def append(
+        numbers: range = range(0),
+        accept: tuple[str, ...] = (),
+        merge_on: str | None = None,
+        input_topic: str = topic,
+        name: str = "to_table",
+    ) -> None:
         with RecordProducer(broker.kafka) as producer:
             for number in numbers:
-                producer.send(topic, str(number).encode())
-        job = LineageJob(
-            "to_table", settings=broker, checkpoint=tmp_path / "checkpoint", accept=accept
+                producer.send(input_topic, str(number).encode())
+        checkpoint = tmp_path / "checkpoint"
+        job = LineageJob(name, settings=broker, checkpoint=checkpoint, accept=accept)
+        read = job.read(input_topic)
+        rows = read.selectExpr("cast(cast(value as string) as int) as n", "lineage")
+        target = tmp_path / "numbers" if table_format == "delta" else table
+        job.write_table(
+            rows,
+            target,
+            table_format=table_format,
+            merge_on=merge_on,
+            trigger={"availableNow": True},
         )
-        rows = job.read(topic).selectExpr("cast(cast(value as string) as int) as n", "lineage")
-        name = tmp_path / "numbers" if table_format == "delta" else table
-        job.write_table(rows, name, table_format=table_format, trigger={"availableNow": True})
 
     return append
 
@@ -104,6 +116,30 @@ def test_a_checkpoint_that_is_older_than_the_table_is_refused(
     with pytest.raises(CheckpointError, match="its newest batch is 0, but the table has batch 1"):
         run()
     assert numbers(spark, table) == list(range(20))
+
+
+def test_a_lost_checkpoint_is_refused_unless_rows_are_merged_or_duplicates_accepted(
+    spark: SparkSession, run: Run, table: str, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    def lose_checkpoint() -> None:
+        shutil.rmtree(tmp_path / "checkpoint")
+
+    run(range(3))
+    lose_checkpoint()
+    with pytest.raises(CheckpointError, match=r"is new, but table .*numbers was written by"):
+        run()
+    assert numbers(spark, table) == [0, 1, 2]
+    run(merge_on="n")
+    assert numbers(spark, table) == [0, 1, 2]
+    lose_checkpoint()
+    # Another job, and this one with another input, have not written these rows.
+    run(range(3, 5), name="another", input_topic=make_topic("second"))
+    lose_checkpoint()
+    run(range(5, 6), input_topic=make_topic("third"))
+    assert numbers(spark, table) == list(range(6))
+    lose_checkpoint()
+    run(accept=("duplicates",))
+    assert numbers(spark, table) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
 
 
 @needs_iceberg

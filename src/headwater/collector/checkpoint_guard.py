@@ -112,8 +112,9 @@ def _guard(
         _restart(
             folder, [each.subject for each in found if each.change == RECREATED_INPUT], settings
         )
-    if progress.started == NO_BATCH and delivery in ONCE_MODES and not _was_accepted(stored):
-        accepted += _lost_checkpoint(checkpoint, query, inputs, settings, accept)
+    if progress.started == NO_BATCH and not _was_accepted(stored):
+        found_output = _written_output(query, delivery, inputs, settings)
+        accepted += _lost_checkpoint(checkpoint, query.job_name, found_output, accept)
     for difference in accepted:
         _LOG.warning(
             "accepted %s: %s was %s, is %s",
@@ -189,29 +190,38 @@ def _was_accepted(stored: QueryIdentity | None) -> bool:
     return stored is not None and any(each["change"] == DUPLICATES for each in stored.accepted)
 
 
-def _lost_checkpoint(
-    checkpoint: Path | str,
-    query: QueryDescription,
-    inputs: KafkaInputs | None,
-    settings: Settings,
-    accept: Collection[str],
-) -> list[IdentityDifference]:
-    """Refuse a new checkpoint if the output has records of this job: it would write them again."""
+def _written_output(
+    query: QueryDescription, delivery: str | None, inputs: KafkaInputs | None, settings: Settings
+) -> str | None:
+    """The output that this job has written from these inputs: a record, or a table."""
     names = [name_of(each) for each in query.outputs]
-    topics = [each.name for each in names if each.namespace.startswith("kafka:")]
-    record = _record_of(query.job_name, topics, inputs, settings)
-    if record is None:
+    if query.has_rows_of is not None:
+        topics = inputs.names if inputs and not inputs.has_patterns else None
+        written = query.has_rows_of(topics)
+        return f"table {names[0].name}" if written else None
+    if delivery not in ONCE_MODES:
+        return None
+    kafka = [each.name for each in names if each.namespace.startswith("kafka:")]
+    record = _record_of(query.job_name, kafka, inputs, settings)
+    return None if record is None else str(record.address)
+
+
+def _lost_checkpoint(
+    checkpoint: Path | str, job_name: str, output: str | None, accept: Collection[str]
+) -> list[IdentityDifference]:
+    """Refuse a new checkpoint if the job has written to the output: it would do so again."""
+    if output is None:
         return []
     if DUPLICATES not in accept:
         raise CheckpointError(
-            f"{checkpoint} is new, but {record.address} is a record of the job "
-            f"{query.job_name!r}: its checkpoint was lost, or is elsewhere",
+            f"{checkpoint} is new, but {output} was written by the job {job_name!r}: its "
+            "checkpoint was lost, or is elsewhere",
             hint="restore the checkpoint, or choose the --checkpoint that wrote the output. To "
             f"write the output again: --accept {DUPLICATES}, or LineageJob(accept=[…])",
             checkpoint=str(checkpoint),
-            address=str(record.address),
+            output=output,
         )
-    return [IdentityDifference(DUPLICATES, "the output", str(record.address), "written again")]
+    return [IdentityDifference(DUPLICATES, "the output", output, "written again")]
 
 
 def _record_of(

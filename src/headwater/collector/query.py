@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,3 +51,6 @@ class QueryDescription:
     row_lineage: RowCoverage | None = None
     # Further outputs, which are known when a `foreachBatch` has written to them.
     batch_outputs: BatchOutputs | None = None
+    # Whether the table that is appended to has rows that this job made from one of these topics,
+    # None for any; None if the output is no such table.
+    has_rows_of: Callable[[Collection[str] | None], bool] | None = None

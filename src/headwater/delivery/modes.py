@@ -22,6 +22,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.delivery.committed_batches import refuse_older_checkpoint
 from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import SinkTarget, close_producers_of, start
@@ -249,6 +250,9 @@ class Transactional(Mode):
 
     def deliver(self, delivery: Delivery) -> None:
         """Retries a batch whose transaction the broker aborted, a limited number of times."""
+        checkpoint = delivery.target.checkpoint
+        with local_checkpoint(checkpoint, delivery.spark) as folder:
+            refuse_older_checkpoint(checkpoint, folder, delivery.settings.kafka)
         for attempts_left in reversed(range(_TRANSACTION_ATTEMPTS)):
             try:
                 super().deliver(delivery)

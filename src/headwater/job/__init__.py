@@ -22,6 +22,7 @@ from headwater.collector.streaming import PreparedQuery, QueryHandle
 from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
 from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
 from headwater.errors import InputError
+from headwater.job.lineage_column import with_lineage_column
 from headwater.job.queries import (
     JobInputs,
     JobQuery,
@@ -34,7 +35,6 @@ from headwater.job.queries import (
     TopicOutput,
     isolates_errors,
     merge_rule,
-    with_lineage_column,
 )
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.progress import Progress, no_progress
@@ -224,7 +224,8 @@ class LineageJob:
             on_batch: receives Spark's progress of each micro-batch; its errors stop the query.
 
         Raises:
-            InputError: a column is missing, the query runs, or `on_error` can't isolate a record.
+            InputError: a column is missing, the query runs, `on_error` can't isolate a record, or
+                exactly-once delivery can't distinguish the rows by their parents.
             UnsafeDeliveryError: a Spark setting would break the guarantee of the delivery mode.
             CheckpointError: another query uses the checkpoint, or it belongs to another one.
             QueryFailedError: the query could not be started.
@@ -313,6 +314,8 @@ class LineageJob:
         Raises:
             InputError: a column is missing.
             LineageTableError: the table has other columns.
+            CheckpointError: another query uses the checkpoint, it belongs to another one, or it is
+                new and the table has rows of this job.
             QueryFailedError: the query could not be started.
         """
         found = with_lineage_column(rows)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
@@ -42,10 +43,11 @@ from headwater.quality import Quality, enforced
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, run_foreach_batch
 from headwater.spark.remote_checkpoint import local_checkpoint
-from headwater.spark.row_lineage import EXACT, RowCoverage, RowsWithLineage, add_row_lineage
+from headwater.spark.row_lineage import RowCoverage
 from headwater.spark.source import LINEAGE_COLUMN
 from headwater.spark.writers.lineage_struct import JobRun
 from headwater.spark.writers.merge_into import MergeRule
+from headwater.spark.writers.rows_of_job import has_rows_of
 from headwater.spark.writers.table import (
     check_columns,
     refuse_other_progress,
@@ -263,7 +265,10 @@ class JobQuery:
         known = target.known()
         register(known, self.settings)
         output = table_output(known.name, known.location, table_format)
-        lineage = self._description([output], Roles(with_lineage=True))
+        lineage = replace(
+            self._description([output], Roles(with_lineage=True)),
+            has_rows_of=partial(has_rows_of, target, self.name) if rule is None else None,
+        )
 
         def write(run: QueryRun) -> None:
             with local_checkpoint(self.checkpoint, self.spark) as folder:
@@ -342,23 +347,6 @@ class RunningQueries:
         for query in queries:
             if raise_errors and not query.was_awaited:
                 query.await_termination()
-
-
-def with_lineage_column(rows: DataFrame, mode: Mode | None = None) -> RowsWithLineage:
-    """The rows with the column `lineage`, which is added where they don't have it.
-
-    Raises:
-        InputError: no row comes from Kafka, or the mode needs exact parents and they are not known.
-    """
-    found = add_row_lineage(rows)
-    if mode is not None and mode.identifies_records and found.coverage.kind != EXACT:
-        raise InputError(
-            f"{mode.name} delivery needs the exact parents of every record, which are not known "
-            f"after {', '.join(found.coverage.steps)}",
-            hint="let the function keep the column `lineage`, or use another delivery mode, such "
-            "as transactional",
-        )
-    return found
 
 
 def isolates_errors(on_error: OnError, rows: DataFrame) -> bool:

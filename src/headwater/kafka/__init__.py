@@ -13,6 +13,7 @@ from headwater.kafka.client import (
 from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
+from headwater.kafka.groups import greatest_group_offset
 from headwater.kafka.producer import RecordProducer
 from headwater.kafka.runs import KafkaRuns, write_run
 from headwater.kafka.topics import (
@@ -40,6 +41,7 @@ __all__ = [
     "end_offsets",
     "ensure_topic",
     "find_topics",
+    "greatest_group_offset",
     "input_topic",
     "is_compacted",
     "list_topics",

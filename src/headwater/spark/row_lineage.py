@@ -38,10 +38,16 @@ class RowCoverage:
 
 @dataclass(frozen=True)
 class RowsWithLineage:
-    """Rows with the column `lineage`."""
+    """Rows with the column `lineage`.
+
+    Attributes:
+        shared_by: the step after which several rows may have the same parents and ordinal; None
+            if no two rows have, or the job numbers its rows in its own column `ordinal`.
+    """
 
     rows: DataFrame
     coverage: RowCoverage = RowCoverage()
+    shared_by: str | None = None
 
 
 def with_row_lineage(rows: DataFrame) -> DataFrame:
@@ -64,7 +70,7 @@ def add_row_lineage(rows: DataFrame) -> RowsWithLineage:
     if LINEAGE_COLUMN in rows.columns:
         # Added by `with_row_lineage`, or kept by the job.
         try:
-            return RowsWithLineage(rows, _coverage(own_class("rowlineage.RowLineage").known(frame)))
+            return _result(own_class("rowlineage.RowLineage").known(frame), rows)
         except NotInstalledError:
             return RowsWithLineage(rows)
     try:
@@ -75,11 +81,12 @@ def add_row_lineage(rows: DataFrame) -> RowsWithLineage:
             f"the rows have no column {LINEAGE_COLUMN!r}, and it can't be added: {reason}",
             hint="write rows that come from `read`, or keep the column in every select",
         ) from None
-    return RowsWithLineage(DataFrame(found.rows(), rows.sparkSession), _coverage(found))
+    return _result(found, DataFrame(found.rows(), rows.sparkSession))
 
 
-def _coverage(found: Any) -> RowCoverage:
-    return RowCoverage(found.kind(), tuple(found.steps()))
+def _result(found: Any, rows: DataFrame) -> RowsWithLineage:
+    coverage = RowCoverage(found.kind(), tuple(found.steps()))
+    return RowsWithLineage(rows, coverage, found.sharedBy())
 
 
 def coverage_of_query(name: str) -> RowCoverage | None:

@@ -217,11 +217,22 @@ _GUARDED = {
     "max.in.flight.requests.per.connection": "a retry may write a record twice or out of order",
 }
 # Values that break every mode; None stands for all values.
-_UNSAFE: Mapping[str, tuple[str | None, str]] = {
+_Unsafe = Mapping[str, tuple[str | None, str]]
+_UNSAFE: _Unsafe = {
     "transactional.id": (None, "the sink names its own transactions"),
     "retries": ("0", "a request that fails once ends the job"),
     "delivery.timeout.ms": ("0", "a request that fails once ends the job"),
     "partitioner.ignore.keys": ("true", "records of one key would not be in order"),
+    "partitioner.class": (
+        None,
+        "records of one key may not be in order; a column `partition` chooses the partition",
+    ),
+}
+# Values that break one mode.
+_UNSAFE_IN: Mapping[str, _Unsafe] = {
+    "exactly-once": {
+        "interceptor.classes": (None, "they may change the headers that identify written records"),
+    },
 }
 
 
@@ -234,20 +245,23 @@ def refuse_unsafe_properties(mode: str, options: Mapping[str, str], settings: Se
     Raises:
         UnsafeDeliveryError: names the property and its value.
     """
-    for name, value in settings.spark.kafka_options.items():
+    unsafe_values = {**_UNSAFE, **_UNSAFE_IN.get(mode, {})}
+    for given_name, value in settings.spark.kafka_options.items():
+        # The names of Spark's options are case-insensitive.
+        name = given_name.strip().lower()
         given, expected = value.strip().lower(), options.get(f"kafka.{name}")
         if name in _GUARDED and expected is not None:
             safe = given == expected or {given, expected} == {"all", "-1"}
             why = _GUARDED[name]
         else:
-            unsafe, why = _UNSAFE.get(name, ("", ""))
-            safe = name not in _UNSAFE or unsafe not in (None, given)
+            unsafe, why = unsafe_values.get(name, ("", ""))
+            safe = name not in unsafe_values or unsafe not in (None, given)
         if not safe:
             raise UnsafeDeliveryError(
-                f"{mode} delivery can't be guaranteed with {name}={value}: {why}",
-                hint=f"remove {name} from HEADWATER_SPARK__KAFKA_OPTIONS"
+                f"{mode} delivery can't be guaranteed with {given_name}={value}: {why}",
+                hint=f"remove {given_name} from HEADWATER_SPARK__KAFKA_OPTIONS"
                 + (f"; the mode sets {name}={expected}" if expected else ""),
-                setting=name,
+                setting=given_name,
                 value=value,
             )
 
@@ -284,8 +298,8 @@ def read_stream(
 ) -> DataFrame:
     """Read topics as rows `key, value, topic, partition, offset, timestamp, headers`.
 
-    The query fails if offsets are no longer available, unless `failOnDataLoss` is false: a gap is
-    never silent.
+    The query fails if offsets are no longer available. With `failOnDataLoss=False` it continues
+    after them: Spark logs a warning, and only the job of the archive reports the lost offsets.
 
     Args:
         topics: none if `options`, which are those of Spark's Kafka source, name them.

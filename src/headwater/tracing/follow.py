@@ -17,7 +17,7 @@ from headwater.settings import Settings, load
 from headwater.tracing.keys import RecordFinding, Violation
 from headwater.tracing.node import bytes_as_json
 from headwater.tracing.offsets import RangeSet
-from headwater.tracing.order import NewestParents, SeenRecordIds
+from headwater.tracing.order import NewestParents, SeenRecords
 from headwater.tracing.scan import ends_if_exists
 from headwater.tracing.source_window import OpenRecords, SourceWindow
 
@@ -133,7 +133,7 @@ class OrderCheck:
         self._newest = NewestParents()
         starts = {state.partition: state.first for state in partition_states(topic, settings.kafka)}
         self._source = SourceWindow(source, settings)
-        self._seen_ids = SeenRecordIds(source, self._source.firsts)
+        self._seen = SeenRecords(source, self._source.firsts)
         self._outputs = TopicFollower(topic, starts, settings.kafka)
 
     def step(self) -> list[OrderViolation]:
@@ -213,7 +213,7 @@ class OrderCheck:
                 self._within[each.partition].add(each.first, each.last)
             for parent in output.parents:
                 self._open.close(parent, record.address, self._clock())
-            if self._seen_ids.add(lineage, output.origin.job_name or ""):
+            if self._seen.add(record, lineage, output.origin.job_name or ""):
                 finding = RecordFinding(record.address, output.parents[0])
                 yield OrderViolation(Violation.DUPLICATE, record.key, finding)
             elif record.key is None:

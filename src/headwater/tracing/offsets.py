@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 _BITS = 1 << 16
 _BYTES = _BITS // 8
+_DIGESTS = 1 << 12
 
 
 class OffsetSet:
@@ -100,6 +101,25 @@ class OffsetSet:
             if bits
         }
         return result
+
+
+class OffsetDigests:
+    """A digest for each offset of one partition, four bytes each, in blocks as above."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, array[int]] = {}
+
+    def add(self, offset: int, digest: int) -> int | None:
+        """Keep the first digest of an offset; returns it if there was one."""
+        number, at = divmod(offset, _DIGESTS)
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._blocks[number] = array("I", bytes(4 * _DIGESTS))
+        before = block[at]
+        if before:
+            return before
+        block[at] = digest
+        return None
 
 
 class RangeSet:

@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from headwater.model import Address, Lineage, Record
-from headwater.tracing.offsets import HashTable, OffsetSet
+from headwater.tracing.offsets import HashTable, OffsetDigests
 
-# Job names come from headers: a bitmap for each of a million names would fill the memory.
-_JOBS_WITH_BITMAPS = 16
+# Job names come from headers: blocks for each of a million names would fill the memory.
+_JOBS_BY_OFFSET = 16
+_DIGEST = 2**32 - 1
 
 
 class NewestParents:
@@ -31,40 +32,47 @@ class NewestParents:
         return Address(parent.topic, parent.partition, before)
 
 
-class SeenRecordIds:
-    """Record ids that occurred before.
+class SeenRecords:
+    """Outputs that occurred before: with the same record id, key and value.
 
-    An output of one source record takes one bit, any other some dozens of bytes. `firsts` are
-    the first offsets of the source's partitions; no parent lies beyond their ends.
+    The id alone is not enough. Rows that share their parents have the same, such as groups of
+    exploded rows.
+
+    The first output of a source record takes four bytes, any other some dozens of bytes. `firsts`
+    are the first offsets of the source's partitions; no parent lies beyond their ends.
     """
 
     def __init__(self, source: str, firsts: Mapping[int, int]) -> None:
         self._source = source
         self._firsts = firsts
-        self._bitmaps: dict[str, dict[int, OffsetSet]] = {}
-        self._ids = HashTable()
+        self._first_outputs: dict[str, dict[int, OffsetDigests]] = {}
+        self._others = HashTable()
 
-    def add(self, lineage: Lineage, job_name: str) -> bool:
-        """Add an id; True if it was added before. Lineage with ranges has none."""
-        identity = lineage.identity(job_name)
-        if identity is None:
+    def add(self, record: Record, lineage: Lineage, job_name: str) -> bool:
+        """Add an output; True if it was added before. Lineage with ranges has no id."""
+        if not lineage.exact:
             return False
-        seen = self._bitmap(lineage, job_name)
-        if seen is not None:
-            return not seen.add(lineage.parents[0].offset)
         # Python's keyed hash: forged ids can't be chosen to collide.
-        return self._ids.raise_to(hash(identity), 0) is not None
+        content = hash((record.key, record.value))
+        first_outputs = self._first_outputs_of(lineage, job_name)
+        if first_outputs is not None:
+            digest = content & _DIGEST or 1
+            first = first_outputs.add(lineage.parents[0].offset, digest)
+            if first is None or first == digest:
+                return first is not None
+        identity = hash((lineage.identity(job_name), content))
+        return self._others.raise_to(identity, 0) is not None
 
-    def _bitmap(self, lineage: Lineage, job_name: str) -> OffsetSet | None:
+    def _first_outputs_of(self, lineage: Lineage, job_name: str) -> OffsetDigests | None:
         if len(lineage.parents) != 1 or lineage.unlisted or lineage.ordinal or lineage.record_id:
             return None
         parent = lineage.parents[0]
-        # Expired offsets may lie far apart, and each would need a block of bits.
+        # Expired offsets may lie far apart, and each would need a block.
         if parent.topic != self._source or parent.offset < self._firsts[parent.partition]:
             return None
-        bitmaps = self._bitmaps.get(job_name)
-        if bitmaps is None:
-            if len(self._bitmaps) == _JOBS_WITH_BITMAPS:
+        partitions = self._first_outputs.get(job_name)
+        if partitions is None:
+            if len(self._first_outputs) == _JOBS_BY_OFFSET:
                 return None
-            bitmaps = self._bitmaps[job_name] = defaultdict(OffsetSet)
-        return bitmaps[parent.partition]
+            partitions = self._first_outputs[job_name] = defaultdict(OffsetDigests)
+        return partitions[parent.partition]

@@ -51,7 +51,7 @@ class VerifyReport:
 
     Records of the topic:
         scanned: all.
-        duplicates: their record id occurred before.
+        duplicates: their record id occurred before, with the same key and value.
         out_of_order: an earlier record of the same key was made from a later parent. Not checked
             for records `without_key`.
         without_lineage: no readable lineage header; `unreadable` have a damaged one.

@@ -10,7 +10,7 @@ from headwater.model.header import origin_of
 from headwater.model.run_record import RunLookup
 from headwater.tracing.keys import RecordFinding, Violation
 from headwater.tracing.offsets import OffsetSet, RangeSet
-from headwater.tracing.order import NewestParents, SeenRecordIds
+from headwater.tracing.order import NewestParents, SeenRecords
 from headwater.tracing.report import VerifyReport
 
 MAX_EXAMPLES = 10
@@ -94,7 +94,7 @@ class TopicTally:
         self.parents = NamedParents(source, windows)
         self._source = source
         self._report = report
-        self._seen_ids = SeenRecordIds(source, {p: window.first for p, window in windows.items()})
+        self._seen = SeenRecords(source, {p: window.first for p, window in windows.items()})
         self._newest = NewestParents()
         # Addresses of records that list further parents.
         self.rest: set[Address] = set()
@@ -117,7 +117,7 @@ class TopicTally:
         if not self.parents.add(lineage):
             report.unknown_parents += 1
             self._add_example("unknown_parents", RecordFinding(record.address, first))
-        elif self._seen_ids.add(lineage, origin.job_name or ""):
+        elif self._seen.add(record, lineage, origin.job_name or ""):
             report.duplicates += 1
             self._add_example("duplicates", RecordFinding(record.address, first))
             report.keys.add(Violation.DUPLICATE, record.key, RecordFinding(record.address, first))

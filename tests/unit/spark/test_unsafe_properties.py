@@ -30,6 +30,8 @@ def check(mode: str, **properties: str) -> None:
         ("delivery.timeout.ms", "0"),
         ("transactional.id", "mine"),
         ("partitioner.ignore.keys", "true"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner"),
+        ("Transactional.Id", "mine"),
     ],
 )
 def test_what_breaks_every_mode_is_refused_by_name(mode: str, name: str, value: str) -> None:
@@ -43,6 +45,8 @@ def test_what_breaks_every_mode_is_refused_by_name(mode: str, name: str, value: 
     [
         ("exactly-once", "enable.idempotence", "false"),
         ("exactly-once", IN_FLIGHT, "5"),
+        ("exactly-once", "Max.In.Flight.Requests.Per.Connection", "5"),
+        ("exactly-once", "interceptor.classes", "my.Interceptor"),
         ("transactional", "enable.idempotence", "FALSE"),
         ("transactional", IN_FLIGHT, "2"),
         ("individual", IN_FLIGHT, "5"),
@@ -63,7 +67,13 @@ def test_safe_values_and_other_properties_are_kept(mode: str) -> None:
         if name.startswith("kafka.")
     }
     check(mode, **own, **{"security.protocol": "SASL_SSL", "delivery.timeout.ms": "60000"})
+    check(mode, **{"Max.In.Flight.Requests.Per.Connection": own[IN_FLIGHT]})
     check(mode, acks="-1", retries="5", **{"linger.ms": "1", "transaction.timeout.ms": "1"})
+
+
+@pytest.mark.parametrize("mode", sorted({*MODE_NAMES} - {"exactly-once"}))
+def test_interceptors_are_kept_where_records_are_not_identified_by_their_headers(mode: str) -> None:
+    check(mode, **{"interceptor.classes": "my.Interceptor"})
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class Topic:
         parents: Iterable[str],
         *,
         key: bytes | None = b"k",
+        value: bytes | None = b"",
         job: str = "job",
         ordinal: int = 0,
         unlisted: int = 0,
@@ -34,7 +35,7 @@ class Topic:
         header = encode(Lineage(None, claimed, unlisted, ordinal))
         headers = (*JobStamp(job, "v1", 1).headers(STAMP_HEADERS), ("lineage", header))
         address = Address("out", 0, self.report.scanned)
-        self.tally.add(Record(address, key, b"", headers))
+        self.tally.add(Record(address, key, value, headers))
 
     def write_all(self, offsets: Iterable[int], key: bytes | None = b"k") -> None:
         for offset in offsets:
@@ -95,6 +96,28 @@ def test_several_outputs_of_one_record_are_not_duplicates_of_each_other() -> Non
     topic.write(["in/0@10"], job="another job")
     topic.write(["in/0@10"], job="another job")
     assert topic.report.duplicates == 2
+
+
+@pytest.mark.parametrize("parents", [["in/0@10"], ["in/0@10", "in/0@11"]], ids=["one", "two"])
+def test_rows_that_share_parents_are_duplicates_only_with_the_same_key_and_value(
+    parents: list[str],
+) -> None:
+    topic = Topic()
+    rows = [(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"a", None), (None, b"1")]
+    for key, value in rows:
+        topic.write(parents, key=key, value=value)
+    assert topic.report.duplicates == 0
+    for key, value in rows:
+        topic.write(parents, key=key, value=value)
+    assert topic.report.duplicates == len(rows)
+
+
+def test_an_output_after_a_later_one_is_out_of_order_also_if_others_share_its_parent() -> None:
+    topic = Topic()
+    topic.write(["in/0@10"], value=b"1")
+    topic.write_all([11])
+    topic.write(["in/0@10"], value=b"2")
+    assert (topic.report.duplicates, topic.report.out_of_order) == (0, 1)
 
 
 def test_outputs_with_several_parents_can_be_duplicates_and_have_no_order() -> None:

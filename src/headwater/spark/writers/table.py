@@ -60,8 +60,12 @@ class Table(ABC):
         """Create it if it does not exist."""
 
     @abstractmethod
+    def rows(self) -> DataFrame:
+        """The rows of its current version."""
+
     def columns(self) -> StructType:
         """The columns of the table."""
+        return self.rows().schema
 
     @abstractmethod
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
@@ -100,8 +104,8 @@ class DeltaTable(Table):
             empty = local_rows(self.spark, (), schema)
             empty.write.format("delta").mode("ignore").partitionBy(*partitioned_by).save(self._uri)
 
-    def columns(self) -> StructType:
-        return self.spark.read.format("delta").load(self._uri).schema
+    def rows(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self._uri)
 
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
         # Delta skips a commit with an application id and version that it already has.
@@ -140,8 +144,8 @@ class IcebergTable(Table):
             + (parts if partitioned_by else "")
         )
 
-    def columns(self) -> StructType:
-        return self.spark.table(self.name).schema
+    def rows(self) -> DataFrame:
+        return self.spark.table(self.name)
 
     def append(self, rows: DataFrame, query_id: str, batch: int) -> None:
         if self._rows_written(query_id, batch) is not None:

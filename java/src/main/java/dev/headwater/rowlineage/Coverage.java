@@ -10,9 +10,11 @@ import org.apache.spark.sql.types.MetadataBuilder;
 final class Coverage {
   private static final String WITHIN = "headwater.within";
   private static final String UNKNOWN = "headwater.unknown";
+  private static final String SHARED = "headwater.shared";
 
   private final Set<String> within = new LinkedHashSet<>();
   private final Set<String> unknown = new LinkedHashSet<>();
+  private String sharedBy;
 
   /** A step after which parents are known as ranges of offsets. */
   void addWithin(String step) {
@@ -24,12 +26,27 @@ final class Coverage {
     unknown.add(step);
   }
 
-  /** For the metadata of a column; empty if parents are exact. */
+  /**
+   * @param step after which several rows may have the same parents and ordinal, or null
+   */
+  void setSharedBy(String step) {
+    sharedBy = step;
+  }
+
+  /** The step after which several rows may have the same parents and ordinal, or null. */
+  String sharedBy() {
+    return sharedBy;
+  }
+
+  /** For the metadata of a column; empty if parents are exact and identify the rows. */
   Metadata metadata() {
     MetadataBuilder metadata = new MetadataBuilder();
     if (!kind().equals("exact")) {
       metadata.putStringArray(WITHIN, within.toArray(String[]::new));
       metadata.putStringArray(UNKNOWN, unknown.toArray(String[]::new));
+    }
+    if (sharedBy != null) {
+      metadata.putString(SHARED, sharedBy);
     }
     return metadata.build();
   }
@@ -39,6 +56,9 @@ final class Coverage {
     if (metadata.contains(WITHIN)) {
       within.addAll(List.of(metadata.getStringArray(WITHIN)));
       unknown.addAll(List.of(metadata.getStringArray(UNKNOWN)));
+    }
+    if (metadata.contains(SHARED)) {
+      sharedBy = metadata.getString(SHARED);
     }
   }
 

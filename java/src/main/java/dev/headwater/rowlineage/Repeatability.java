@@ -2,9 +2,9 @@ package dev.headwater.rowlineage;
 
 import dev.headwater.delivery.ExactlyOnceException;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Generator;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
@@ -63,23 +63,41 @@ final class Repeatability {
           "HyperLogLogPlusPlus",
           "Sum");
   private static final Set<String> NUMBERING = Set.of("Explode", "PosExplode", "Inline");
+  private static final String STATIC = "rows that are not from Kafka";
 
   /**
-   * @param unique whether no two rows have the same parents and ordinal
+   * @param sharedBy the step after which several rows may have the same parents and ordinal; null
+   *     if no two rows have
    * @param disjoint whether no two rows have a parent in common
    * @param orderDependent a function whose result depends on the order of rows, or null
    */
-  private record Rows(boolean unique, boolean disjoint, String orderDependent) {
-    static final Rows OTHER = new Rows(false, false, null);
+  private record Rows(String sharedBy, boolean disjoint, String orderDependent) {
+    boolean unique() {
+      return sharedBy == null;
+    }
   }
 
   private final boolean onOneMachine;
+  private final boolean refuses;
 
   /**
    * @param onOneMachine whether tasks receive rows of a shuffle in the same order each time
    */
   Repeatability(boolean onOneMachine) {
+    this(onOneMachine, true);
+  }
+
+  private Repeatability(boolean onOneMachine, boolean refuses) {
     this.onOneMachine = onOneMachine;
+    this.refuses = refuses;
+  }
+
+  /**
+   * The step after which several rows may have the same parents and ordinal, or null. Refuses
+   * nothing: rows that are recognized by their parents alone may differ from attempt to attempt.
+   */
+  static String sharedBy(LogicalPlan plan) {
+    return new Repeatability(true, false).of(Catalyst.inlineCommonTables(plan)).sharedBy;
   }
 
   /**
@@ -89,26 +107,27 @@ final class Repeatability {
    */
   boolean needsContent(LogicalPlan plan) {
     Rows rows = of(Catalyst.inlineCommonTables(plan));
-    if (!rows.unique && rows.orderDependent != null) {
-      throw refusal(
+    if (!rows.unique() && rows.orderDependent != null) {
+      refuse(
           rows.orderDependent
               + ": its result depends on the order of rows, and other rows may have the same"
               + " parents");
     }
-    return !rows.unique;
+    return !rows.unique();
   }
 
   private Rows of(LogicalPlan plan) {
     String name = plan.getClass().getSimpleName();
     List<LogicalPlan> children = Catalyst.children(plan);
     if (children.isEmpty()) {
-      return KafkaRelations.isKafka(plan) ? new Rows(true, true, null) : Rows.OTHER;
+      boolean kafka = KafkaRelations.isKafka(plan);
+      return new Rows(kafka ? null : STATIC, kafka, null);
     }
     if (ARBITRARY.contains(name)) {
-      throw refusal(name + ": which rows it takes may differ when the batch runs again");
+      refuse(name + ": which rows it takes may differ when the batch runs again");
     }
     if (DEDUPLICATING.contains(name) && !onOneMachine) {
-      throw refusal(
+      refuse(
           name
               + ": on a cluster, which of equal rows it keeps may differ when the batch runs"
               + " again");
@@ -116,48 +135,57 @@ final class Repeatability {
     String function = function(plan);
     List<Rows> inputs = children.stream().map(this::of).toList();
     Rows first = inputs.get(0);
-    if (PASSING.contains(name)) {
+    if (PASSING.contains(name) || ARBITRARY.contains(name)) {
       return first;
     }
     for (Rows input : inputs) {
       if (input.orderDependent != null) {
-        throw refusal(
-            input.orderDependent + " before " + name + ": its result depends on the order");
+        refuse(input.orderDependent + " before " + name + ": its result depends on the order");
       }
     }
-    boolean allUnique = inputs.stream().allMatch(Rows::unique);
+    String shared =
+        inputs.stream().map(Rows::sharedBy).filter(Objects::nonNull).findFirst().orElse(null);
     return switch (name) {
       case "Deduplicate", "DeduplicateWithinWatermark" -> first;
-      case "Generate" -> new Rows(first.unique && isNumbered((Generate) plan), false, null);
-      case "Expand" -> new Rows(first.unique, false, null);
-      case "Aggregate", "Distinct" -> new Rows(first.disjoint, first.disjoint, function);
+      case "Generate" ->
+          new Rows(shared == null ? notNumbered((Generate) plan) : shared, false, null);
+      case "Expand" -> new Rows(shared, false, null);
+      case "Aggregate", "Distinct" ->
+          new Rows(first.disjoint ? null : groups(name, first), first.disjoint, function);
       case "Union" -> {
         boolean disjoint = inputs.stream().allMatch(Rows::disjoint);
-        yield new Rows(allUnique, disjoint && !KafkaRelations.mayShareRecords(children), null);
+        yield new Rows(shared, disjoint && !KafkaRelations.mayShareRecords(children), null);
       }
-      case "Join" -> join((Join) plan, inputs);
-      default -> Rows.OTHER;
+      case "Join" -> join((Join) plan, first, shared);
+      default -> new Rows(name, false, null);
     };
   }
 
-  private static Rows join(Join join, List<Rows> sides) {
-    String type = join.joinType().sql();
-    if (type.equals("LEFT SEMI") || type.equals("LEFT ANTI")) {
-      return sides.get(0);
-    }
-    boolean unique =
-        sides.stream().allMatch(Rows::unique)
-            && !KafkaRelations.mayShareRecords(Catalyst.children(join));
-    return new Rows(unique, false, null);
+  private static String groups(String name, Rows input) {
+    return input.unique() ? name + " of rows with common parents" : input.sharedBy;
   }
 
-  private static boolean isNumbered(Generate generate) {
-    Generator generator = generate.generator();
-    return NUMBERING.contains(generator.getClass().getSimpleName());
+  private static Rows join(Join join, Rows first, String shared) {
+    String type = join.joinType().sql();
+    if (type.equals("LEFT SEMI") || type.equals("LEFT ANTI")) {
+      return first;
+    }
+    if (shared != null) {
+      return new Rows(shared.equals(STATIC) ? "Join with " + STATIC : shared, false, null);
+    }
+    boolean self = KafkaRelations.mayShareRecords(Catalyst.children(join));
+    return new Rows(self ? "Join of records with themselves" : null, false, null);
+  }
+
+  /** The name of a generator whose rows have no numbers, or null. */
+  private static String notNumbered(Generate generate) {
+    Expression generator = (Expression) generate.generator();
+    boolean numbered = NUMBERING.contains(generator.getClass().getSimpleName());
+    return numbered ? null : generator.prettyName();
   }
 
   /** A function whose result depends on the order of rows, or null. */
-  private static String function(LogicalPlan plan) {
+  private String function(LogicalPlan plan) {
     String found = null;
     for (Expression each : Catalyst.<Expression>java(plan.expressions())) {
       String dependent = function(each);
@@ -166,7 +194,7 @@ final class Repeatability {
     return found;
   }
 
-  private static String function(Expression expression) {
+  private String function(Expression expression) {
     String found = null;
     boolean children = true;
     for (Expression child : Catalyst.<Expression>java(expression.children())) {
@@ -178,7 +206,7 @@ final class Repeatability {
       found = aggregate.prettyName();
     }
     if (children && !expression.deterministic()) {
-      throw refusal(expression.prettyName() + ": its result may differ when the batch runs again");
+      refuse(expression.prettyName() + ": its result may differ when the batch runs again");
     }
     return found;
   }
@@ -195,8 +223,10 @@ final class Repeatability {
         || !ORDERLESS.contains(function.getClass().getSimpleName());
   }
 
-  private static ExactlyOnceException refusal(String reason) {
-    return new ExactlyOnceException(
-        "the query can't be repeated, because of " + reason + "; use delivery=transactional");
+  private void refuse(String reason) {
+    if (refuses) {
+      throw new ExactlyOnceException(
+          "the query can't be repeated, because of " + reason + "; use delivery=transactional");
+    }
   }
 }

@@ -8,11 +8,15 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import scala.Option;
 
 /** The entrances to row lineage: rules for a session, and a function for one DataFrame. */
 public final class RowLineage {
   private static final String ORDINAL = "ordinal";
+  // In the metadata of a column `ordinal` that is not the job's own.
+  private static final String ADDED = "headwater.added";
 
   private RowLineage() {}
 
@@ -28,8 +32,10 @@ public final class RowLineage {
    *
    * @param kind `exact`, `ranges` or `unknown`
    * @param steps because of which it is not exact
+   * @param sharedBy the step after which several rows may have the same parents and ordinal; null
+   *     if no two rows have, or the job numbers its rows itself
    */
-  public record Result(Dataset<Row> rows, String kind, List<String> steps) {}
+  public record Result(Dataset<Row> rows, String kind, List<String> steps, String sharedBy) {}
 
   /**
    * The rows with a column `lineage`, and a column `ordinal` where one row has several outputs;
@@ -44,12 +50,14 @@ public final class RowLineage {
     }
     Attribute lineage = rewritten.lineage();
     Coverage coverage = rewriter.coverage();
+    coverage.setSharedBy(Repeatability.sharedBy(plan));
     List<Object> columns = Catalyst.java(plan.output());
     columns.add(
         Catalyst.named(
             LineageStruct.forSink(lineage), "lineage", Option.apply(coverage.metadata())));
     if (LineageStruct.isNumbered(lineage) && Catalyst.column(plan.output(), ORDINAL) == null) {
-      columns.add(Catalyst.named(LineageStruct.ordinal(lineage), ORDINAL));
+      Metadata added = new MetadataBuilder().putBoolean(ADDED, true).build();
+      columns.add(Catalyst.named(LineageStruct.ordinal(lineage), ORDINAL, Option.apply(added)));
     }
     return result(
         SparkSql.ofRows(rows.sparkSession(), new Project(Catalyst.seq(columns), rewritten.plan())),
@@ -69,6 +77,13 @@ public final class RowLineage {
   }
 
   private static Result result(Dataset<Row> rows, Coverage coverage) {
-    return new Result(rows, coverage.kind(), List.copyOf(coverage.steps()));
+    boolean numbered = numbersItsRows(rows.queryExecution().analyzed());
+    String sharedBy = numbered ? null : coverage.sharedBy();
+    return new Result(rows, coverage.kind(), List.copyOf(coverage.steps()), sharedBy);
+  }
+
+  private static boolean numbersItsRows(LogicalPlan plan) {
+    Attribute ordinal = Catalyst.column(plan.output(), ORDINAL);
+    return ordinal != null && !ordinal.metadata().contains(ADDED);
   }
 }

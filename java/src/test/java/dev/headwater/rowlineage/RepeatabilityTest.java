@@ -1,6 +1,7 @@
 package dev.headwater.rowlineage;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -81,5 +82,26 @@ class RepeatabilityTest {
     var plan = LocalSpark.deduplicated("SELECT key, value FROM visits", "key");
     assertEquals(false, new Repeatability(true).needsContent(plan));
     assertThrows(ExactlyOnceException.class, () -> new Repeatability(false).needsContent(plan));
+  }
+
+  @Test
+  void theStepAfterWhichParentsAreSharedIsNamedAndNothingIsRefused() {
+    String words = "(SELECT explode(split(value, ' ')) word FROM visits)";
+    assertEquals(
+        "Aggregate of rows with common parents",
+        sharedBy("SELECT word, count(*) FROM " + words + " GROUP BY 1"));
+    assertEquals("stack", sharedBy("SELECT stack(2, key, value) FROM visits"));
+    assertEquals(
+        "Join with rows that are not from Kafka",
+        sharedBy("SELECT value FROM visits JOIN VALUES (1), (2)"));
+    assertEquals(
+        "Join of records with themselves",
+        sharedBy("SELECT a.value FROM visits a JOIN visits b ON a.key = b.key"));
+    assertNull(sharedBy("SELECT uuid() FROM visits WHERE rand() < 0.5 LIMIT 3"));
+    assertNull(sharedBy("SELECT word FROM " + words));
+  }
+
+  private static String sharedBy(String sql) {
+    return Repeatability.sharedBy(LocalSpark.analyzed(sql));
   }
 }
