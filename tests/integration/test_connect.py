@@ -26,7 +26,8 @@ EXACT = ("in_batches", "copied", "windowed", "in_sql", "with_udf", "unnamed")
 QUERIES = (*EXACT, "in_pandas")
 ON, OFF = "with", "without"
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "row-lineage.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "guides" / "row-lineage.md").read_text()
 
 # A client that uses Headwater's Python API.
 API_CLIENT = """
@@ -153,8 +154,8 @@ def test_the_python_api_refuses_a_client_of_spark_connect_at_once(server: Connec
     for call, (kind, message, hint) in errors.items():
         assert kind == "InputError", (call, message)
         assert "belongs to Spark Connect" in message, call
-        assert "docs/guides/row-lineage.md#spark-connect" in hint, call
-    assert "\n## Spark Connect\n" in GUIDE
+        assert "docs/concepts/row-lineage.md#spark-connect" in hint, call
+    assert "\n## Spark Connect\n" in (DOCS / "concepts" / "row-lineage.md").read_text()
 
 
 def test_the_job_of_the_guide_is_a_client_without_a_change(

@@ -232,13 +232,6 @@ def test_transactional_delivery(ledger: Ledger, make_topic: TopicMaker) -> None:
     assert exact(ledger, records)
 
 
-def test_options_of_the_job_win(ledger: Ledger, make_topic: TopicMaker) -> None:
-    options = {"kafka.acks": "1", "kafka.linger.ms": "0", "kafka.compression.type": "gzip"}
-    records = ledger.run(copied(ledger), make_topic("out"), options=options)
-    assert len(records) == 40
-    assert exact(ledger, records)
-
-
 def test_the_error_of_spark_for_wrong_columns_remains(
     ledger: Ledger, make_topic: TopicMaker
 ) -> None:

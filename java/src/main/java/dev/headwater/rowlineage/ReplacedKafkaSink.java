@@ -104,7 +104,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     if (exactlyOnce != null) {
       refuseUnsafe(given);
     }
-    addDefaults(options, given, transactional);
+    addDefaults(options, given, transactional, exactlyOnce != null);
     KafkaTopics topics = new KafkaTopics(options);
     int limit = topics.maxMessageBytes(topic);
     if (!given.containsKey("kafka.batch.size")) {
@@ -135,14 +135,17 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   }
 
   /** The job's own options take precedence. */
-  private void addDefaults(
-      Map<String, String> options, CaseInsensitiveStringMap given, boolean transactional) {
+  static void addDefaults(
+      Map<String, String> options,
+      CaseInsensitiveStringMap given,
+      boolean transactional,
+      boolean exactlyOnce) {
     PRODUCER.forEach((name, value) -> addMissing(options, given, name, value));
     boolean chosen = RELIABLE.keySet().stream().anyMatch(given::containsKey);
     if (!chosen && !given.containsKey("kafka.retries")) {
       options.putAll(RELIABLE);
     }
-    if (transactional || exactlyOnce != null) {
+    if (transactional || exactlyOnce) {
       options.putAll(RELIABLE);
       options.put("kafka.max.in.flight.requests.per.connection", "1");
     }
