@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.edge_tables import scan, write_index
-from tests.lines.environments import fills_missing_columns, needs_iceberg
+from tests.lines.environments import fills_missing_columns, needs_delta, needs_iceberg
 from tests.unchanged import ENABLED, Ledger
 
 from headwater.kafka import create_topic
@@ -18,7 +18,7 @@ from headwater.storage.index.contract import index_path
 from headwater.storage.tables.contract import TYPE
 from headwater.tracing import impact
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.lines]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_delta, pytest.mark.lines]
 
 TOPIC = "unchanged-tables"
 TYPES = ["string", "array<string>", TYPE]
