@@ -41,5 +41,5 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 # Else Spark refuses an append by name, with and without Headwater.
 fills_missing_columns = pytest.mark.skipif(
-    not since("4.0"), reason="Spark 3.5 refuses an append without all columns of the table"
+    not since("4.1"), reason="Spark 4.0 refuses an append without all columns of the table"
 )
