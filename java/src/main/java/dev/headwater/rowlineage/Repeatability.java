@@ -1,8 +1,10 @@
 package dev.headwater.rowlineage;
 
 import dev.headwater.delivery.ExactlyOnceException;
+import dev.headwater.delivery.RecognizedBy;
 import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Generator;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
@@ -67,10 +69,18 @@ final class Repeatability {
   /**
    * @param unique whether no two rows have the same parents and ordinal
    * @param disjoint whether no two rows have a parent in common
+   * @param positions how many positions the ordinal consists of; with too many they overlap
    * @param orderDependent a function whose result depends on the order of rows, or null
    */
-  private record Rows(boolean unique, boolean disjoint, String orderDependent) {
-    static final Rows OTHER = new Rows(false, false, null);
+  private record Rows(boolean unique, boolean disjoint, int positions, String orderDependent) {
+    static final Rows OTHER = new Rows(false, false, 0, null);
+    static final Rows RECORDS = new Rows(true, true, 0, null);
+
+    /** Rows that may have parents in common with others. */
+    static Rows numbered(boolean unique, int positions) {
+      boolean fits = positions <= LineageFunctions.MAX_POSITIONS;
+      return new Rows(unique && fits, false, positions, null);
+    }
   }
 
   private final boolean onOneMachine;
@@ -80,6 +90,24 @@ final class Repeatability {
    */
   Repeatability(boolean onOneMachine) {
     this.onOneMachine = onOneMachine;
+  }
+
+  /**
+   * What the rows of a plan are recognized by, as a written record has it.
+   *
+   * @throws ExactlyOnceException the rows may differ from attempt to attempt
+   */
+  RecognizedBy recognizedBy(LogicalPlan plan) {
+    if (!needsContent(plan)) {
+      return RecognizedBy.PARENTS;
+    }
+    Attribute partition = Catalyst.column(plan.output(), "partition");
+    if (partition != null && partition.nullable()) {
+      throw new ExactlyOnceException(
+          "the column partition may be null, and several rows may have the same parents: which of "
+              + "them a record is can't be determined; use coalesce(partition, 0), or remove it");
+    }
+    return partition == null ? RecognizedBy.CONTENT : RecognizedBy.CONTENT_AND_PARTITION;
   }
 
   /**
@@ -102,7 +130,7 @@ final class Repeatability {
     String name = plan.getClass().getSimpleName();
     List<LogicalPlan> children = Catalyst.children(plan);
     if (children.isEmpty()) {
-      return KafkaRelations.isKafka(plan) ? new Rows(true, true, null) : Rows.OTHER;
+      return KafkaRelations.isKafka(plan) ? Rows.RECORDS : Rows.OTHER;
     }
     if (ARBITRARY.contains(name)) {
       throw refusal(name + ": which rows it takes may differ when the batch runs again");
@@ -128,12 +156,16 @@ final class Repeatability {
     boolean allUnique = inputs.stream().allMatch(Rows::unique);
     return switch (name) {
       case "Deduplicate", "DeduplicateWithinWatermark" -> first;
-      case "Generate" -> new Rows(first.unique && isNumbered((Generate) plan), false, null);
-      case "Expand" -> new Rows(first.unique, false, null);
-      case "Aggregate", "Distinct" -> new Rows(first.disjoint, first.disjoint, function);
+      case "Generate" ->
+          Rows.numbered(first.unique && isNumbered((Generate) plan), first.positions + 1);
+      case "Expand" -> Rows.numbered(first.unique, first.positions + 1);
+      case "Aggregate", "Distinct" -> new Rows(first.disjoint, first.disjoint, 0, function);
       case "Union" -> {
         boolean disjoint = inputs.stream().allMatch(Rows::disjoint);
-        yield new Rows(allUnique, disjoint && !KafkaRelations.mayShareRecords(children), null);
+        int positions = inputs.stream().mapToInt(Rows::positions).max().getAsInt();
+        yield KafkaRelations.mayShareRecords(children)
+            ? Rows.numbered(allUnique, positions + 1)
+            : new Rows(allUnique, disjoint, positions, null);
       }
       case "Join" -> join((Join) plan, inputs);
       default -> Rows.OTHER;
@@ -148,7 +180,10 @@ final class Repeatability {
     boolean unique =
         sides.stream().allMatch(Rows::unique)
             && !KafkaRelations.mayShareRecords(Catalyst.children(join));
-    return new Rows(unique, false, null);
+    int left = sides.get(0).positions;
+    int right = sides.get(1).positions;
+    // The ordinal of the right row is one position of that of the joined row.
+    return left == 0 ? Rows.numbered(unique, right) : Rows.numbered(unique && right <= 1, left + 1);
   }
 
   private static boolean isNumbered(Generate generate) {
