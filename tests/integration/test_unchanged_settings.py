@@ -45,6 +45,12 @@ def status(ledger: Ledger) -> dict[str, Any]:
     return {key: found[key] for key in ("kind", "steps", "reason")}
 
 
+def warnings(ledger: Ledger) -> list[str]:
+    name = f"unchanged_{ledger._queries}"
+    found: list[str] = json.loads(own_class("rowlineage.RowLineageStatus").json(name))["warnings"]
+    return found
+
+
 def copied(ledger: Ledger) -> DataFrame:
     return ledger.read(TOPIC).select("key", numbers("n"))
 
@@ -128,6 +134,29 @@ def test_a_wrong_setting_is_reported_and_the_job_runs(
     records = ledger.run(copied(ledger), make_topic("out"), sink="elsewhere")
     assert len(records) == 40
     assert "sink is 'elsewhere', expected one of headwater, headers" in status(ledger)["reason"]
+
+
+def test_state_with_lineage_goes_on_with_it_although_a_setting_is_wrong(
+    ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, output = make_topic("in"), make_topic("out")
+    ledger.fill(source, 20)
+    ledger.run(counted(ledger, source), output, mode="update", checkpoint=tmp_path)
+    ledger.fill(source, 20)
+    rows = counted(ledger, source)
+    records = ledger.run(rows, output, mode="update", checkpoint=tmp_path, sink="elsewhere")
+    assert len(records) == 20
+    assert all(each.header("lineage") for each in records)
+    (warning,) = warnings(ledger)
+    assert warning.startswith("spark.headwater.lineage.sink is 'elsewhere', expected one of")
+
+
+def test_transactions_with_the_sink_of_spark_are_reported_as_without_effect(
+    ledger: Ledger, make_topic: TopicMaker
+) -> None:
+    ledger.run(copied(ledger), make_topic("out"), sink="headers", delivery="transactional")
+    (warning,) = warnings(ledger)
+    assert "delivery=transactional has no effect" in warning
 
 
 def test_functions_of_the_job_with_names_of_spark_do_not_change_the_lineage(

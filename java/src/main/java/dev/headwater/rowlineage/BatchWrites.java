@@ -1,6 +1,7 @@
 package dev.headwater.rowlineage;
 
 import dev.headwater.compat.SparkSql;
+import dev.headwater.delivery.ExactlyOnceException;
 import java.util.UUID;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -31,15 +32,21 @@ final class BatchWrites {
 
   /** The name of the query whose micro-batch is written, else of the application. */
   static String nameOf(LogicalPlan write, SparkSession session) {
+    QueryRun query = queryOf(write);
+    return query == null ? session.sparkContext().appName() : query.name();
+  }
+
+  /** The query whose micro-batch is written, or null. */
+  private static QueryRun queryOf(LogicalPlan write) {
     for (LogicalPlan leaf : Catalyst.<LogicalPlan>java(rowsOf(write).collectLeaves())) {
       Attribute hidden = Catalyst.column(leaf.output(), LineageStruct.COLUMN);
       QueryRun query = hidden == null ? null : QueryRun.of(hidden.metadata());
       ReceivedRows.Origin lost = ReceivedRows.of(leaf);
       if (query != null || lost != null) {
-        return query == null ? lost.query().name() : query.name();
+        return query == null ? lost.query() : query;
       }
     }
-    return session.sparkContext().appName();
+    return null;
   }
 
   private static LogicalPlan rowsOf(LogicalPlan write) {
@@ -52,6 +59,12 @@ final class BatchWrites {
   LogicalPlan rewrite(LogicalPlan plan) {
     if (!conf.enabledFor(run.name())) {
       return plan;
+    }
+    if (conf.isExactlyOnce()) {
+      refuseInMicroBatch(plan);
+    }
+    if (!conf.mistakes().isEmpty()) {
+      throw new IllegalArgumentException(conf.mistakes().get(0));
     }
     if (RowLevelMerge.isMerge(plan)) {
       return merged(new RowLevelMerge((V2WriteCommand) plan), plan);
@@ -70,6 +83,20 @@ final class BatchWrites {
     check(query);
     OriginalPlan.keep(write.query(), query);
     return new SaveIntoDataSourceCommand(query, write.dataSource(), write.options(), write.mode());
+  }
+
+  private void refuseInMicroBatch(LogicalPlan plan) {
+    QueryRun query = queryOf(plan);
+    if (query != null
+        && conf.enabledFor(query.name())
+        && plan instanceof SaveIntoDataSourceCommand write
+        && KafkaRelations.isOfConnector(write.dataSource())) {
+      throw new ExactlyOnceException(
+          "query '"
+              + query.name()
+              + "' writes to Kafka inside foreachBatch, where a batch that runs again writes its "
+              + "records again: write the stream itself to Kafka, or use delivery=idempotent");
+    }
   }
 
   private LogicalPlan saved(SaveIntoDataSourceCommand write) {

@@ -30,6 +30,8 @@ public final class LineageFunctions {
   static final int MAX_PARENTS_BYTES = 32 * 1024;
   // A position in a nested array or map gets 20 bits.
   private static final long POSITIONS = 1L << 20;
+  // As many have space in an ordinal.
+  static final int MAX_POSITIONS = 3;
 
   private static final UTF8String LINEAGE = UTF8String.fromString("lineage");
   private static final UTF8String UNKNOWN = UTF8String.fromString("?");

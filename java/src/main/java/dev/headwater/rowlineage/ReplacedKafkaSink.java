@@ -3,6 +3,7 @@ package dev.headwater.rowlineage;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.LineageSink;
+import dev.headwater.delivery.OtherDelivery;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -41,8 +42,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final RowLineageConf conf;
   private final QueryRun run;
   private final boolean manyParents;
-  // Null unless the delivery is exactly-once.
+  // One of them is null.
   private final ExactlyOnce exactlyOnce;
+  private final OtherDelivery otherDelivery;
   private final SupportsWrite sink;
 
   /**
@@ -55,13 +57,15 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       RowLineageConf conf,
       QueryRun run,
       boolean manyParents,
-      ExactlyOnce exactlyOnce) {
+      ExactlyOnce exactlyOnce,
+      OtherDelivery otherDelivery) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
     this.run = run;
     this.manyParents = manyParents;
     this.exactlyOnce = exactlyOnce;
+    this.otherDelivery = otherDelivery;
     this.sink = LineageSink.table(exactlyOnce);
   }
 
@@ -93,6 +97,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
         .build()
         .toStreaming();
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(options(info));
+    if (otherDelivery != null) {
+      otherDelivery.before();
+    }
     return sink.newWriteBuilder(new Info(options, info.queryId(), info.schema()));
   }
 

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.slf4j.Logger;
@@ -16,9 +17,15 @@ import org.slf4j.LoggerFactory;
  * @param kind `exact`, `ranges`, `unknown` or `off`
  * @param steps because of which it is not exact
  * @param reason why it is off, else null
+ * @param warnings about settings that are wrong or have no effect
  */
 public record RowLineageStatus(
-    String query, String kind, Set<String> steps, String reason, String runId) {
+    String query,
+    String kind,
+    Set<String> steps,
+    String reason,
+    String runId,
+    List<String> warnings) {
   private static final Logger LOG = LoggerFactory.getLogger("dev.headwater.rowlineage");
   private static final int MAX_QUERIES = 1000;
   private static final Map<String, RowLineageStatus> OF_QUERIES =
@@ -31,12 +38,12 @@ public record RowLineageStatus(
         }
       };
 
-  static RowLineageStatus on(String query, Coverage coverage, String runId) {
-    return new RowLineageStatus(query, coverage.kind(), coverage.steps(), null, runId);
+  static RowLineageStatus on(String query, Coverage coverage, String runId, List<String> warnings) {
+    return new RowLineageStatus(query, coverage.kind(), coverage.steps(), null, runId, warnings);
   }
 
   static RowLineageStatus off(String query, String reason) {
-    return new RowLineageStatus(query, "off", Set.of(), reason, null);
+    return new RowLineageStatus(query, "off", Set.of(), reason, null, List.of());
   }
 
   /** Reports a write in foreachBatch whose rows are known less exactly than those it received. */
@@ -51,7 +58,7 @@ public record RowLineageStatus(
     Set<String> steps = new LinkedHashSet<>(known.steps);
     steps.addAll(coverage.steps());
     String kind = known.kind.equals("unknown") ? known.kind : coverage.kind();
-    new RowLineageStatus(query.name(), kind, steps, null, known.runId).report();
+    new RowLineageStatus(query.name(), kind, steps, null, known.runId, known.warnings).report();
   }
 
   /** Keeps the status of a query that starts. */
@@ -78,6 +85,7 @@ public record RowLineageStatus(
     } else {
       LOG.info("row lineage of query '{}': {}, because of {}", query, kind, steps);
     }
+    warnings.forEach(warning -> LOG.warn("row lineage of query '{}': {}", query, warning));
   }
 
   /** The status of the last start of a query in JSON, or null; called from Python. */

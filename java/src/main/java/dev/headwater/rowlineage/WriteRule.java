@@ -3,7 +3,10 @@ package dev.headwater.rowlineage;
 import dev.headwater.compat.SparkSql;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
+import dev.headwater.delivery.OtherDelivery;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
@@ -57,10 +60,14 @@ final class WriteRule extends Rule<LogicalPlan> {
       // The only case in which the query does not run: it would run with a weaker guarantee.
       throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
-      LOG.debug("row lineage", failed);
-      RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
+      report(nameOf(plan), failed);
       return plan;
     }
+  }
+
+  private static void report(String name, Throwable failed) {
+    LOG.debug("row lineage", failed);
+    RowLineageStatus.off(name, String.valueOf(failed)).report();
   }
 
   private String nameOf(LogicalPlan plan) {
@@ -79,6 +86,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
+    private OtherDelivery otherDelivery;
     private String reasonForOff;
 
     StreamWrite(SparkSession session, WriteToStream write) {
@@ -102,15 +110,35 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (requiresExactlyOnce) {
         return withExactlyOnce();
       }
-      if (toKafka) {
-        ExactlyOnce.forget(write.resolvedCheckpointLocation(), hadoopConf());
+      return toKafka ? withOtherDelivery() : withLineage();
+    }
+
+    /** Whether it gets lineage or not, its records are not in the log of exactly-once delivery. */
+    private LogicalPlan withOtherDelivery() {
+      otherDelivery =
+          new OtherDelivery(
+              session.sparkContext(), write.resolvedCheckpointLocation(), hadoopConf());
+      LogicalPlan rewritten = write;
+      try {
+        rewritten = withLineage();
+      } catch (Exception | LinkageError | StackOverflowError failed) {
+        report(name, failed);
       }
-      return withLineage();
+      boolean isOriginal = ((WriteToStream) rewritten).sink() == write.sink();
+      return isOriginal && otherDelivery.findsLog()
+          ? Catalyst.replaced(
+              rewritten,
+              write.sink(),
+              new SinkWithoutLog((SupportsWrite) write.sink(), otherDelivery))
+          : rewritten;
     }
 
     /** Whatever would leave the query without lineage elsewhere stops its start here. */
     private LogicalPlan withExactlyOnce() {
       try {
+        if (!conf.mistakes().isEmpty()) {
+          throw new ExactlyOnceException(conf.mistakes().get(0));
+        }
         if (!conf.sink().equals("headwater")) {
           throw new ExactlyOnceException(RowLineageConf.PREFIX + "sink has to be headwater");
         }
@@ -142,6 +170,9 @@ final class WriteRule extends Rule<LogicalPlan> {
         RowLineageStatus.off(name, conf.reasonForOff()).keep();
         return off(mark, null);
       }
+      if (!conf.mistakes().isEmpty() && !stateHasLineage) {
+        return off(mark, conf.mistakes().get(0));
+      }
       PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
       PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
       if (!rows.haveLineage()) {
@@ -167,8 +198,18 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
+      RowLineageStatus.on(name, rewriter.coverage(), run.runId(), warnings()).report();
       return withQuery(rewritten);
+    }
+
+    private List<String> warnings() {
+      List<String> warnings = new ArrayList<>();
+      // Its state has lineage, without which Spark would refuse it.
+      conf.mistakes().forEach(each -> warnings.add(each + "; the default is used"));
+      if (KafkaRelations.isOfConnector(write.sink())) {
+        warnings.addAll(conf.withoutEffect());
+      }
+      return warnings;
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -178,15 +219,14 @@ final class WriteRule extends Rule<LogicalPlan> {
                 + coverage.steps()
                 + "; use delivery=transactional");
       }
-      boolean needsContent =
-          new Repeatability(session.sparkContext().isLocal()).needsContent(write.inputQuery());
+      Repeatability repeatability = new Repeatability(session.sparkContext().isLocal());
       return new ExactlyOnce(
           session.sparkContext(),
           write.resolvedCheckpointLocation(),
           hadoopConf(),
           run.runId(),
           name,
-          needsContent);
+          repeatability.recognizedBy(write.inputQuery()));
     }
 
     private String refusal(StateMark mark) throws IOException {
@@ -241,7 +281,8 @@ final class WriteRule extends Rule<LogicalPlan> {
             conf,
             run,
             manyParents,
-            exactlyOnce);
+            exactlyOnce,
+            otherDelivery);
       }
       return write.sink();
     }
