@@ -58,7 +58,13 @@ final class WriteRule extends Rule<LogicalPlan> {
       throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
       LOG.debug("row lineage", failed);
-      RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
+      RowLineageStatus off = RowLineageStatus.off(nameOf(plan), String.valueOf(failed));
+      if (plan instanceof WriteToStream) {
+        off.report();
+      } else {
+        // A write in foreachBatch fails in every micro-batch.
+        off.reportOnce();
+      }
       return plan;
     }
   }
@@ -76,6 +82,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final String name;
     private final QueryRun run;
     private RowLineageConf conf;
+    private SinkChoice choice = new SinkChoice(false, null);
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
@@ -142,7 +149,8 @@ final class WriteRule extends Rule<LogicalPlan> {
         RowLineageStatus.off(name, conf.reasonForOff()).keep();
         return off(mark, null);
       }
-      PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
+      PlanRewriter rewriter =
+          new PlanRewriter(plan -> false, conf.readsHeaders(), mark.hasFixedFields());
       PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
       if (!rows.haveLineage()) {
         // Of an earlier query with this name.
@@ -156,6 +164,7 @@ final class WriteRule extends Rule<LogicalPlan> {
           return off(mark, reason);
         }
       }
+      chooseSink();
       LogicalPlan rewritten = written(rows);
       if (rewritten == null) {
         return off(mark, write.sink().getClass().getSimpleName() + " has no column for it");
@@ -167,8 +176,23 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
+      RowLineageStatus.on(name, rewriter.coverage(), choice.reason(), run.runId()).report();
       return withQuery(rewritten);
+    }
+
+    private void chooseSink() {
+      if (!KafkaRelations.isOfConnector(write.sink())) {
+        return;
+      }
+      choice =
+          SinkChoice.of(
+              conf,
+              (SupportsWrite) write.sink(),
+              session.sparkContext().getConf(),
+              KafkaRelations.optionsOf(write.inputQuery()));
+      if (requiresExactlyOnce && !choice.replaced()) {
+        throw new ExactlyOnceException("Spark's own sink is kept: " + choice.reason());
+      }
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -217,7 +241,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private LogicalPlan written(PlanRewriter.Rows rows) {
       Seq<Attribute> columns = write.inputQuery().output();
       if (KafkaRelations.isOfConnector(write.sink())) {
-        if (conf.sink().equals("headwater")) {
+        if (choice.replaced()) {
           return SinkColumns.forLineageSink(rows, columns);
         }
         // The options of the sink are not known here; those of the source are of the same cluster.
@@ -225,6 +249,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
+        ReceivedRows.addClient(write.sink(), session, run);
         return SinkColumns.withHiddenColumn(rows, columns, run);
       }
       StructType table = Tables.schemaOf(write.sink(), session);
@@ -234,7 +259,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     }
 
     private Table sink() {
-      if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
+      if (choice.replaced()) {
         return new ReplacedKafkaSink(
             (SupportsWrite) write.sink(),
             write.inputQuery().schema(),
