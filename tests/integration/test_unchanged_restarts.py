@@ -54,7 +54,7 @@ def test_a_step_that_is_added_before_a_join_finds_the_state_of_the_join(
         assert parents.numbers == true_parents(record)
 
 
-def test_a_checkpoint_whose_state_depends_on_the_steps_goes_on_with_it(
+def test_the_version_in_the_checkpoint_decides_on_the_fields_in_the_state(
     ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
 ) -> None:
     left, right, output = make_topic("left"), make_topic("right"), make_topic("out")

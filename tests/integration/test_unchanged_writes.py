@@ -74,7 +74,7 @@ def test_writes_of_foreach_batch_that_have_no_column_for_lineage_are_reported(
 def test_writes_in_foreach_batch_have_the_name_of_their_query_for_the_settings(
     ledger: Ledger, make_topic: TopicMaker
 ) -> None:
-    output, application = make_topic("out"), ledger.spark.sparkContext.appName
+    output, application = make_topic("out"), str(ledger.spark.sparkContext.appName)
     rows = ledger.read(TOPIC).select("n")
     ledger.each_batch(rows, lambda batch: save(batch, output, ledger), disabledQueries=application)
     check(ledger, output)

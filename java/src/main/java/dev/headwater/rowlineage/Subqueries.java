@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
- * Subqueries in the expressions of a node, such as in the list of a SELECT. They are no children of
- * the node, so their rows have no column for lineage.
+ * Subqueries in the expressions of a node, such as in the list of a SELECT. They are not children
+ * of the node, so their rows have no column for lineage.
  */
 final class Subqueries {
   // Nodes whose expressions decide which rows there are, and in which order.
