@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.connect import APPLICATION, JOB, ConnectServer, connect_server
-from tests.unchanged import Records, true_parents, values
+from tests.unchanged import Parents, Records, true_parents, values
 
 from headwater.kafka import create_topic, read_topic
 from headwater.kafka.runs import KafkaRuns
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 TOPIC, RECORDS = "connect-records", 120
 # foreachBatch is started before others load the machine: Spark gives its process ten seconds.
 EXACT = ("in_batches", "copied", "windowed", "in_sql", "with_udf", "unnamed")
-QUERIES = (*EXACT, "in_pandas")
+QUERIES = (*EXACT, "in_pandas", "checkpointed")
 ON, OFF = "with", "without"
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -118,6 +118,13 @@ def test_rows_of_map_in_pandas_have_ranges_that_contain_their_parents(outputs: O
         assert not parents.unknown, record
         (number,) = true_parents(record)
         assert outputs.ledger.is_within(number, parents), record
+
+
+def test_rows_that_foreach_batch_has_checkpointed_have_unknown_parents(outputs: Outputs) -> None:
+    records = outputs.found[ON, "checkpointed"]
+    assert len(records) == 2 * RECORDS
+    unknown = Parents(frozenset(), (), True)
+    assert {outputs.ledger.parents(record) for record in records} == {unknown}
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -7,7 +7,10 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTableAsSelectPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.execution.command.DataWritingCommand;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.types.StructType;
 
@@ -16,6 +19,7 @@ final class BatchWrites {
   private final SparkSession session;
   private final RowLineageConf conf;
   private QueryRun run;
+  private Coverage coverage;
 
   BatchWrites(SparkSession session) {
     this.session = session;
@@ -27,7 +31,16 @@ final class BatchWrites {
     return plan instanceof SaveIntoDataSourceCommand
         || plan instanceof AppendData append && tableOf(append).resolved()
         || DeltaMerge.isMerge(plan)
-        || RowLevelMerge.isMerge(plan);
+        || RowLevelMerge.isMerge(plan)
+        || isOther(plan);
+  }
+
+  /** Writes that have no place for lineage, such as of files; they are only reported. */
+  private static boolean isOther(LogicalPlan plan) {
+    return plan.resolved()
+        && (plan instanceof DataWritingCommand
+            || plan instanceof V2WriteCommand && !(plan instanceof AppendData)
+            || plan instanceof V2CreateTableAsSelectPlan);
   }
 
   /** The name of the query whose micro-batch is written, else of the application. */
@@ -57,7 +70,7 @@ final class BatchWrites {
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
-    if (!conf.enabledFor(run.name())) {
+    if (!conf.enabledFor(nameOf(plan, session))) {
       return plan;
     }
     if (conf.isExactlyOnce()) {
@@ -66,6 +79,30 @@ final class BatchWrites {
     if (!conf.mistakes().isEmpty()) {
       throw new IllegalArgumentException(conf.mistakes().get(0));
     }
+    LogicalPlan rewritten = withLineage(plan);
+    QueryRun query = queryOf(plan);
+    if (query != null && rewritten != plan) {
+      RowLineageStatus.written(query, coverage);
+    } else if (query != null) {
+      RowLineageStatus.leftAlone(query, sinkOf(plan));
+    }
+    return rewritten;
+  }
+
+  /** For a status, so without what may be different in each micro-batch. */
+  private static String sinkOf(LogicalPlan write) {
+    if (write instanceof SaveIntoDataSourceCommand save) {
+      return save.dataSource().getClass().getSimpleName();
+    }
+    if (write instanceof InsertIntoHadoopFsRelationCommand files) {
+      return files.fileFormat().getClass().getSimpleName();
+    }
+    return write instanceof V2WriteCommand command
+        ? command.table().name()
+        : write.getClass().getSimpleName();
+  }
+
+  private LogicalPlan withLineage(LogicalPlan plan) {
     if (RowLevelMerge.isMerge(plan)) {
       return merged(new RowLevelMerge((V2WriteCommand) plan), plan);
     }
@@ -75,10 +112,13 @@ final class BatchWrites {
     if (DeltaMerge.isMerge(plan)) {
       return merged(new DeltaMerge(plan), plan);
     }
-    SaveIntoDataSourceCommand write = (SaveIntoDataSourceCommand) plan;
-    LogicalPlan query = saved(write);
+    return plan instanceof SaveIntoDataSourceCommand save ? saved(save) : plan;
+  }
+
+  private LogicalPlan saved(SaveIntoDataSourceCommand write) {
+    LogicalPlan query = rowsFor(write);
     if (query == null) {
-      return plan;
+      return write;
     }
     check(query);
     OriginalPlan.keep(write.query(), query);
@@ -99,7 +139,7 @@ final class BatchWrites {
     }
   }
 
-  private LogicalPlan saved(SaveIntoDataSourceCommand write) {
+  private LogicalPlan rowsFor(SaveIntoDataSourceCommand write) {
     boolean isKafka = KafkaRelations.isOfConnector(write.dataSource());
     StructType table = null;
     if (!isKafka) {
@@ -157,8 +197,8 @@ final class BatchWrites {
     PlanRewriter.Rows rows = rewriter.rewrite(query);
     if (rewriter.query() != null) {
       run = rewriter.query();
-      RowLineageStatus.add(run, rewriter.coverage());
     }
+    coverage = rewriter.coverage();
     return rows;
   }
 

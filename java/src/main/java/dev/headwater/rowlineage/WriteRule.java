@@ -60,20 +60,24 @@ final class WriteRule extends Rule<LogicalPlan> {
       // The only case in which the query does not run: it would run with a weaker guarantee.
       throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
-      report(nameOf(plan), failed);
+      report(plan, failed);
       return plan;
     }
+  }
+
+  private void report(LogicalPlan plan, Throwable failed) {
+    if (plan instanceof WriteToStream write) {
+      report(StreamWrite.nameOf(write, session), failed);
+      return;
+    }
+    LOG.debug("row lineage", failed);
+    // A write in foreachBatch fails in every micro-batch.
+    RowLineageStatus.off(BatchWrites.nameOf(plan, session), String.valueOf(failed)).reportOnce();
   }
 
   private static void report(String name, Throwable failed) {
     LOG.debug("row lineage", failed);
     RowLineageStatus.off(name, String.valueOf(failed)).report();
-  }
-
-  private String nameOf(LogicalPlan plan) {
-    return plan instanceof WriteToStream write
-        ? StreamWrite.nameOf(write, session)
-        : BatchWrites.nameOf(plan, session);
   }
 
   /** One streaming query that starts. */
@@ -83,6 +87,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final String name;
     private final QueryRun run;
     private RowLineageConf conf;
+    private SinkChoice choice = new SinkChoice(false, null);
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
@@ -173,7 +178,8 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (!conf.mistakes().isEmpty() && !stateHasLineage) {
         return off(mark, conf.mistakes().get(0));
       }
-      PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
+      PlanRewriter rewriter =
+          new PlanRewriter(plan -> false, conf.readsHeaders(), mark.hasFixedFields());
       PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
       if (!rows.haveLineage()) {
         // Of an earlier query with this name.
@@ -187,6 +193,7 @@ final class WriteRule extends Rule<LogicalPlan> {
           return off(mark, reason);
         }
       }
+      chooseSink();
       LogicalPlan rewritten = written(rows);
       if (rewritten == null) {
         return off(mark, write.sink().getClass().getSimpleName() + " has no column for it");
@@ -198,7 +205,8 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), run.runId(), warnings()).report();
+      RowLineageStatus.on(name, rewriter.coverage(), choice.reason(), run.runId(), warnings())
+          .report();
       return withQuery(rewritten);
     }
 
@@ -210,6 +218,21 @@ final class WriteRule extends Rule<LogicalPlan> {
         warnings.addAll(conf.withoutEffect());
       }
       return warnings;
+    }
+
+    private void chooseSink() {
+      if (!KafkaRelations.isOfConnector(write.sink())) {
+        return;
+      }
+      choice =
+          SinkChoice.of(
+              conf,
+              (SupportsWrite) write.sink(),
+              session.sparkContext().getConf(),
+              KafkaRelations.optionsOf(write.inputQuery()));
+      if (requiresExactlyOnce && !choice.replaced()) {
+        throw new ExactlyOnceException("Spark's own sink is kept: " + choice.reason());
+      }
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -257,7 +280,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private LogicalPlan written(PlanRewriter.Rows rows) {
       Seq<Attribute> columns = write.inputQuery().output();
       if (KafkaRelations.isOfConnector(write.sink())) {
-        if (conf.sink().equals("headwater")) {
+        if (choice.replaced()) {
           return SinkColumns.forLineageSink(rows, columns);
         }
         // The options of the sink are not known here; those of the source are of the same cluster.
@@ -265,6 +288,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
+        ReceivedRows.addClient(write.sink(), session, run);
         return SinkColumns.withHiddenColumn(rows, columns, run);
       }
       StructType table = Tables.schemaOf(write.sink(), session);
@@ -274,7 +298,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     }
 
     private Table sink() {
-      if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
+      if (choice.replaced()) {
         return new ReplacedKafkaSink(
             (SupportsWrite) write.sink(),
             write.inputQuery().schema(),
