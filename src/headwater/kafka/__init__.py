@@ -14,7 +14,7 @@ from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
 from headwater.kafka.producer import RecordProducer
-from headwater.kafka.runs import KafkaRuns, write_run
+from headwater.kafka.runs import KafkaRuns, last_runs, write_run
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
@@ -42,6 +42,7 @@ __all__ = [
     "find_topics",
     "input_topic",
     "is_compacted",
+    "last_runs",
     "list_topics",
     "max_record_bytes",
     "partition_states",

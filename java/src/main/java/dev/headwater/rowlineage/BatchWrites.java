@@ -15,6 +15,7 @@ final class BatchWrites {
   private final SparkSession session;
   private final RowLineageConf conf;
   private QueryRun run;
+  private RowLineageStatus status;
 
   BatchWrites(SparkSession session) {
     this.session = session;
@@ -92,7 +93,7 @@ final class BatchWrites {
     if (!isKafka) {
       return stored().withColumn(rows, write.query(), table);
     }
-    run.record(conf, Catalyst.java(write.options()));
+    conf.runs().write(run, status, Catalyst.java(write.options()));
     return SinkColumns.withHeader(rows, write.query().output(), run);
   }
 
@@ -130,7 +131,9 @@ final class BatchWrites {
     PlanRewriter.Rows rows = rewriter.rewrite(query);
     if (rewriter.query() != null) {
       run = rewriter.query();
-      RowLineageStatus.add(run, rewriter.coverage());
+      status = RowLineageStatus.add(run, rewriter.coverage());
+    } else {
+      status = RowLineageStatus.on(run.name(), rewriter.coverage(), run.runId());
     }
     return rows;
   }

@@ -40,6 +40,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final StructType schema;
   private final RowLineageConf conf;
   private final QueryRun run;
+  private final RowLineageStatus status;
   private final boolean manyParents;
   // Null unless the delivery is exactly-once.
   private final ExactlyOnce exactlyOnce;
@@ -54,12 +55,14 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       StructType schema,
       RowLineageConf conf,
       QueryRun run,
+      RowLineageStatus status,
       boolean manyParents,
       ExactlyOnce exactlyOnce) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
     this.run = run;
+    this.status = status;
     this.manyParents = manyParents;
     this.exactlyOnce = exactlyOnce;
     this.sink = LineageSink.table(exactlyOnce);
@@ -128,8 +131,10 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       options.put("parentsSuffix", PARENTS_SUFFIX);
     }
     addInherited(options);
-    if (conf.stamp().equals("compact")) {
-      run.record(conf, options);
+    if (conf.isCompact()) {
+      conf.runs().write(run, status, options);
+    } else {
+      conf.runs().writeLater(run, status, options, true);
     }
     return options;
   }

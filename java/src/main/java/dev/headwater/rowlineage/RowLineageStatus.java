@@ -39,19 +39,29 @@ public record RowLineageStatus(
     return new RowLineageStatus(query, "off", Set.of(), reason, null);
   }
 
-  /** Reports a write in foreachBatch whose rows are known less exactly than those it received. */
-  static void add(QueryRun query, Coverage coverage) {
+  /**
+   * Reports a write in foreachBatch whose rows are known less exactly than those it received.
+   *
+   * @return the status of the query since
+   */
+  static RowLineageStatus add(QueryRun query, Coverage coverage) {
     RowLineageStatus known;
     synchronized (OF_QUERIES) {
       known = OF_QUERIES.get(query.name());
     }
-    if (known == null || known.reason != null || known.steps.containsAll(coverage.steps())) {
-      return;
+    if (known == null) {
+      return on(query.name(), coverage, query.runId());
+    }
+    if (known.reason != null || known.steps.containsAll(coverage.steps())) {
+      return known;
     }
     Set<String> steps = new LinkedHashSet<>(known.steps);
     steps.addAll(coverage.steps());
     String kind = known.kind.equals("unknown") ? known.kind : coverage.kind();
-    new RowLineageStatus(query.name(), kind, steps, null, known.runId).report();
+    RowLineageStatus changed = new RowLineageStatus(query.name(), kind, steps, null, known.runId);
+    changed.report();
+    RecordedRuns.update(changed);
+    return changed;
   }
 
   /** Keeps the status of a query that starts. */

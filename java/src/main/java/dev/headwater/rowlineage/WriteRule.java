@@ -4,6 +4,7 @@ import dev.headwater.compat.SparkSql;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import java.io.IOException;
+import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
@@ -58,7 +59,15 @@ final class WriteRule extends Rule<LogicalPlan> {
       throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
       LOG.debug("row lineage", failed);
-      RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
+      RowLineageStatus status = RowLineageStatus.off(nameOf(plan), String.valueOf(failed));
+      status.report();
+      if (plan instanceof WriteToStream write) {
+        QueryRun run = new QueryRun(status.query(), UUID.randomUUID().toString());
+        RecordedRuns runs = RecordedRuns.of(session.conf());
+        runs.writeLater(run, status, KafkaRelations.optionsOf(write.inputQuery()), true);
+      } else {
+        RecordedRuns.update(status);
+      }
       return plan;
     }
   }
@@ -76,6 +85,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final String name;
     private final QueryRun run;
     private RowLineageConf conf;
+    private RowLineageStatus status;
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
@@ -124,7 +134,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         }
         return rewritten;
       } catch (ExactlyOnceException refused) {
-        RowLineageStatus.off(name, refused.getMessage()).report();
+        reportOff(refused.getMessage());
         throw refused;
       } catch (Exception | LinkageError | StackOverflowError failed) {
         throw new ExactlyOnceException("query '" + name + "' can't get lineage: " + failed, failed);
@@ -139,7 +149,10 @@ final class WriteRule extends Rule<LogicalPlan> {
       StateMark mark = new StateMark(write.resolvedCheckpointLocation(), hadoopConf());
       boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       if (!conf.enabledFor(name) && !stateHasLineage) {
-        RowLineageStatus.off(name, conf.reasonForOff()).keep();
+        status = RowLineageStatus.off(name, conf.reasonForOff());
+        status.keep();
+        // Nothing is created for a query without lineage by choice.
+        conf.runs().writeLater(run, status, source(), false);
         return off(mark, null);
       }
       PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
@@ -167,8 +180,30 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
+      status = RowLineageStatus.on(name, rewriter.coverage(), run.runId());
+      status.report();
+      recordRun();
       return withQuery(rewritten);
+    }
+
+    /** The replaced sink does so itself: the options of a sink are not known here. */
+    private void recordRun() {
+      if (!KafkaRelations.isOfConnector(write.sink())) {
+        conf.runs().writeLater(run, status, source(), true);
+      } else if (conf.sink().equals("headers")) {
+        // The source is of the same cluster.
+        conf.runs().write(run, status, source());
+      }
+    }
+
+    private Map<String, String> source() {
+      return KafkaRelations.optionsOf(write.inputQuery());
+    }
+
+    private void reportOff(String reason) {
+      RowLineageStatus off = RowLineageStatus.off(name, reason);
+      off.report();
+      conf.runs().writeLater(run, off, source(), true);
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -209,7 +244,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       }
       reasonForOff = reason;
       if (reason != null && !requiresExactlyOnce) {
-        RowLineageStatus.off(name, reason).report();
+        reportOff(reason);
       }
       return write;
     }
@@ -220,8 +255,6 @@ final class WriteRule extends Rule<LogicalPlan> {
         if (conf.sink().equals("headwater")) {
           return SinkColumns.forLineageSink(rows, columns);
         }
-        // The options of the sink are not known here; those of the source are of the same cluster.
-        run.record(conf, KafkaRelations.optionsOf(write.inputQuery()));
         return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
@@ -240,6 +273,7 @@ final class WriteRule extends Rule<LogicalPlan> {
             write.inputQuery().schema(),
             conf,
             run,
+            status,
             manyParents,
             exactlyOnce);
       }
