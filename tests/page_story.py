@@ -18,6 +18,8 @@ from headwater.model.header import STAMP_HEADERS, JobStamp, encode
 from headwater.settings import Settings
 
 KAFKA = "kafka://localhost:9092"
+# Tables in a folder, unlike topics.
+FILES = "file"
 JOBS = "headwater"
 RECORDS = 12
 MARKUP = '<img src=x onerror="document.title=1">'
@@ -83,8 +85,8 @@ def failed_run(send: Send, at: datetime, prefix: str = "", name: str = "enrichme
         "stackTrace": 'Traceback (most recent call last):\n  File "job.py", line 12, in write\n',
     }
     facets = {"errorMessage": {**_facet(), **error}}
-    inputs = [_topic(f"{prefix}visits"), _topic("ads")]
-    outputs = [_topic("visits-enriched", _columns(f"{prefix}visits", "ads"))]
+    inputs = [_dataset(f"{prefix}visits"), _dataset("ads")]
+    outputs = [_dataset("visits-enriched", _columns(f"{prefix}visits", "ads"))]
     common: Json = {"job": "visits_ads_enrichment", "namespace": JOBS, "run": run_id(name)}
     stream = {"jobType": {**_facet(), "processingType": "STREAMING", "integration": "SPARK"}}
     send(
@@ -157,8 +159,8 @@ def _stream(
         "job": job,
         "namespace": JOBS,
         "run": run_id(job),
-        "inputs": [_topic(name) for name in inputs],
-        "outputs": [_topic(name, _columns(*inputs)) for name in outputs],
+        "inputs": [_dataset(name) for name in inputs],
+        "outputs": [_dataset(name, _columns(*inputs)) for name in outputs],
         "job_facets": {
             "jobType": {**_facet(), "processingType": "STREAMING", "integration": "SPARK"},
             "documentation": {**_facet(), "description": f"Runs {job}_job of the demo."},
@@ -207,7 +209,7 @@ def _report(send: Send, at: datetime, number: int) -> None:
         "job": "daily_report",
         "namespace": JOBS,
         "run": run_id(f"report-{number}"),
-        "inputs": [_topic("/archive/visits")],
+        "inputs": [_dataset("/archive/visits")],
         "outputs": [output],
         "job_facets": {"sourceCodeLocation": {**_facet(), "type": "git", "url": source}},
     }
@@ -216,12 +218,17 @@ def _report(send: Send, at: datetime, number: int) -> None:
     send(run_event("FAIL" if bad else "COMPLETE", **common, at=_text(end)))
 
 
-def _topic(name: str, columns: Json | None = None) -> Json:
+def _namespace(name: str) -> str:
+    return FILES if name.startswith("/") else KAFKA
+
+
+def _dataset(name: str, columns: Json | None = None) -> Json:
+    """A topic, or a table if the name is a folder."""
     known = next((key for key in FIELDS if name.endswith(key)), None)
     facets: Json = {"schema": _schema(known)} if known else {}
     if columns:
         facets["columnLineage"] = columns
-    return {"namespace": KAFKA, "name": name, "facets": facets}
+    return {"namespace": _namespace(name), "name": name, "facets": facets}
 
 
 def _schema(name: str, extra: list[str] | None = None) -> Json:
@@ -237,7 +244,7 @@ def _columns(*inputs: str, names: list[str] | None = None) -> Json:
         source = name if name in FIELDS[known] else "event_time"
         subtype = "IDENTITY" if source == name else "TRANSFORMATION"
         transformations = [{"type": "DIRECT", "subtype": subtype}]
-        column = {"namespace": KAFKA, "name": inputs[0], "field": source}
+        column = {"namespace": _namespace(inputs[0]), "name": inputs[0], "field": source}
         fields[name] = {"inputFields": [{**column, "transformations": transformations}]}
     return {**_facet(), "fields": fields}
 

@@ -11,11 +11,19 @@ from pyspark.sql import functions as F
 
 from headwater import LineageJob
 from headwater.errors import InputError
-from headwater.kafka import KafkaRuns, RecordProducer, is_compacted, read_topic, write_run
+from headwater.kafka import (
+    KafkaRuns,
+    RecordProducer,
+    is_compacted,
+    last_runs,
+    read_topic,
+    write_run,
+)
+from headwater.kafka.client import find_topic
 from headwater.model import Address, Record
 from headwater.model.dead_letter import read_letter
 from headwater.model.header import identity_of, origin_of
-from headwater.model.run_record import RunRecord
+from headwater.model.run_record import RunCoverage, RunRecord
 from headwater.model.topic_names import dead_letter_topic
 from headwater.replay.identities import IDENTITY, in_topic, register_digest_udf
 from headwater.settings import Settings
@@ -127,14 +135,20 @@ def test_the_driver_of_any_job_writes_the_record_of_its_run(
     settings: Settings, spark: SparkSession
 ) -> None:
     jvm: Any = spark._jvm
-    write = jvm.dev.headwater.delivery.RunRecords.write
+    delivery = jvm.dev.headwater.delivery
     run_id, topic = "0190c5f2-1111-7222-8333-444455556666", settings.kafka.runs_topic
     options = {"kafka.bootstrap.servers": settings.bootstrap_servers, "topic": "ignored"}
-    assert write(options, topic, run_id, 'a "job"', "v1", 7)
+    run = delivery.RunRecord(run_id, 'a "job"', "v1", 7, "ranges", ["a step"], None)
+    assert not delivery.RunRecords.write(options, topic, run, False)
+    assert find_topic(topic, settings.kafka) is None
+    assert delivery.RunRecords.write(options, topic, run, True)
     assert KafkaRuns(settings.kafka).find(run_id) == RunRecord('a "job"', "v1", 7)
+    (last,) = last_runs(settings.kafka)
+    assert last == RunRecord('a "job"', "v1", 7, RunCoverage("ranges", ("a step",)))
     assert is_compacted(topic, settings.kafka)
     # An unreachable broker is an entry in the log, and nothing else.
-    assert not write({"kafka.bootstrap.servers": "127.0.0.1:1"}, topic, run_id, "job", "v1", 7)
+    unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+    assert not delivery.RunRecords.write(unreachable, topic, run, True)
 
 
 def test_runs_are_found_after_they_are_written_and_others_are_none(settings: Settings) -> None:

@@ -102,15 +102,49 @@ def test_a_stream_into_a_delta_table_of_the_catalog_fills_the_lineage_column(
         ledger.spark.sql("DROP TABLE unchanged_to")
 
 
-def test_impact_finds_rows_in_a_table_of_the_settings(ledger: Ledger, tmp_path: Path) -> None:
-    folder = tmp_path / "table"
-    ledger.spark.sql(f"CREATE TABLE delta.`{folder}` (n int, k int, lineage {TYPE}) USING delta")
-    stream(ledger, path=folder)
-    changed = {"table": tmp_path / "index", "tables": [folder]}
+def with_tables(ledger: Ledger, tmp_path: Path, *folders: Path) -> Settings:
+    """With these tables in the setting, and an index of the topic."""
+    changed = {"table": tmp_path / "index", "tables": folders}
     index = ledger.settings.index.model_copy(update=changed)
     settings = ledger.settings.model_copy(update={"home": tmp_path / "home", "index": index})
     write_index(index_path(settings), [scan(f"{TOPIC}/0@0", 30)])
-    assert impact(Address(TOPIC, 0, 3), settings).tables == {str(folder): 1}
+    return settings
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("column", ["lineage", "_lineage"])
+def test_impact_finds_rows_in_a_delta_table_of_the_settings(
+    ledger: Ledger, tmp_path: Path, kind: str, column: str
+) -> None:
+    folder = tmp_path / "table"
+    # Rows from before the column was added have no lineage.
+    ledger.spark.sql("SELECT 1 AS n, 2 AS k").write.format("delta").save(str(folder))
+    ledger.spark.sql(f"ALTER TABLE delta.`{folder}` ADD COLUMN {column} {kind}")
+    stream(ledger, path=folder)
+    found = impact(Address(TOPIC, 0, 3), with_tables(ledger, tmp_path, folder))
+    assert (found.tables, found.unread_tables) == ({str(folder): 1}, {})
+
+
+@needs_iceberg
+@pytest.mark.parametrize("kind", TYPES)
+def test_impact_finds_rows_in_an_iceberg_table_of_the_settings(
+    ledger: Ledger, tmp_path: Path, kind: str
+) -> None:
+    ledger.spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
+    table = f"demo.unchanged.found_{TYPES.index(kind)}"
+    ledger.spark.sql(f"CREATE TABLE {table} (n int, k int) USING iceberg")
+    ledger.spark.sql("SELECT 1 AS n, 2 AS k").writeTo(table).append()
+    ledger.spark.sql(f"ALTER TABLE {table} ADD COLUMN _lineage {kind}")
+    stream(ledger, table=table)
+    # A file with deleted rows is read in another way.
+    ledger.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+    ledger.spark.sql(f"DELETE FROM {table} WHERE n = 8")  # noqa: S608
+    file = ledger.spark.table(f"{table}.files").collect()[0].file_path
+    folder = Path(file.removeprefix("file:")).parents[1]
+    settings = with_tables(ledger, tmp_path, folder)
+    for offset, count in ((3, {str(folder): 1}), (4, {})):
+        found = impact(Address(TOPIC, 0, offset), settings)
+        assert (found.tables, found.unread_tables) == (count, {})
 
 
 def test_tables_without_a_lineage_column_stay_as_they_are(ledger: Ledger, tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from headwater.testing.fixtures import local_settings
 
 MAX_MEMORY = 400 << 20
 FACET = "x" * (8 << 20)
-# Bounds a health check that hangs; how long one takes depends on the machine's load and is printed.
+# Bounds a health check that hangs.
 HEALTH_SECONDS = 10
+# Nearly all checks: single ones also wait for the machine's other processes.
+SOON_SECONDS, SOON_SHARE = 1, 0.95
 
 
 class Watched:
@@ -78,9 +80,15 @@ def service(started: tuple[str, int]) -> Iterator[Watched]:
     watched = Watched(*started)
     with watched.sampled():
         yield watched
-    slowest = max(watched.health_seconds)
-    print(f"memory at most {watched.memory >> 20} MiB, health within {slowest:.2f} s")
-    assert watched.memory < MAX_MEMORY
+    seconds = sorted(watched.health_seconds)
+    soon = sum(each < SOON_SECONDS for each in seconds)
+    report = (
+        f"memory at most {watched.memory >> 20} MiB, {soon} of {len(seconds)} health checks within "
+        f"{SOON_SECONDS} s, median {seconds[len(seconds) // 2]:.3f} s, slowest {seconds[-1]:.2f} s"
+    )
+    print(report)
+    assert watched.memory < MAX_MEMORY, report
+    assert soon >= SOON_SHARE * len(seconds), report
 
 
 def get_at_once(service: Watched, paths: list[str]) -> list[int]:

@@ -32,6 +32,15 @@ REGISTRIES = [
 ]
 # A path below a home directory; not `/root` or `~` alone.
 HOME_DIRECTORY = re.compile(r"(?<![\w.])/(?:home|Users|root)/[\w.]|[A-Z]:\\Users\\")
+# Where Headwater starts or awaits queries. Its jobs do so through the query runner, which handles
+# signals, errors and checkpoints.
+QUERY_STARTS = (
+    "src/headwater/spark/query_runner.py",
+    "src/headwater/delivery/sink.py",
+    "src/headwater/spark/cds.py",
+    "src/headwater/bench/",
+    "src/headwater/demo/plain_jobs/",
+)
 MAX_LINES = 400
 MAX_TEST_LINES = 60
 
@@ -147,6 +156,17 @@ def test_public_class_names_are_unique() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_queries_are_started_and_awaited_by_the_query_runner_only() -> None:
+    found = {
+        name
+        for name, module in parsed("src/headwater")
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute) and node.attr in ("writeStream", "awaitTermination")
+    }
+    assert [name for name in sorted(found) if not name.startswith(QUERY_STARTS)] == []
+    assert [start for start in QUERY_STARTS if not any(n.startswith(start) for n in found)] == []
 
 
 def test_no_test_is_longer_than_sixty_lines() -> None:

@@ -36,7 +36,7 @@ from headwater.delivery.sink import (
 from headwater.errors import InputError
 from headwater.kafka import Topic, write_run
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
-from headwater.model.run_record import RunRecord
+from headwater.model.run_record import RunCoverage, RunRecord
 from headwater.openlineage.events import Dataset
 from headwater.openlineage.progress import Roles
 from headwater.quality import Quality, enforced
@@ -287,7 +287,8 @@ class JobQuery:
 
     def _record_run(self, run_id: str) -> None:
         """Before the first record, so that a reader of the records finds their job."""
-        started = RunRecord(self.name, self.version, time.time_ns() // 1_000_000)
+        coverage = RunCoverage(self.coverage.kind, self.coverage.steps, self.coverage.reason)
+        started = RunRecord(self.name, self.version, time.time_ns() // 1_000_000, coverage)
         create = self.settings.jobs.create_topics
         write_run(run_id, started, self.settings.kafka, create=create)
 

@@ -15,7 +15,7 @@ from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
 from headwater.kafka.groups import greatest_group_offset
 from headwater.kafka.producer import RecordProducer
-from headwater.kafka.runs import KafkaRuns, write_run
+from headwater.kafka.runs import KafkaRuns, last_runs, write_run
 from headwater.kafka.topics import (
     TopicPartitionState,
     delete_topics,
@@ -44,6 +44,7 @@ __all__ = [
     "greatest_group_offset",
     "input_topic",
     "is_compacted",
+    "last_runs",
     "list_topics",
     "max_record_bytes",
     "partition_states",

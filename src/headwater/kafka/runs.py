@@ -1,10 +1,12 @@
-"""The topic with the jobs of runs: written when a run starts, read when a record has no stamp."""
+"""The topic with the jobs of runs: written when a run starts, read when a record has no stamp, and
+for how exact the lineage of each job's last run is."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from headwater.errors import HeadwaterError, InputError, TopicNotFoundError
 from headwater.kafka.client import create_topic, end_offsets, find_topic
@@ -19,6 +21,9 @@ _LOG = logging.getLogger(__name__)
 _MAX_RUNS = 100_000
 # A run that is not known may just have started; forged run ids must not make every record a read.
 _REFRESH_SECONDS = 5.0
+# Of the last runs, and of their jobs: what `last_runs` reads and returns.
+_MAX_READ = 20_000
+_MAX_JOBS = 1_000
 
 
 def write_run(run_id: str, run: RunRecord, settings: KafkaSettings, *, create: bool) -> bool:
@@ -48,6 +53,31 @@ def _create(topic: str, settings: KafkaSettings) -> None:
         # Another job may have created it in the meantime.
         if find_topic(topic, settings) is None:
             raise
+
+
+def last_runs(settings: KafkaSettings) -> list[RunRecord]:
+    """The last run of each job whose coverage is known, sorted by name.
+
+    Raises:
+        BrokerUnavailableError: Kafka did not respond within `kafka.timeout_seconds`.
+    """
+    topic = settings.runs_topic
+    try:
+        ends = end_offsets(topic, settings)
+    except TopicNotFoundError:
+        return []
+    start = {partition: max(0, end - _MAX_READ) for partition, end in ends.items()}
+    last: dict[str, RunRecord] = {}
+    for record in read_topic(topic, settings, start=start, until=ends):
+        run = decode_run(record.value)
+        if run is None or run.coverage is None:
+            continue
+        known = last.get(run.job_name)
+        if known is None and len(last) == _MAX_JOBS:
+            continue
+        if known is None or (run.started_ms or 0) >= (known.started_ms or 0):
+            last[run.job_name] = run
+    return [last[name] for name in sorted(last)]
 
 
 class KafkaRuns:
@@ -102,6 +132,7 @@ class KafkaRuns:
         if key is None or run is None or len(key) > 64:
             return
         self._runs.pop(key.decode("ascii", "replace"), None)
-        self._runs[key.decode("ascii", "replace")] = run
+        # The coverage may be large, and no lookup needs it.
+        self._runs[key.decode("ascii", "replace")] = replace(run, coverage=None)
         if len(self._runs) > _MAX_RUNS:
             del self._runs[next(iter(self._runs))]

@@ -17,7 +17,7 @@ from headwater.service.check_result import CheckResult
 from headwater.service.local import status
 from headwater.service.managed import ServiceStatus
 from headwater.service.preflight import check_free_space
-from headwater.service.row_lineage_checks import check_extension_jar, describe_jobs
+from headwater.service.row_lineage_checks import check_extension_jar, describe_jobs, describe_runs
 from headwater.settings import Settings
 
 _MAX_TEXT = 300
@@ -130,10 +130,11 @@ def _lineage(settings: Settings) -> Iterator[CheckResult]:
 def _row_lineage(settings: Settings) -> Iterator[CheckResult]:
     """Row lineage of plain jobs: the jar, and the jobs for which it is off or not exact."""
     yield _run("rows", check_extension_jar, settings)
-    jobs = describe_jobs(settings)
-    if jobs is not None:
-        # By choice or by necessity: not a failure.
-        yield CheckResult("rows", True, jobs)
+    for describe in (describe_jobs, describe_runs):
+        jobs = describe(settings)
+        if jobs is not None:
+            # By choice or by necessity: not a failure.
+            yield CheckResult("rows", True, jobs)
 
 
 def _services(settings: Settings) -> Iterator[CheckResult]:

@@ -1,15 +1,18 @@
-"""The checks of row lineage for `headwater doctor`: the jar, and the jobs in the catalog."""
+"""The checks of row lineage for `headwater doctor`: the jar, and the jobs in the catalog and in the
+topic of runs."""
 
 from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.errors import CheckFailedError, HeadwaterError
+from headwater.errors import BrokerUnavailableError, CheckFailedError, HeadwaterError
 from headwater.jvm.jars import own_jar_path
 from headwater.jvm.java import find_java
+from headwater.kafka import last_runs
+from headwater.model.run_record import RunCoverage
 from headwater.service.catalog_client import get_json
 from headwater.settings import Settings
 
@@ -60,11 +63,38 @@ def describe_jobs(settings: Settings) -> str | None:
     if not reports:
         return "no job in the catalog reports it"
     kinds = Counter(str(facet["coverage"]) for _, facet in reports)
-    counts = ", ".join(f"{count} {_shown(kind)}" for kind, count in sorted(kinds.items()))
     listed = [_line(job, facet) for job, facet in reports if facet["coverage"] != "exact"]
+    return _summary("jobs by coverage", kinds, listed)
+
+
+def describe_runs(settings: Settings) -> str | None:
+    """The row lineage of the last run of each job in the topic of runs; None if it has none."""
+    topic = settings.kafka.runs_topic
+    try:
+        runs = last_runs(settings.kafka)
+    except BrokerUnavailableError:
+        # The check of the services reports it.
+        return None
+    except HeadwaterError as error:
+        return _shown(f"{topic} can't be read: {error.message}")
+    known = [(run.job_name, run.coverage) for run in runs if run.coverage is not None]
+    if not known:
+        return None
+    kinds = Counter(coverage.kind for _, coverage in known)
+    listed = [_status(*each) for each in sorted(known, key=lambda run: run[1].kind == "exact")]
+    return _summary(f"last runs in topic {topic}", kinds, listed)
+
+
+def _summary(title: str, kinds: Mapping[str, int], listed: Sequence[str]) -> str:
+    counts = ", ".join(f"{count} {_shown(kind)}" for kind, count in sorted(kinds.items()))
     more = len(listed) - _MAX_LISTED
     shown = [*listed[:_MAX_LISTED], *([f"{more} more"] if more > 0 else [])]
-    return "; ".join([f"jobs by coverage: {counts}", *shown])
+    return "; ".join([f"{title}: {counts}", *shown])
+
+
+def _status(job_name: str, coverage: RunCoverage) -> str:
+    why = coverage.reason or ", ".join(coverage.steps)
+    return _shown(f"{job_name} is {coverage.kind}{f' ({why})' if why else ''}")
 
 
 def _facet(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -75,8 +105,8 @@ def _facet(job: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _line(job: Mapping[str, Any], facet: Mapping[str, Any]) -> str:
     steps = facet.get("steps")
-    why = facet.get("reason") or ", ".join(map(str, steps if isinstance(steps, list) else ()))
-    return _shown(f"{job.get('name')} is {facet['coverage']}{f' ({why})' if why else ''}")
+    texts = tuple(map(str, steps if isinstance(steps, list) else ()))
+    return _status(str(job.get("name")), RunCoverage(facet["coverage"], texts, facet.get("reason")))
 
 
 def _shown(text: str) -> str:

@@ -1,4 +1,7 @@
-"""The struct column with the lineage of a row.
+"""The column with the lineage of a row: a struct.
+
+In a table that a job of a user fills, it may also be an array of addresses, or a text with the
+addresses separated by commas (`StoredLineage.java`).
 
 The page docs/concepts/lineage-in-tables.md describes it for users of such a table.
 """
@@ -9,6 +12,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 COLUMN = "lineage"
+# In tables of users: the first of the table's columns that has one of these names.
+COLUMNS = (COLUMN, "_lineage")
 
 TableFormat = Literal["delta", "iceberg"]
 

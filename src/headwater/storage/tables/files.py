@@ -31,26 +31,48 @@ Rows = NDArray[np.bool_]
 _NULL = -1
 _ADDRESS = f"^{ADDRESS_PATTERN}$"
 _RANGE = f"^{RANGE_MARK}{RANGE_PATTERN}$"
-# Leaves of the column in a Parquet file that have statistics.
-_LEAVES = {f"{COLUMN}.{name}": name for name in ("topic", "partition", "offset")}
-_LIST = f"{COLUMN}.parents."
+# Fields that have statistics in a Parquet file.
+_LEAVES = ("topic", "partition", "offset")
+_TYPES = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "job_name": pa.string(),
+    "job_version": pa.string(),
+    "batch_version": pa.int64(),
+}
 
 
 class LineageFile:
-    """An immutable file; its footer is read once."""
+    """An immutable file; its footer is read once.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        column: name of the column with the lineage.
+    """
+
+    def __init__(self, path: Path, column: str = COLUMN) -> None:
         self._path = path
+        self._column = column
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
-        """Fields of the column, from row groups that may hold these parents, or from all."""
+        """Fields of the column, from row groups that may hold these parents, or from all.
+
+        Nothing if the file has no such column, because it was added to the table later.
+        """
+        if not self.has_column:
+            return
+        is_struct = pa.types.is_struct(self._open.schema_arrow.field(self._column).type)
+        names = [f"{self._column}.{name}" for name in fields] if is_struct else [self._column]
         for group, bounds in enumerate(self._bounds):
             if parents is None or bounds is None or bounds.may_hold(parents):
-                names = [f"{COLUMN}.{name}" for name in fields]
                 rows = self._open.read_row_group(group, columns=names, use_threads=False)
-                yield flat(rows, fields)
+                yield flat(rows, fields, self._column)
+
+    @property
+    def has_column(self) -> bool:
+        return self._column in self._open.schema_arrow.names
 
     @cached_property
     def _open(self) -> pq.ParquetFile:
@@ -59,7 +81,8 @@ class LineageFile:
     @cached_property
     def _bounds(self) -> list[_Bounds | None]:
         footer = self._open.metadata
-        return [_bounds(footer.row_group(group)) for group in range(footer.num_row_groups)]
+        groups = range(footer.num_row_groups)
+        return [_bounds(footer.row_group(group), self._column) for group in groups]
 
 
 class _Bounds:
@@ -79,19 +102,22 @@ class _Bounds:
         )
 
 
-def _bounds(row_group: Any) -> _Bounds | None:
+def _bounds(row_group: Any, column_name: str) -> _Bounds | None:
     """None if statistics exclude nothing, because rows have several parents."""
+    leaves = {f"{column_name}.{name}": name for name in _LEAVES}
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for at in range(row_group.num_columns):
         column = row_group.column(at)
-        name = _LEAVES.get(column.path_in_schema)
+        name = leaves.get(column.path_in_schema)
         stats = column.statistics
         if name is not None and stats is not None and stats.has_min_max:
             least[name], greatest[name] = stats.min, stats.max
-        elif column.path_in_schema.startswith(_LIST) and not _only_nulls(column):
+        elif column.path_in_schema.startswith(f"{column_name}.parents.") and not _only_nulls(
+            column
+        ):
             return None
-    return _Bounds(least, greatest) if len(least) == len(_LEAVES) else None
+    return _Bounds(least, greatest) if len(least) == len(leaves) else None
 
 
 def _only_nulls(column: Any) -> bool:
@@ -99,14 +125,34 @@ def _only_nulls(column: Any) -> bool:
     return stats is not None and stats.has_null_count and stats.null_count == column.num_values
 
 
-def flat(rows: pa.Table, fields: Sequence[str]) -> pa.Table:
-    """The fields of the struct as columns."""
-    column = rows[COLUMN].combine_chunks()
+def flat(rows: pa.Table, fields: Sequence[str], column_name: str = COLUMN) -> pa.Table:
+    """The fields of the struct as columns; of addresses alone, the others are null."""
+    column = rows[column_name].combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # without rows
         column = pa.array([], column.type)
+    if not pa.types.is_struct(column.type):
+        lists = _address_lists(column)
+        return pa.table(
+            {
+                name: lists if name == "parents" else pa.nulls(len(lists), _TYPES[name])
+                for name in fields
+            }
+        )
     # Not `flatten` by field: a null struct must become null fields.
     parts = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
     return pa.table({name: parts[name] for name in fields})
+
+
+def _address_lists(column: pa.Array) -> pa.Array:
+    """From an array of addresses, or a text in which commas separate them."""
+    kinds = pa.types
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        return pc.split_pattern(column, ",")
+    if kinds.is_list(column.type) or kinds.is_large_list(column.type):
+        of = column.type.value_type
+        if kinds.is_string(of) or kinds.is_large_string(of):
+            return column
+    raise ValueError(f"its column for lineage is {column.type}: not a struct, text or text array")
 
 
 def rows_made_from(lineage: pa.Table, parents: Mapping[TopicPartition, OffsetRanges]) -> Rows:

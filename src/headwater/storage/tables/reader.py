@@ -13,7 +13,7 @@ from typing import Protocol
 
 from headwater.errors import LineageTableError, NotInstalledError
 from headwater.model.local_files import local_path
-from headwater.storage.tables.contract import COLUMN, FIELDS
+from headwater.storage.tables.contract import COLUMNS
 from headwater.storage.tables.registry import KnownTable
 
 try:
@@ -43,6 +43,7 @@ from headwater.storage.tables.files import (
     rows_within,
 )
 
+_COLUMN_MAPPING = "delta.columnMapping.mode"
 _BROKEN = (pa.ArrowException, DeltaError, ValidationError, OSError, ValueError, KeyError)
 
 
@@ -131,11 +132,13 @@ class LineageTable:
 class _DeltaFiles:
     def __init__(self, location: Path, known: dict[str, LineageFile]) -> None:
         table = DeltaTable(str(location))
-        _check_column(str(location), [field.name for field in table.schema().fields])
+        column = _column_of(str(location), [field.name for field in table.schema().fields])
         features = table.protocol().reader_features or []
         if "deletionVectors" in features:
             raise ValueError("it may have deletion vectors, which only Spark reads")
-        self._files = [_lineage_file(known, uri) for uri in table.file_uris()]
+        if table.metadata().configuration.get(_COLUMN_MAPPING, "none") != "none":
+            raise ValueError("its files have other names of columns, which only Spark reads")
+        self._files = [_lineage_file(known, uri, column) for uri in table.file_uris()]
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
@@ -147,23 +150,24 @@ class _DeltaFiles:
 class _IcebergFiles:
     def __init__(self, location: Path, known: dict[str, LineageFile]) -> None:
         self._table = StaticTable.from_metadata(str(_newest_metadata(location)))
-        _check_column(str(location), [field.name for field in self._table.schema().fields])
+        names = [field.name for field in self._table.schema().fields]
+        self._column = _column_of(str(location), names)
         self._files_by_path = known
 
     def lineage(
         self, fields: Sequence[str], parents: Mapping[TopicPartition, OffsetRanges] | None
     ) -> Iterator[pa.Table]:
         for task in self._table.scan().plan_files():
-            if task.delete_files:
-                yield flat(self._without_deleted(task), fields)
+            file = _lineage_file(self._files_by_path, task.file.file_path, self._column)
+            # In a file the column may have a former name.
+            if task.delete_files or not file.has_column:
+                yield flat(self._without_deleted(task), fields, self._column)
             else:
-                yield from _lineage_file(self._files_by_path, task.file.file_path).lineage(
-                    fields, parents
-                )
+                yield from file.lineage(fields, parents)
 
     def _without_deleted(self, task: FileScanTask) -> pa.Table:
         table = self._table
-        wanted = table.schema().select(COLUMN)
+        wanted = table.schema().select(self._column)
         return ArrowScan(table.metadata, table.io, wanted, AlwaysTrue()).to_table([task])
 
 
@@ -179,13 +183,15 @@ def _newest_metadata(location: Path) -> Path:
     return files[-1]
 
 
-def _lineage_file(known: dict[str, LineageFile], location: str) -> LineageFile:
+def _lineage_file(known: dict[str, LineageFile], location: str, column: str) -> LineageFile:
     path = local_path(location)
     if path is None:
         raise ValueError(f"{location} is not a local file")
-    return known.setdefault(str(path), LineageFile(path))
+    return known.setdefault(f"{column} {path}", LineageFile(path, column))
 
 
-def _check_column(location: str, names: Sequence[str]) -> None:
-    if COLUMN not in names:
-        raise ValueError(f"{location} has no column `{COLUMN}` ({', '.join(FIELDS)})")
+def _column_of(location: str, names: Sequence[str]) -> str:
+    for name in names:
+        if name in COLUMNS:
+            return name
+    raise ValueError(f"{location} has no column {' or '.join(f'`{name}`' for name in COLUMNS)}")

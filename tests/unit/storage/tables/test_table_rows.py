@@ -17,9 +17,12 @@ from headwater.storage.offset_ranges import OffsetRanges
 from headwater.storage.tables.contract import FIELDS
 from headwater.storage.tables.files import (
     PARENT_FIELDS,
+    PRODUCER_FIELDS,
     LineageFile,
+    flat,
     rows_made_from,
     rows_of_job,
+    rows_within,
 )
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable, known_tables, register
@@ -72,6 +75,27 @@ def test_a_row_matches_if_and_only_if_one_of_its_parents_is_wanted(
 ) -> None:
     matching = rows_made_from(table([row(parents) for parents in rows]), ranges_of(wanted))
     assert matching.tolist() == [bool(wanted & set(parents)) for parents in rows]
+
+
+@pytest.mark.parametrize("column", [pa.string(), pa.large_string(), pa.list_(pa.string())])
+@given(rows=parents_of_rows, wanted=st.sets(addresses, max_size=8))
+def test_addresses_alone_match_as_the_struct_does(
+    column: pa.DataType, rows: list[list[Address]], wanted: set[Address]
+) -> None:
+    lists = [[*map(str, parents), "~c/0@3..9"] if parents else None for parents in rows]
+    values = lists if column == pa.list_(pa.string()) else [",".join(e) if e else e for e in lists]
+    stored = pa.table({"_lineage": pa.array(values, column)})
+    lineage = flat(stored, (*PARENT_FIELDS, *PRODUCER_FIELDS), "_lineage")
+    matching = rows_made_from(lineage, ranges_of(wanted)).tolist()
+    assert matching == [bool(wanted & set(parents)) for parents in rows]
+    within = rows_within(lineage, ranges_of({Address("c", 0, 7)})).tolist()
+    assert within == [bool(parents) for parents in rows]
+    assert not rows_of_job(lineage, JobOutput("job")).any()
+
+
+def test_a_column_for_lineage_of_another_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="its column for lineage is int64"):
+        flat(pa.table({"lineage": [1]}), PARENT_FIELDS)
 
 
 @given(rows=parents_of_rows, wanted=st.sets(addresses, min_size=1, max_size=3))

@@ -16,15 +16,14 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Writes which job a run belongs to, once per run: records with a compact stamp have only the run.
- * The format is that of `model/run_record.py`.
+ * Writes the record of a run: which job it belongs to, for records with a compact stamp, which have
+ * only the run, and how exact its row lineage is.
  */
 public final class RunRecords {
   private static final Logger LOG = LoggerFactory.getLogger(RunRecords.class);
@@ -34,48 +33,32 @@ public final class RunRecords {
   private RunRecords() {}
 
   /**
-   * Writes the record of a run, and creates the topic if it is missing. Errors are logged: lineage
-   * never stops a job.
+   * Writes the record of a run. Errors are logged: lineage never stops a job.
    *
    * @param options of the job's sink; those that start with `kafka.` configure the client
+   * @param create creates the topic if it is missing; else nothing is written then
    * @return whether the record was written, within some 20 seconds
    */
   public static boolean write(
-      Map<String, String> options,
-      String topic,
-      String runId,
-      String jobName,
-      String jobVersion,
-      long startedMillis) {
+      Map<String, String> options, String topic, RunRecord run, boolean create) {
     Map<String, Object> properties = clientProperties(options);
     try {
-      create(topic, properties);
-      send(topic, runId, value(jobName, jobVersion, startedMillis), properties);
+      if (!ensure(topic, create, properties)) {
+        return false;
+      }
+      send(topic, run.runId(), run.value(), properties);
       return true;
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
       return false;
-    } catch (ExecutionException | TimeoutException | KafkaException failed) {
+    } catch (ExecutionException | TimeoutException | RuntimeException | LinkageError failed) {
       LOG.warn(
           "the record of run {} was not written to {}: queries will not show its job",
-          runId,
+          run.runId(),
           topic,
           failed);
       return false;
     }
-  }
-
-  /** The value of the record, in JSON. */
-  static byte[] value(String jobName, String jobVersion, long startedMillis) {
-    return new Bytes()
-        .add("{\"job\":\"")
-        .addEscaped(jobName.getBytes(StandardCharsets.UTF_8))
-        .add("\",\"version\":\"")
-        .addEscaped(jobVersion.getBytes(StandardCharsets.UTF_8))
-        .add("\",\"started\":")
-        .add(startedMillis)
-        .add('}')
-        .toArray();
   }
 
   private static Map<String, Object> clientProperties(Map<String, String> options) {
@@ -89,16 +72,21 @@ public final class RunRecords {
     return properties;
   }
 
-  private static void create(String topic, Map<String, Object> client)
+  /** Whether the topic exists, after it was created if it may be. */
+  private static boolean ensure(String topic, boolean create, Map<String, Object> client)
       throws ExecutionException, InterruptedException, TimeoutException {
     Map<String, Object> properties = new HashMap<>(client);
     properties.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, TIMEOUT_MILLIS);
     properties.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, TIMEOUT_MILLIS);
     try (Admin admin = Admin.create(properties)) {
+      if (!create) {
+        return MissingTopic.exists(admin, topic, TIMEOUT_MILLIS);
+      }
       NewTopic missing =
           new NewTopic(topic, Optional.of(1), Optional.empty())
               .configs(Map.of(TopicConfig.CLEANUP_POLICY_CONFIG, "compact"));
       MissingTopic.create(admin, missing, TIMEOUT_MILLIS);
+      return true;
     }
   }
 

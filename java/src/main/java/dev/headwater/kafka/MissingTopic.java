@@ -15,11 +15,7 @@ public final class MissingTopic {
   /** Creates a topic unless it exists: a job may be allowed to write to one it could not create. */
   public static void create(Admin admin, NewTopic topic, long timeoutMillis)
       throws ExecutionException, InterruptedException, TimeoutException {
-    if (admin
-        .listTopics()
-        .names()
-        .get(timeoutMillis, TimeUnit.MILLISECONDS)
-        .contains(topic.name())) {
+    if (exists(admin, topic.name(), timeoutMillis)) {
       return;
     }
     try {
@@ -30,5 +26,11 @@ public final class MissingTopic {
         throw failed;
       }
     }
+  }
+
+  /** Whether a topic exists that this client may see. */
+  public static boolean exists(Admin admin, String topic, long timeoutMillis)
+      throws ExecutionException, InterruptedException, TimeoutException {
+    return admin.listTopics().names().get(timeoutMillis, TimeUnit.MILLISECONDS).contains(topic);
   }
 }

@@ -2,6 +2,7 @@ package dev.headwater.rowlineage;
 
 import dev.headwater.compat.SparkSql;
 import dev.headwater.delivery.ExactlyOnceException;
+import java.util.List;
 import java.util.UUID;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -86,7 +87,25 @@ final class BatchWrites {
     } else if (query != null) {
       RowLineageStatus.leftAlone(query, sinkOf(plan));
     }
+    if (rewritten != plan && isToKafka(plan)) {
+      recordRun(query, (SaveIntoDataSourceCommand) plan);
+    }
     return rewritten;
+  }
+
+  /** The run of the records' header: that of the query, or of this write of a batch. */
+  private void recordRun(QueryRun query, SaveIntoDataSourceCommand write) {
+    RowLineageStatus known = query == null ? null : RowLineageStatus.of(query);
+    RowLineageStatus status =
+        known == null
+            ? RowLineageStatus.on(run.name(), coverage, null, run.runId(), List.of())
+            : known;
+    conf.runs().write(run, status, Catalyst.java(write.options()));
+  }
+
+  private static boolean isToKafka(LogicalPlan plan) {
+    return plan instanceof SaveIntoDataSourceCommand write
+        && KafkaRelations.isOfConnector(write.dataSource());
   }
 
   /** For a status, so without what may be different in each micro-batch. */
@@ -127,10 +146,7 @@ final class BatchWrites {
 
   private void refuseInMicroBatch(LogicalPlan plan) {
     QueryRun query = queryOf(plan);
-    if (query != null
-        && conf.enabledFor(query.name())
-        && plan instanceof SaveIntoDataSourceCommand write
-        && KafkaRelations.isOfConnector(write.dataSource())) {
+    if (query != null && conf.enabledFor(query.name()) && isToKafka(plan)) {
       throw new ExactlyOnceException(
           "query '"
               + query.name()
@@ -159,7 +175,6 @@ final class BatchWrites {
     if (!isKafka) {
       return stored().withColumn(rows, write.query(), table);
     }
-    run.record(conf, Catalyst.java(write.options()));
     return SinkColumns.withHeader(rows, write.query().output(), run);
   }
 

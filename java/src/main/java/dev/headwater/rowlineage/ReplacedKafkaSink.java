@@ -41,6 +41,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final StructType schema;
   private final RowLineageConf conf;
   private final QueryRun run;
+  private final RowLineageStatus status;
   private final boolean manyParents;
   // One of them is null.
   private final ExactlyOnce exactlyOnce;
@@ -56,6 +57,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       StructType schema,
       RowLineageConf conf,
       QueryRun run,
+      RowLineageStatus status,
       boolean manyParents,
       ExactlyOnce exactlyOnce,
       OtherDelivery otherDelivery) {
@@ -63,6 +65,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     this.schema = schema;
     this.conf = conf;
     this.run = run;
+    this.status = status;
     this.manyParents = manyParents;
     this.exactlyOnce = exactlyOnce;
     this.otherDelivery = otherDelivery;
@@ -135,8 +138,10 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       options.put("parentsSuffix", PARENTS_SUFFIX);
     }
     addInherited(options);
-    if (conf.stamp().equals("compact")) {
-      run.record(conf, options);
+    if (conf.isCompact()) {
+      conf.runs().write(run, status, options);
+    } else {
+      conf.runs().writeLater(run, status, options, true);
     }
     return options;
   }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.RuntimeConfig;
  *
  * @param sink `headwater` replaces Spark's Kafka sink, `headers` adds a header for it
  * @param stamp `compact` for the lineage header alone, `full` for name, version and batch, too
- * @param runsTopic compacted topic with the job of each run, for the compact stamp
+ * @param runsTopic compacted topic with the job and the coverage of each run
  * @param inheritHeaders `false`, `true` for headers of tracing, or further names and patterns
  * @param stateful `new` adds lineage to the state of new queries, `never` to that of none
  * @param mistakes settings with a value that they can't have, in place of which is the default
@@ -52,6 +52,14 @@ record RowLineageConf(
     return delivery.equals("transactional") && sink.equals("headers")
         ? List.of(PREFIX + "delivery=transactional has no effect with " + PREFIX + "sink=headers")
         : List.of();
+  }
+
+  RecordedRuns runs() {
+    return new RecordedRuns(runsTopic, jobVersion);
+  }
+
+  boolean isCompact() {
+    return stamp.equals("compact");
   }
 
   boolean isExactlyOnce() {

@@ -69,8 +69,8 @@ public record RowLineageStatus(
   private static void change(QueryRun query, Consumer<BatchStatus> change) {
     RowLineageStatus status;
     synchronized (OF_QUERIES) {
-      RowLineageStatus known = OF_QUERIES.get(query.name());
-      if (known == null || !query.runId().equals(known.runId)) {
+      RowLineageStatus known = of(query);
+      if (known == null) {
         return;
       }
       BatchStatus writes = IN_BATCHES.computeIfAbsent(query.runId(), run -> new BatchStatus(known));
@@ -82,6 +82,15 @@ public record RowLineageStatus(
       status.keep();
     }
     status.log();
+    RecordedRuns.update(status);
+  }
+
+  /** The status of a run of a query, or null if it is not the last one. */
+  static RowLineageStatus of(QueryRun query) {
+    synchronized (OF_QUERIES) {
+      RowLineageStatus known = OF_QUERIES.get(query.name());
+      return known != null && query.runId().equals(known.runId) ? known : null;
+    }
   }
 
   /** Keeps the status of a query that starts. */
@@ -118,6 +127,7 @@ public record RowLineageStatus(
       keep();
     }
     log();
+    RecordedRuns.update(this);
   }
 
   private void log() {

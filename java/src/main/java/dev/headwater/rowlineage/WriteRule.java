@@ -7,6 +7,7 @@ import dev.headwater.delivery.OtherDelivery;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
@@ -67,7 +68,7 @@ final class WriteRule extends Rule<LogicalPlan> {
 
   private void report(LogicalPlan plan, Throwable failed) {
     if (plan instanceof WriteToStream write) {
-      report(StreamWrite.nameOf(write, session), failed);
+      report(session, write, failed);
       return;
     }
     LOG.debug("row lineage", failed);
@@ -75,9 +76,14 @@ final class WriteRule extends Rule<LogicalPlan> {
     RowLineageStatus.off(BatchWrites.nameOf(plan, session), String.valueOf(failed)).reportOnce();
   }
 
-  private static void report(String name, Throwable failed) {
+  private static void report(SparkSession session, WriteToStream write, Throwable failed) {
     LOG.debug("row lineage", failed);
-    RowLineageStatus.off(name, String.valueOf(failed)).report();
+    String name = StreamWrite.nameOf(write, session);
+    RowLineageStatus status = RowLineageStatus.off(name, String.valueOf(failed));
+    status.report();
+    QueryRun run = new QueryRun(name, UUID.randomUUID().toString());
+    RecordedRuns runs = RecordedRuns.of(session.conf());
+    runs.writeLater(run, status, KafkaRelations.optionsOf(write.inputQuery()), true);
   }
 
   /** One streaming query that starts. */
@@ -88,6 +94,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final QueryRun run;
     private RowLineageConf conf;
     private SinkChoice choice = new SinkChoice(false, null);
+    private RowLineageStatus status;
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
@@ -127,7 +134,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       try {
         rewritten = withLineage();
       } catch (Exception | LinkageError | StackOverflowError failed) {
-        report(name, failed);
+        report(session, write, failed);
       }
       boolean isOriginal = ((WriteToStream) rewritten).sink() == write.sink();
       return isOriginal && otherDelivery.findsLog()
@@ -157,7 +164,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         }
         return rewritten;
       } catch (ExactlyOnceException refused) {
-        RowLineageStatus.off(name, refused.getMessage()).report();
+        reportOff(refused.getMessage());
         throw refused;
       } catch (Exception | LinkageError | StackOverflowError failed) {
         throw new ExactlyOnceException("query '" + name + "' can't get lineage: " + failed, failed);
@@ -172,7 +179,10 @@ final class WriteRule extends Rule<LogicalPlan> {
       StateMark mark = new StateMark(write.resolvedCheckpointLocation(), hadoopConf());
       boolean stateHasLineage = mark.hasStarted() && mark.version() != null;
       if (!conf.enabledFor(name) && !stateHasLineage) {
-        RowLineageStatus.off(name, conf.reasonForOff()).keep();
+        status = RowLineageStatus.off(name, conf.reasonForOff());
+        status.keep();
+        // Nothing is created for a query without lineage by choice.
+        conf.runs().writeLater(run, status, source(), false);
         return off(mark, null);
       }
       if (!conf.mistakes().isEmpty() && !stateHasLineage) {
@@ -205,8 +215,10 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), choice.reason(), run.runId(), warnings())
-          .report();
+      status =
+          RowLineageStatus.on(name, rewriter.coverage(), choice.reason(), run.runId(), warnings());
+      status.report();
+      recordRun();
       return withQuery(rewritten);
     }
 
@@ -226,13 +238,30 @@ final class WriteRule extends Rule<LogicalPlan> {
       }
       choice =
           SinkChoice.of(
-              conf,
-              (SupportsWrite) write.sink(),
-              session.sparkContext().getConf(),
-              KafkaRelations.optionsOf(write.inputQuery()));
+              conf, (SupportsWrite) write.sink(), session.sparkContext().getConf(), source());
       if (requiresExactlyOnce && !choice.replaced()) {
         throw new ExactlyOnceException("Spark's own sink is kept: " + choice.reason());
       }
+    }
+
+    /** The replaced sink does so itself: the options of a sink are not known here. */
+    private void recordRun() {
+      if (!KafkaRelations.isOfConnector(write.sink())) {
+        conf.runs().writeLater(run, status, source(), true);
+      } else if (!choice.replaced()) {
+        // The source is of the same cluster.
+        conf.runs().write(run, status, source());
+      }
+    }
+
+    private Map<String, String> source() {
+      return KafkaRelations.optionsOf(write.inputQuery());
+    }
+
+    private void reportOff(String reason) {
+      RowLineageStatus off = RowLineageStatus.off(name, reason);
+      off.report();
+      conf.runs().writeLater(run, off, source(), true);
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -272,7 +301,7 @@ final class WriteRule extends Rule<LogicalPlan> {
       }
       reasonForOff = reason;
       if (reason != null && !requiresExactlyOnce) {
-        RowLineageStatus.off(name, reason).report();
+        reportOff(reason);
       }
       return write;
     }
@@ -283,8 +312,6 @@ final class WriteRule extends Rule<LogicalPlan> {
         if (choice.replaced()) {
           return SinkColumns.forLineageSink(rows, columns);
         }
-        // The options of the sink are not known here; those of the source are of the same cluster.
-        run.record(conf, KafkaRelations.optionsOf(write.inputQuery()));
         return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
@@ -304,6 +331,7 @@ final class WriteRule extends Rule<LogicalPlan> {
             write.inputQuery().schema(),
             conf,
             run,
+            status,
             manyParents,
             exactlyOnce,
             otherDelivery);

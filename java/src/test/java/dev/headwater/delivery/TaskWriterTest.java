@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.MockProducer;
@@ -105,8 +106,29 @@ class TaskWriterTest {
 
   @Test
   void theRecordOfARunIsJson() {
-    String json = new String(RunRecords.value("a \"job\"", "v1", 7), StandardCharsets.UTF_8);
-    assertEquals("{\"job\":\"a \\\"job\\\"\",\"version\":\"v1\",\"started\":7}", json);
+    String job = "{\"job\":\"a \\\"job\\\"\",\"version\":\"v1\",\"started\":7";
+    assertEquals(job + "}", run(null, List.of(), null));
+    assertEquals(
+        job + ",\"coverage\":\"ranges\",\"steps\":[\"MapInPandas\",\"a \\\"step\\\"\"]}",
+        run("ranges", List.of("MapInPandas", "a \"step\""), null));
+    assertEquals(
+        job + ",\"coverage\":\"off\",\"reason\":\"first line\"}",
+        run("off", List.of(), "first line\nsecond"));
+  }
+
+  @Test
+  void theRecordOfARunIsNeverLargerThanReadersTake() {
+    List<String> steps = Collections.nCopies(1000, "a step ".repeat(1000));
+    assertTrue(run("ranges", steps, "x".repeat(100_000)).length() < 8 * 1024);
+    // Each character takes six when it is escaped.
+    String controls = "\u0001".repeat(1000);
+    String without = run("unknown", Collections.nCopies(20, controls), controls);
+    assertTrue(without.endsWith("\"coverage\":\"unknown\"}"));
+  }
+
+  private static String run(String coverage, List<String> steps, String reason) {
+    RunRecord run = new RunRecord("run", "a \"job\"", "v1", 7, coverage, steps, reason);
+    return new String(run.value(), StandardCharsets.UTF_8);
   }
 
   @Test
