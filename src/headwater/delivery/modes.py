@@ -21,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.committed_batches import refuse_older_checkpoint
+from headwater.delivery.committed_batches import check_committed_batches
 from headwater.delivery.default_mode import EXACTLY_ONCE, TRANSACTIONAL, obstacle_in
 from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
@@ -250,9 +250,9 @@ class Transactional(Mode):
 
     def deliver(self, delivery: Delivery) -> None:
         """Retries a batch whose transaction the broker aborted, a limited number of times."""
-        checkpoint = delivery.target.checkpoint
+        checkpoint, accept = delivery.target.checkpoint, delivery.target.accept
         with local_checkpoint(checkpoint, delivery.spark) as folder:
-            refuse_older_checkpoint(checkpoint, folder, delivery.settings.kafka)
+            check_committed_batches(checkpoint, folder, accept, delivery.settings.kafka)
         for attempts_left in reversed(range(_TRANSACTION_ATTEMPTS)):
             try:
                 super().deliver(delivery)
