@@ -1,5 +1,6 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.delivery.CommittedBatches;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.LineageSink;
@@ -39,6 +40,8 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final SupportsWrite original;
   private final StructType schema;
   private final RowLineageConf conf;
+  // Null unless the delivery is transactional.
+  private final CommittedBatches committed;
   private final QueryRun run;
   private final boolean manyParents;
   // Null unless the delivery is exactly-once.
@@ -53,12 +56,14 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       SupportsWrite original,
       StructType schema,
       RowLineageConf conf,
+      CommittedBatches committed,
       QueryRun run,
       boolean manyParents,
       ExactlyOnce exactlyOnce) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
+    this.committed = committed;
     this.run = run;
     this.manyParents = manyParents;
     this.exactlyOnce = exactlyOnce;
@@ -130,6 +135,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     addInherited(options);
     if (conf.stamp().equals("compact")) {
       run.record(conf, options);
+    }
+    if (committed != null) {
+      committed.compare(new Info(new CaseInsensitiveStringMap(options), info.queryId(), schema));
     }
     return options;
   }
