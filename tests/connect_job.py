@@ -82,6 +82,20 @@ def in_batches(servers: str, output: str) -> Callable[[DataFrame, int], None]:
     return write
 
 
+def checkpointed(servers: str, output: str) -> Callable[[DataFrame, int], None]:
+    """Writes rows of which Spark has forgotten how they were made."""
+
+    def write(batch: DataFrame, _: int) -> None:
+        rows = batch.where("n >= 0").localCheckpoint()
+        for each in (rows, batch.localCheckpoint()):
+            each.select(F.col("n").cast("string").alias("value")).write.format("kafka").option(
+                "kafka.bootstrap.servers", servers
+            ).option("topic", output).save()
+
+    return write
+
+
+IN_BATCHES = {"in_batches": in_batches, "checkpointed": checkpointed}
 QUERIES = {each.__name__: each for each in (copied, windowed, in_sql, with_udf, in_pandas)}
 
 
@@ -89,8 +103,9 @@ def start(
     spark: SparkSession, name: str, output: str, servers: str, folder: str, topic: str
 ) -> Any:
     rows = read(spark, servers, topic)
-    if name == "in_batches":
-        stream = rows.writeStream.foreachBatch(in_batches(servers, output)).queryName(name)
+    if name in IN_BATCHES:
+        write = IN_BATCHES[name](servers, output)
+        stream = rows.writeStream.foreachBatch(write).queryName(name)
     elif name == "unnamed":
         stream = copied(rows).writeStream.format("kafka")
     else:

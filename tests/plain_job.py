@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -39,9 +40,17 @@ def copied(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.select(text("n"))
 
 
+def deduplicated(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.dropDuplicates(["k"]).select(text("n"))
+
+
 def windowed(left: DataFrame, right: DataFrame) -> DataFrame:
     groups = left.withWatermark("t", "1 second").groupBy("k", F.window("t", "20 seconds"))
-    rows = groups.agg(F.sort_array(F.collect_set("n")).alias("ns"))
+    return collected(groups)
+
+
+def collected(groups: Any) -> DataFrame:
+    rows: DataFrame = groups.agg(F.sort_array(F.collect_set("n")).alias("ns"))
     return rows.select(F.concat_ws(",", F.col("ns").cast("array<string>")).alias("value"))
 
 
@@ -61,31 +70,42 @@ def in_pandas(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.select("n").mapInPandas(changed, "value string")
 
 
-QUERIES = {each.__name__: each for each in (copied, windowed, joined, in_pandas)}
+def in_batches(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.where("n >= 0")
+
+
+def written(sink: dict[str, str], batch: DataFrame, _: int) -> None:
+    """What the query `in_batches` does in its foreachBatch."""
+    collected(batch.groupBy("k")).write.format("kafka").options(**sink).save()
+
+
+QUERIES = {
+    each.__name__: each for each in (copied, deduplicated, windowed, joined, in_pandas, in_batches)
+}
 
 
 def main(servers: str, folder: str, per_batch: str, *queries: str) -> None:
     spark = SparkSession.builder.appName("plain").getOrCreate()
     prefix = "spark.plain.sink."
     configured = spark.sparkContext.getConf().getAll()
-    sink = {key.removeprefix(prefix): v for key, v in configured if key.startswith(prefix)}
+    options = {key.removeprefix(prefix): v for key, v in configured if key.startswith(prefix)}
     started = []
     for each in queries:
         name, left, right, output = each.split(":")
         rows = QUERIES[name](
             read(spark, servers, left, per_batch), read(spark, servers, right, per_batch)
         )
-        query = (
-            rows.writeStream.format("kafka")
-            .option("kafka.bootstrap.servers", servers)
-            .option("topic", output)
-            .options(**sink)
-            .option("checkpointLocation", f"{folder}/{name}")
+        sink = {"kafka.bootstrap.servers": servers, "topic": output, **options}
+        writer = (
+            rows.writeStream.option("checkpointLocation", f"{folder}/{name}")
             .queryName(name)
             .trigger(availableNow=True)
-            .start()
         )
-        started.append(query)
+        if name == "in_batches":
+            writer = writer.foreachBatch(partial(written, sink))
+        else:
+            writer = writer.format("kafka").options(**sink)
+        started.append(writer.start())
     for query in started:
         query.awaitTermination()
     spark.stop()

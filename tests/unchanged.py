@@ -21,6 +21,7 @@ from headwater.kafka import RecordProducer, read_topic
 from headwater.model import Record
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
+from headwater.spark.session import own_class
 
 ENABLED = {"spark.headwater.lineage.enabled": "true"}
 _RANGE = re.compile(r"~(.+)@(\d+)\.\.(\d+)")
@@ -180,12 +181,17 @@ class Ledger(NumberedRecords):
         self, topic: str, write: Callable[[DataFrame], None], *, name: str = "", **options: Any
     ) -> None:
         """Pass the columns `n, k` to foreachBatch, with row lineage switched on."""
+        self.each_batch(self.read(topic, **options).select("n", "k"), write, name=name)
+
+    def each_batch(
+        self, rows: DataFrame, write: Callable[[DataFrame], None], *, name: str = "", **conf: str
+    ) -> None:
+        """Pass the rows to foreachBatch, with row lineage switched on."""
         self._queries += 1
-        with configured(self.spark, ENABLED):
+        settings = {f"spark.headwater.lineage.{name}": value for name, value in conf.items()}
+        with configured(self.spark, {**ENABLED, **settings}):
             query = (
-                self.read(topic, **options)
-                .select("n", "k")
-                .writeStream.foreachBatch(lambda batch, _: write(batch))
+                rows.writeStream.foreachBatch(lambda batch, _: write(batch))
                 .option("checkpointLocation", str(self.checkpoint()))
                 .queryName(name or f"unchanged_{self._queries}")
                 .trigger(availableNow=True)
@@ -193,6 +199,12 @@ class Ledger(NumberedRecords):
             )
         query.awaitTermination(120)
         assert not query.isActive
+
+    def status(self) -> dict[str, Any]:
+        """What was reported for the last query."""
+        name = f"unchanged_{self._queries}"
+        found = json.loads(own_class("rowlineage.RowLineageStatus").json(name))
+        return {key: found[key] for key in ("kind", "steps", "reason")}
 
     def checkpoint(self) -> Path:
         return self.folder / f"checkpoint-{self._queries}"

@@ -1,4 +1,5 @@
-"""The code blocks of the README, the guides and the examples, and the commands in them."""
+"""The code blocks of the README, the guides, the page on row lineage and the examples, and the
+commands in them."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ _FILES = [
     ROOT / "README.md",
     ROOT / "examples" / "README.md",
     *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    ROOT / "docs" / "concepts" / "row-lineage.md",
 ]
 PAGES = [str(path.relative_to(ROOT)) for path in _FILES]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)

@@ -24,12 +24,14 @@ from headwater.jobs import JOBS
 from headwater.join.metrics import JoinMetrics
 from headwater.settings import load
 
-# SQL is run by test_row_lineage_guide.py.
-CHECKED = {"console", "dockerfile", "diff", "json", "python", "sql", "text", "toml", "yaml"}
+# Scala and SQL are run by test_row_lineage_guide.py.
+CHECKED = {
+    *("console", "dockerfile", "diff", "json", "python", "scala", "sql", "text", "toml", "yaml"),
+}
 # Commands of others; what is after a job's file is checked.
 OTHERS = {
     *("cd", "cp", "curl", "echo", "make", "pip", "python"),
-    *("spark-class", "spark-sql", "spark-submit"),
+    *("spark-class", "spark-shell", "spark-sql", "spark-submit"),
     *("helm", "kubectl"),
 }
 OF_OTHERS = [each for each in commands() if each.words and each.words[0] in OTHERS]

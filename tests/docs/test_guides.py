@@ -83,7 +83,7 @@ def is_not_run(command: Command) -> list[str]:
 
 
 # Run by test_readme.py and test_row_lineage_guide.py.
-ELSEWHERE = {"README.md", "docs/guides/row-lineage.md"}
+ELSEWHERE = {"README.md", "docs/guides/row-lineage.md", "docs/concepts/row-lineage.md"}
 COMMANDS = [
     each
     for each in commands()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from headwater.model import Address, Lineage
@@ -23,10 +24,28 @@ def test_the_examples_can_be_decoded_and_encoded() -> None:
     decoded = [decode(example.encode()) for example in EXAMPLES]
     lineages = [lineage for lineage in decoded if isinstance(lineage, Lineage)]
     assert [encode(lineage).decode() for lineage in lineages] == EXAMPLES
-    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0, 0, 1, 1, 1]
-    assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0, 0]
-    assert lineages[-1].batch == 12
-    assert len(EXAMPLES[-1]) <= 75
+    assert [lineage.parent_count for lineage in lineages] == [1, 2, 1, 938, 0, 0, 1, 1, 1, 1]
+    assert [len(lineage.ranges) for lineage in lineages] == [0, 0, 0, 0, 0, 1, 2, 0, 0, 0]
+    assert [lineage.batch for lineage in lineages[-2:]] == [12, 123456]
+
+
+def test_a_compact_header_has_the_documented_number_of_bytes() -> None:
+    compact = EXAMPLES[-2:]
+    sizes = [len(example) for example in compact]
+    assert f"batch: {sizes[0]} and {sizes[1]} bytes for these two" in PAGE
+    fixed = re.search(r"its value has (\d+) bytes \(of which (\d+) are the run id\)", PAGE)
+    further = re.search(r"Each further parent has (\d+) bytes", PAGE)
+    assert fixed is not None
+    assert further is not None
+    assert int(fixed[2]) == len(compact[0].split()[1])
+    for example in compact:
+        lineage = decode(example.encode())
+        assert isinstance(lineage, Lineage)
+        (parent,) = lineage.parents
+        own = len(f"{parent.topic}{parent.partition}{parent.offset}")
+        assert len(example) == int(fixed[1]) + own + len(str(lineage.batch))
+        both = replace(lineage, parents=(parent, parent))
+        assert len(encode(both)) - len(example) == int(further[1]) + own
 
 
 def test_consecutive_parents_are_decoded_as_documented() -> None:

@@ -24,6 +24,7 @@ from headwater.tracing import trace
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "row-lineage.md").read_text()
+CONCEPT = (ROOT / "docs" / "concepts" / "row-lineage.md").read_text()
 BIN = Path(sys.executable).parent
 # Small and quick: nothing of this concerns lineage.
 DEFAULTS = """
@@ -100,7 +101,7 @@ def pages_of_visits(settings: Settings) -> dict[bytes | None, set[str]]:
 def test_the_job_of_the_guide_has_exact_parents_with_the_options_of_the_guide(
     broker: Settings, shell: Shell
 ) -> None:
-    (job,), commands = blocks("python"), blocks("console")[0]
+    job, commands = blocks("python")[0], blocks("console")[0]
     shell.write(job)
     output = shell.run(commands)
     assert "page_counts v1.0.0, batch 0" in output
@@ -109,6 +110,46 @@ def test_the_job_of_the_guide_has_exact_parents_with_the_options_of_the_guide(
         parents = {str(each.address) for each in trace(record.address, broker, max_depth=1).parents}
         assert parents == pages[record.key]
         assert record.value == str(len(parents)).encode()
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_scala_of_the_guide_has_exact_parents(broker: Settings, shell: Shell) -> None:
+    (program,) = blocks("scala")
+    (command,) = [each for each in blocks("console") if "spark-shell" in each]
+    shell.write(program)
+    shell.run("headwater generate visits --rows 100\nheadwater topics create safari-visits")
+    shell.run(command)
+    visits = {str(each.address): each.value for each in read_topic("visits", broker.kafka)}
+    records = list(read_topic("safari-visits", broker.kafka))
+    assert len(records) == sum(b"Safari" in (value or b"") for value in visits.values())
+    assert 0 < len(records) < len(visits)
+    for record in records:
+        (parent,) = trace(record.address, broker, max_depth=1).parents
+        assert visits[str(parent.address)] == record.value
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_job_without_an_extension_has_exact_parents(broker: Settings, shell: Shell) -> None:
+    job, changed = blocks("python")
+    before = job.partition("query = (")[0].replace("page_counts.py", "other_counts.py")
+    # Else it would run until it is stopped.
+    ending = changed.replace(")\n", ', trigger={"availableNow": True})\n')
+    assert ending != changed
+    shell.write((before + ending).replace("page-counts", "other-counts"))
+    shell.run(
+        "headwater generate visits --rows 100\n"
+        'spark-submit --jars "$(headwater jars path kafka)" other_counts.py'
+    )
+    pages = pages_of_visits(broker)
+    records = list(read_topic("other-counts", broker.kafka))
+    assert {record.key for record in records} == set(pages)
+    for record in records:
+        parents = {str(each.address) for each in trace(record.address, broker, max_depth=1).parents}
+        assert parents == pages[record.key]
 
 
 @pytest.mark.kafka
@@ -145,15 +186,36 @@ def test_the_commands_for_a_cluster_copy_the_jar_and_add_the_extension(shell: Sh
 
 
 def test_the_command_for_a_connect_server_starts_what_the_tests_start() -> None:
-    (command,) = [each for each in blocks("console") if "SPARK_REMOTE" in each]
+    (command,) = [each for each in blocks("console", CONCEPT) if "SPARK_REMOTE" in each]
     (extension,) = EXTENSION.items()
     assert f"--class {SERVER}\n" in command
     assert f"--conf {'='.join(extension)} " in command
     assert '--jars "$(headwater jars path kafka)"' in command
 
 
-def test_the_table_of_the_guide_has_all_settings_with_their_defaults() -> None:
-    rows = re.findall(r"^\| `(spark\.headwater\.lineage\.\w+)` \| (.*?) ?\|", GUIDE, re.MULTILINE)
+def test_the_configuration_of_a_cluster_has_the_extension_and_known_settings() -> None:
+    (configuration,) = blocks("text")
+    lines = dict(line.split(" ") for line in configuration.splitlines())
+    (extension,) = EXTENSION.items()
+    assert extension in lines.items()
+    known = {each.name: each.values for each in ROW_LINEAGE_SETTINGS}
+    others = {name: value for name, value in lines.items() if name != extension[0]}
+    assert all(value in known[name] for name, value in others.items()), others
+
+
+def test_the_log_lines_are_those_of_the_code() -> None:
+    source = ROOT / "java" / "src" / "main" / "java" / "dev" / "headwater" / "rowlineage"
+    status = (source / "RowLineageStatus.java").read_text()
+    formats = re.findall(r'LOG\.\w+\(\s*"(.*?)"', status)
+    patterns = [re.escape(each).replace(r"\{\}", ".+") for each in formats]
+    (lines,) = blocks("text", CONCEPT)
+    for line in lines.splitlines():
+        assert any(re.fullmatch(each, line) for each in patterns), line
+
+
+def test_the_table_of_settings_has_all_with_their_defaults() -> None:
+    setting = r"^\| `(spark\.headwater\.lineage\.\w+)` \| (.*?) ?\|"
+    rows = re.findall(setting, CONCEPT, re.MULTILINE)
     found = {name: default.strip("`") for name, default in rows}
     assert found == {each.name: each.default for each in ROW_LINEAGE_SETTINGS}
 

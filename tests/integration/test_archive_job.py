@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.lineage_events import columns, names, spooled
+from tests.lines.environments import needs_delta
 from tests.stamped import delete_before, stamped, write, write_transaction
 from tests.support import Headwater
 
@@ -24,7 +25,7 @@ from headwater.storage.offset_ranges import OffsetRanges
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import RecordState, trace
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_delta]
 
 BROKEN = b'{"event_time": 1725433200000, "n": NaN'
 ANYTHING: Sequence[tuple[bytes | None, Sequence[Header]]] = (

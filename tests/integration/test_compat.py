@@ -88,7 +88,7 @@ def test_a_path_in_json_is_read_or_refused_with_what_works_everywhere(spark: Spa
         compat.check_json_path(predicate)
         assert decoded.where(predicate).count() == 1
     else:
-        with pytest.raises(InputError, match=r"needs Spark 4\.0") as refused:
+        with pytest.raises(InputError, match=r"needs Spark 4\.1") as refused:
             compat.check_json_path(predicate)
         assert "get_json_object(value" in (refused.value.hint or "")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.connect import APPLICATION, JOB, ConnectServer, connect_server
-from tests.unchanged import Records, true_parents, values
+from tests.unchanged import Parents, Records, true_parents, values
 
 from headwater.kafka import create_topic, read_topic
 from headwater.kafka.runs import KafkaRuns
@@ -23,10 +23,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 TOPIC, RECORDS = "connect-records", 120
 # foreachBatch is started before others load the machine: Spark gives its process ten seconds.
 EXACT = ("in_batches", "copied", "windowed", "in_sql", "with_udf", "unnamed")
-QUERIES = (*EXACT, "in_pandas")
+QUERIES = (*EXACT, "in_pandas", "checkpointed")
 ON, OFF = "with", "without"
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "row-lineage.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "guides" / "row-lineage.md").read_text()
 
 # A client that uses Headwater's Python API.
 API_CLIENT = """
@@ -119,6 +120,13 @@ def test_rows_of_map_in_pandas_have_ranges_that_contain_their_parents(outputs: O
         assert outputs.ledger.is_within(number, parents), record
 
 
+def test_rows_that_foreach_batch_has_checkpointed_have_unknown_parents(outputs: Outputs) -> None:
+    records = outputs.found[ON, "checkpointed"]
+    assert len(records) == 2 * RECORDS
+    unknown = Parents(frozenset(), (), True)
+    assert {outputs.ledger.parents(record) for record in records} == {unknown}
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_session_switches_row_lineage_off_for_itself_and_values_are_the_same(
     outputs: Outputs, query: str
@@ -153,8 +161,8 @@ def test_the_python_api_refuses_a_client_of_spark_connect_at_once(server: Connec
     for call, (kind, message, hint) in errors.items():
         assert kind == "InputError", (call, message)
         assert "belongs to Spark Connect" in message, call
-        assert "docs/guides/row-lineage.md#spark-connect" in hint, call
-    assert "\n## Spark Connect\n" in GUIDE
+        assert "docs/concepts/row-lineage.md#spark-connect" in hint, call
+    assert "\n## Spark Connect\n" in (DOCS / "concepts" / "row-lineage.md").read_text()
 
 
 def test_the_job_of_the_guide_is_a_client_without_a_change(

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from tests.lineage_events import columns, names, spooled
+from tests.lines.environments import needs_delta
 from tests.stamped import RUN, delete_before, stamped, write
 from tests.support import Headwater
 
@@ -26,7 +27,7 @@ from headwater.storage.index.reader import LineageIndex
 from headwater.testing.fixtures import TopicMaker
 from headwater.tracing import ImpactNode, JobOutput, RecordState, impact
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_delta]
 
 
 @pytest.fixture

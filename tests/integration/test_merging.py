@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.lines.environments import needs_iceberg
+from tests.lines.environments import needs_delta, needs_iceberg
 
 from headwater.errors import LineageTableError
 from headwater.spark.writers import merge_into as merging
@@ -55,6 +55,7 @@ def test_other_columns_of_the_table_are_kept_and_null_in_new_rows(
     assert (last["mark"], last[ROWS]) == ("17", "2")
 
 
+@needs_delta
 @pytest.mark.lines
 def test_a_batch_is_merged_into_a_delta_table_once(spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(spark, tmp_path / "merged", "delta")

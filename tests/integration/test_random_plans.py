@@ -25,11 +25,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 SEED = os.environ.get("SEED", "2")
 PLANS = int(os.environ.get("PLANS", "20"))
-DEADLINE = time.monotonic() + 60 * float(os.environ.get("MINUTES", "60"))
+MINUTES = float(os.environ.get("MINUTES", "60"))
+DEADLINE = time.monotonic() + 60 * MINUTES
 LEFT, RIGHT = "random-left", "random-right"
 RECORDS, PER_BATCH = 60, 40
 # The number of rows of each plan that has run.
 written: list[int] = []
+# The numbers of the plans for which no time was left.
+skipped: list[int] = []
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,7 @@ def test_a_random_job_writes_the_same_and_its_parents_are_those_of_the_ledger(
     ledger: Ledger, number: int
 ) -> None:
     if time.monotonic() > DEADLINE:
+        skipped.append(number)
         pytest.skip("MINUTES are over")
     plan = random_plan(SEED, number)
     again = f"SEED={SEED} PLANS={number + 1} pytest {__file__} -k '[{number}]'"
@@ -114,3 +118,11 @@ def test_a_random_job_writes_the_same_and_its_parents_are_those_of_the_ledger(
 def test_most_of_the_random_jobs_that_ran_have_written_rows() -> None:
     """Jobs that drop all rows show nothing."""
     assert sum(rows > 0 for rows in written) >= 0.8 * len(written), written
+
+
+def test_all_random_jobs_have_run_within_the_minutes() -> None:
+    """Else a run without time for all of them would pass."""
+    ran = PLANS - len(skipped)
+    assert ran == PLANS, (
+        f"{ran} of {PLANS} plans ran in {MINUTES:g} minutes: raise MINUTES or lower PLANS"
+    )

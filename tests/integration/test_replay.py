@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.edge_tables import edge, made, scan, write_index
+from tests.lines.environments import needs_delta
 from tests.support import Headwater
 
 from headwater.errors import InputError, ReplayRefusedError
@@ -39,7 +40,7 @@ from headwater.storage.archive.contract import archive_path
 from headwater.storage.archive.reader import Archive
 from headwater.storage.offset_ranges import OffsetRanges
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_delta]
 
 # With every Spark; `json:…` only from 4.0 on.
 FIELD = "cast(get_json_object(value, '$.visit_id') as int)"

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.edge_tables import edge, made, scan, write_index
 from tests.lineage_events import columns, names, spooled
-from tests.lines.environments import needs_iceberg
+from tests.lines.environments import needs_delta, needs_iceberg
 from tests.stamped import write
 
 from headwater import LineageJob, merge_lineage
@@ -70,7 +70,12 @@ def run(settings: Settings, topic: str, table: str | Path, tmp_path: Path, **mor
     job.write_table(transform(job.read(topic)), table, trigger={"availableNow": True}, **more)  # type: ignore[operator, arg-type]
 
 
-@pytest.fixture(params=["delta", pytest.param("iceberg", marks=needs_iceberg)])
+@pytest.fixture(
+    params=[
+        pytest.param("delta", marks=needs_delta),
+        pytest.param("iceberg", marks=needs_iceberg),
+    ]
+)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[TableFormat, str | Path]:
     if request.param == "delta":
         return "delta", tmp_path / "numbers"

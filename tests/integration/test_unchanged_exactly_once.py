@@ -23,6 +23,7 @@ from tests.waiting import wait_until
 from headwater.kafka import create_topic
 from headwater.model import Record
 from headwater.settings import Settings
+from headwater.spark.configuration import configured
 from headwater.storage.checkpoint import read_progress
 from headwater.testing.fixtures import TopicMaker
 
@@ -57,6 +58,10 @@ def matched(ledger: Ledger) -> DataFrame:
     other = ledger.spark.createDataFrame([(1, "x"), (1, "x"), (2, "y")], "k int, name string")
     rows = ledger.read(TOPIC).join(other, "k")
     return rows.select(F.col("name").alias("key"), numbers("n"))
+
+
+def matched_by_partition(ledger: Ledger) -> DataFrame:
+    return matched(ledger).withColumn("partition", F.length("value") % 2)
 
 
 def in_pandas(ledger: Ledger) -> DataFrame:
@@ -153,6 +158,55 @@ def test_a_batch_that_runs_again_with_another_delivery_is_written_twice(
         run(ledger, copied(ledger), output, tmp_path)
 
 
+def test_a_start_that_failed_before_its_first_batch_was_written_can_be_repeated(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    output = "unchanged-created-later"
+    with pytest.raises(Exception, match=f"the output topic {output} is missing: create it"):
+        run(ledger, copied(ledger), output, tmp_path)
+    # Proof that Spark has recorded the batch.
+    assert read_progress(tmp_path).cut_off == 0
+    create_topic(output, 2, ledger.settings.kafka)
+    assert len(run(ledger, copied(ledger), output, tmp_path)) == 40
+    interrupt(tmp_path)
+    assert len(run(ledger, copied(ledger), output, tmp_path)) == 40
+
+
+def test_the_log_is_kept_until_another_delivery_writes(
+    ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    output = make_topic("out")
+    run(ledger, copied(ledger), output, tmp_path)
+    interrupt(tmp_path)
+    refused = {"kafka.key.serializer": "any"}
+    with pytest.raises(Exception, match=r"key\.serializer"):
+        run(ledger, copied(ledger), output, tmp_path, options=refused, delivery="idempotent")
+    assert len(run(ledger, copied(ledger), output, tmp_path)) == 40
+    interrupt(tmp_path)
+    # Spark's own sink.
+    assert len(run(ledger, copied(ledger), output, tmp_path, enabled="false")) == 80
+    assert not (tmp_path / "headwater/exactly-once").exists()
+
+
+def test_a_write_to_kafka_inside_foreach_batch_is_refused(
+    ledger: Ledger, make_topic: TopicMaker
+) -> None:
+    output = make_topic("out")
+
+    def write(batch: DataFrame) -> None:
+        rows = batch.select(F.col("n").cast("string").alias("value"))
+        servers = {"kafka.bootstrap.servers": ledger.settings.bootstrap_servers}
+        rows.write.format("kafka").options(**servers, topic=output).save()
+
+    conf = {"spark.headwater.lineage.delivery": "exactly-once"}
+    with (
+        configured(ledger.spark, conf),
+        pytest.raises(Exception, match="writes to Kafka inside foreachBatch"),
+    ):
+        ledger.in_batches(TOPIC, write)
+    assert records_in(output, ledger.settings) == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "conf", "reason"),
     [
@@ -160,6 +214,8 @@ def test_a_batch_that_runs_again_with_another_delivery_is_written_twice(
         (random, {}, "because of rand: its result may differ"),
         (from_spark, {}, "its rows do not come from Kafka"),
         (copied, {"sink": "headers"}, "spark.headwater.lineage.sink has to be headwater"),
+        (copied, {"stamp": "small"}, "stamp is 'small', expected one of compact, full"),
+        (matched_by_partition, {}, "the column partition may be null"),
     ],
 )
 def test_a_query_whose_rows_can_not_be_recognized_does_not_start(

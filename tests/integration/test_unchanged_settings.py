@@ -17,10 +17,11 @@ from tests.unchanged import ENABLED, Ledger, Parents, numbers, true_parents, val
 from headwater import LineageJob, with_row_lineage
 from headwater.errors import InputError
 from headwater.kafka import RecordProducer, create_topic, read_topic
+from headwater.kafka.runs import KafkaRuns
+from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
 from headwater.spark.row_lineage import RowCoverage, add_row_lineage
-from headwater.spark.session import own_class
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -40,9 +41,13 @@ def ledger(
 
 def status(ledger: Ledger) -> dict[str, Any]:
     """What was reported for the last query."""
+    return ledger.status()
+
+
+def warnings(ledger: Ledger) -> list[str]:
     name = f"unchanged_{ledger._queries}"
-    found = json.loads(own_class("rowlineage.RowLineageStatus").json(name))
-    return {key: found[key] for key in ("kind", "steps", "reason")}
+    found: list[str] = json.loads(own_class("rowlineage.RowLineageStatus").json(name))["warnings"]
+    return found
 
 
 def copied(ledger: Ledger) -> DataFrame:
@@ -130,6 +135,29 @@ def test_a_wrong_setting_is_reported_and_the_job_runs(
     assert "sink is 'elsewhere', expected one of headwater, headers" in status(ledger)["reason"]
 
 
+def test_state_with_lineage_goes_on_with_it_although_a_setting_is_wrong(
+    ledger: Ledger, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, output = make_topic("in"), make_topic("out")
+    ledger.fill(source, 20)
+    ledger.run(counted(ledger, source), output, mode="update", checkpoint=tmp_path)
+    ledger.fill(source, 20)
+    rows = counted(ledger, source)
+    records = ledger.run(rows, output, mode="update", checkpoint=tmp_path, sink="elsewhere")
+    assert len(records) == 20
+    assert all(each.header("lineage") for each in records)
+    (warning,) = warnings(ledger)
+    assert warning.startswith("spark.headwater.lineage.sink is 'elsewhere', expected one of")
+
+
+def test_transactions_with_the_sink_of_spark_are_reported_as_without_effect(
+    ledger: Ledger, make_topic: TopicMaker
+) -> None:
+    ledger.run(copied(ledger), make_topic("out"), sink="headers", delivery="transactional")
+    (warning,) = warnings(ledger)
+    assert "delivery=transactional has no effect" in warning
+
+
 def test_functions_of_the_job_with_names_of_spark_do_not_change_the_lineage(
     ledger: Ledger, make_topic: TopicMaker
 ) -> None:
@@ -156,16 +184,28 @@ def test_headers_and_partitions_of_the_job_are_kept(
     assert {each.address.partition for each in records} == {1}
 
 
+@pytest.mark.parametrize("stamp", ["compact", "full"])
+@pytest.mark.parametrize("sink", ["headwater", "headers", "foreachBatch"])
 def test_the_lineage_of_the_parent_is_not_copied_with_its_headers(
-    ledger: Ledger, make_topic: TopicMaker
+    ledger: Ledger, make_topic: TopicMaker, sink: str, stamp: str
 ) -> None:
     first, second = make_topic("first"), make_topic("second")
-    ledger.run(copied(ledger), first)
+    ledger.run(copied(ledger), first, stamp="full")
     rows = ledger.read(first, includeHeaders="true").select("value", "headers")
-    for record in ledger.run(rows, second):
+    if sink == "foreachBatch":
+        servers = ledger.settings.bootstrap_servers
+        options = {"kafka.bootstrap.servers": servers, "topic": second}
+        ledger.each_batch(rows, lambda batch: batch.write.format("kafka").save(**options))
+        records = list(read_topic(second, ledger.settings.kafka))
+    else:
+        records = ledger.run(rows, second, sink=sink, stamp=stamp)
+    assert len(records) == 40
+    runs = KafkaRuns(ledger.settings.kafka)
+    for record in records:
         (header,) = [value for name, value in record.headers if name == "lineage"]
         assert header is not None
         assert f" {first}/".encode() in header
+        assert origin_of(record, runs).job_name == f"unchanged_{ledger._queries}"
 
 
 def test_rows_choose_their_topic(ledger: Ledger, make_topic: TopicMaker) -> None:
@@ -228,13 +268,6 @@ def test_a_sink_without_a_place_for_lineage_is_left_as_it_is(
 
 def test_transactional_delivery(ledger: Ledger, make_topic: TopicMaker) -> None:
     records = ledger.run(copied(ledger), make_topic("out"), delivery="transactional")
-    assert len(records) == 40
-    assert exact(ledger, records)
-
-
-def test_options_of_the_job_win(ledger: Ledger, make_topic: TopicMaker) -> None:
-    options = {"kafka.acks": "1", "kafka.linger.ms": "0", "kafka.compression.type": "gzip"}
-    records = ledger.run(copied(ledger), make_topic("out"), options=options)
     assert len(records) == 40
     assert exact(ledger, records)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.edge_tables import scan, write_index
-from tests.lines.environments import fills_missing_columns, needs_iceberg
+from tests.lines.environments import fills_missing_columns, needs_delta, needs_iceberg
 from tests.unchanged import ENABLED, Ledger
 
 from headwater.kafka import create_topic
@@ -18,7 +18,7 @@ from headwater.storage.index.contract import index_path
 from headwater.storage.tables.contract import TYPE
 from headwater.tracing import impact
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.lines]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_delta, pytest.mark.lines]
 
 TOPIC = "unchanged-tables"
 TYPES = ["string", "array<string>", TYPE]
@@ -54,13 +54,16 @@ def check(rows: DataFrame, ledger: Ledger) -> None:
 
 
 def stream(
-    ledger: Ledger, table: str | None = None, path: Path | None = None, **kinds: str
+    ledger: Ledger,
+    table: str | None = None,
+    path: Path | None = None,
+    kind: str = "iceberg",
 ) -> None:
     ledger._queries += 1
     rows = ledger.read(TOPIC).select("n", "k")
     with configured(ledger.spark, ENABLED):
         writer = (
-            rows.writeStream.format("delta" if path else "iceberg")
+            rows.writeStream.format("delta" if path else kind)
             .option("checkpointLocation", str(ledger.checkpoint()))
             .queryName(f"into_table_{ledger._queries}")
             .trigger(availableNow=True)
@@ -86,6 +89,17 @@ def test_a_stream_into_delta_fills_the_lineage_column(
             f"into_table_{ledger._queries}",
             0,
         )
+
+
+def test_a_stream_into_a_delta_table_of_the_catalog_fills_the_lineage_column(
+    ledger: Ledger,
+) -> None:
+    ledger.spark.sql("CREATE TABLE unchanged_to (n int, lineage array<string>, k int) USING delta")
+    try:
+        stream(ledger, table="unchanged_to", kind="delta")
+        check(ledger.spark.table("unchanged_to"), ledger)
+    finally:
+        ledger.spark.sql("DROP TABLE unchanged_to")
 
 
 def test_impact_finds_rows_in_a_table_of_the_settings(ledger: Ledger, tmp_path: Path) -> None:
@@ -138,13 +152,33 @@ def test_appends_in_foreach_batch_fill_the_lineage_column(ledger: Ledger, tmp_pa
         spark.sql("DROP TABLE unchanged_delta")
 
 
+@fills_missing_columns
+def test_an_append_by_name_to_delta_fills_the_lineage_column(ledger: Ledger) -> None:
+    ledger.spark.sql(f"CREATE TABLE unchanged_by (n int, k int, lineage {TYPE}) USING delta")
+    try:
+        ledger.in_batches(TOPIC, lambda batch: batch.writeTo("unchanged_by").append())
+        check(ledger.spark.table("unchanged_by"), ledger)
+    finally:
+        ledger.spark.sql("DROP TABLE unchanged_by")
+
+
 @needs_iceberg
 @fills_missing_columns
-def test_appends_to_iceberg_in_foreach_batch_fill_the_lineage_column(ledger: Ledger) -> None:
-    table = "demo.unchanged.appended"
+@pytest.mark.parametrize("way", ["writeTo", "saveAsTable"])
+def test_appends_to_iceberg_in_foreach_batch_fill_the_lineage_column(
+    ledger: Ledger, way: str
+) -> None:
+    table = f"demo.unchanged.appended_{way}"
     ledger.spark.sql("CREATE NAMESPACE IF NOT EXISTS demo.unchanged")
     ledger.spark.sql(f"CREATE TABLE {table} (n int, k int, lineage {TYPE}) USING iceberg")
-    ledger.in_batches(TOPIC, lambda batch: batch.writeTo(table).append())
+
+    def write(batch: DataFrame) -> None:
+        if way == "writeTo":
+            batch.writeTo(table).append()
+        else:
+            batch.write.format("iceberg").mode("append").saveAsTable(table)
+
+    ledger.in_batches(TOPIC, write)
     check(ledger.spark.table(table), ledger)
 
 

@@ -10,10 +10,15 @@ import pytest
 from headwater.jvm.versions import line_for
 
 LINE = line_for(pyspark.__version__)
-# For tests and parameters: Iceberg's runtime follows a new Spark late.
-needs_iceberg = pytest.mark.skipif(
-    "iceberg" in LINE.missing, reason=LINE.missing.get("iceberg", "Iceberg is there")
-)
+
+
+def _needs(connector: str) -> pytest.MarkDecorator:
+    reason = LINE.missing.get(connector, f"{connector} is there")
+    return pytest.mark.skipif(connector in LINE.missing, reason=reason)
+
+
+# For tests and parameters: connectors follow a new Spark late.
+needs_delta, needs_iceberg = _needs("delta"), _needs("iceberg")
 _ENVIRONMENTS = Path(__file__).parents[2] / ".venv" / "lines"
 
 
@@ -36,5 +41,5 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 # Else Spark refuses an append by name, with and without Headwater.
 fills_missing_columns = pytest.mark.skipif(
-    not since("4.0"), reason="Spark 3.5 refuses an append without all columns of the table"
+    not since("4.1"), reason="Spark 4.0 refuses an append without all columns of the table"
 )

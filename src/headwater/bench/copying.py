@@ -32,8 +32,9 @@ class Timing:
 
     rates: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    # Size of the copy on the broker's disk, if it is measured.
+    # Size of the copy on the broker's disk, and of keys, values and headers, if measured.
     size: int = 0
+    content: int = 0
 
     @property
     def rate(self) -> float:
@@ -99,11 +100,13 @@ def time_copies(
     partitions: int,
     repeats: int,
     size: Callable[[], int] = lambda: 0,
+    content: Callable[[], int] = lambda: 0,
     written: int | None = None,
 ) -> dict[str, Timing]:
     """Run all contenders alternately, `repeats` times; an extra first round warms up the JVM.
 
     Args:
+        content: the bytes in the records of a copy; called once for each contender.
         written: how many records each has to write at least. Default: as many as it reads.
     """
     timings = {name: Timing() for name in contenders}
@@ -115,6 +118,8 @@ def time_copies(
                 seconds, used = time.monotonic() - began, cpu_seconds() - cpu
                 check_copied(target, written or records, settings)
                 timings[name].size = size()
+                if not round_:
+                    timings[name].content = content()
             if round_:
                 timings[name].rates.append(records / seconds)
                 timings[name].cpu.append(used)

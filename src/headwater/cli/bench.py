@@ -15,14 +15,31 @@ from headwater.settings import Settings
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(BENCHES)))
+@click.option(
+    "--records", type=click.IntRange(1000), help="Fewer records, for a trial; of `unchanged` only."
+)
+@click.option(
+    "--repeats", type=click.IntRange(1), help="Measurements of each; of `unchanged` only."
+)
 @json_option
 @with_settings
-def bench(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
+def bench(
+    settings: Settings,
+    names: tuple[str, ...],
+    records: int | None,
+    repeats: int | None,
+    as_json: bool,
+) -> None:
     """Measure on this machine; without a name: everything. A missed target does not exit 1."""
+    given = {"records": records, "repeats": repeats}
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and names != ("unchanged",):
+        raise click.UsageError("--records and --repeats are options of `bench unchanged`")
     results: list[BenchResult] = []
     for name in names or BENCHES:
         with messages.status(f"measuring {name}"):
-            results.append(importlib.import_module(BENCHES[name]).measure(settings))
+            measure = importlib.import_module(BENCHES[name]).measure
+            results.append(measure(settings, **options))
     if as_json:
         print_json([result.as_json() for result in results])
         return

@@ -17,6 +17,6 @@ STORIES: Mapping[str, Callable[[Story], None]] = {
 }
 
 # Demos that need a connector which some versions of Spark do not have.
-NEEDED_CONNECTORS: Mapping[str, str] = {"lakehouse": "iceberg"}
+NEEDED_CONNECTORS: Mapping[str, str] = {"reprocessor": "delta", "lakehouse": "iceberg"}
 
 __all__ = ["NEEDED_CONNECTORS", "STORIES", "Story", "missing_connectors"]

@@ -224,8 +224,8 @@ SPARK_LINES: tuple[SparkLine, ...] = (
             "avro": _NONE.format("spark-avro", "4.2"),
         },
     ),
-    # The registry has neither jars nor connectors of 4.3: those of 4.2 serve, and the project
-    # compiles to the same bytes with them as with the jars of pyspark 4.3.0.
+    # The registry has neither jars nor connectors of 4.3: those of 4.2 serve, except Delta, and the
+    # project compiles to the same bytes with them as with the jars of pyspark 4.3.0.
     _line(
         "4.3",
         "2.13",
@@ -233,8 +233,8 @@ SPARK_LINES: tuple[SparkLine, ...] = (
         spark="4.2.0",
         kafka="4.2.0",
         provider="4.0.0",
-        delta="delta-spark_4.2_2.13:4.4.0",
         missing={
+            "delta": _NONE.format("Delta", "4.3") + ", and that for 4.2 calls what 4.3 has changed",
             "iceberg": _NONE.format("Iceberg runtime", "4.3"),
             "avro": _NONE.format("spark-avro", "4.3"),
         },

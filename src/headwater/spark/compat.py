@@ -7,7 +7,9 @@ another way.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from inspect import signature
 from typing import Any, cast
 
@@ -17,7 +19,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.serializers import Serializer
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -68,19 +70,29 @@ def make_valid_utf8(text: Column) -> Column:
 
 
 def json_column(text: Column) -> Mapping[str, Column]:
-    """The column `json`, whose paths are fields of any JSON text; none without a variant type."""
-    return {"json": F.try_parse_json(text)} if _SINCE_4_0 else {}
+    """The column `json`, whose paths are fields of any JSON text; none if Spark has no paths."""
+    return {"json": F.try_parse_json(text)} if _reads_json_paths() else {}
+
+
+def _reads_json_paths() -> bool:
+    parsers = _jvm().org.apache.spark.sql.catalyst.parser
+    parser = getattr(getattr(parsers, "CatalystSqlParser$"), "MODULE$")
+    try:
+        parser.parseExpression("json:a")
+    except PySparkException:
+        return False
+    return True
 
 
 def check_json_path(predicate: str) -> None:
     """Refuse a path such as `json:user.id` that this Spark can't read.
 
     Raises:
-        InputError: the predicate has one, and Spark 3.5 would report a syntax error at its colon.
+        InputError: the predicate has one, and this Spark would report a syntax error at its colon.
     """
-    if not _SINCE_4_0 and "json:" in predicate.replace(" ", "").lower():
+    if "json:" in predicate.replace(" ", "").lower() and not _reads_json_paths():
         raise InputError(
-            f"--where: a path `json:…` needs Spark 4.0 or later, this is {pyspark.__version__}",
+            f"--where: a path `json:…` needs Spark 4.1 or later, this is {pyspark.__version__}",
             hint="get_json_object(value, '$.user.id') reads a field with every Spark",
         )
 
@@ -129,6 +141,32 @@ def frame_of(spark: SparkSession, rows: pa.RecordBatch, schema: StructType) -> D
     return cast(DataFrame, frame)
 
 
+def observed_metrics(observation: Observation) -> Mapping[str, Any] | None:
+    """The metrics of an action as values of JSON; None as long as it has not ended.
+
+    Patch releases differ in what an observation offers without blocking.
+    """
+    java: Any = observation._jo  # noqa: SLF001
+    methods = {each.getName() for each in java.getClass().getMethods()}
+    if "future" in methods:
+        if not java.future().isCompleted():
+            return None
+    else:
+        field = java.getClass().getDeclaredField("metrics")
+        field.setAccessible(True)
+        if field.get(java).isEmpty():
+            return None
+    if "getRow" in methods:
+        return cast(Mapping[str, Any], json.loads(java.getRow().json()))
+    return {name: _as_json(value) for name, value in observation.get.items()}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return float(value) if isinstance(value, Decimal) else value
+
+
 def configuration_of(spark: SparkSession) -> dict[str, str]:
     """All configuration of a session."""
     if _SINCE_4_0:
@@ -138,10 +176,8 @@ def configuration_of(spark: SparkSession) -> dict[str, str]:
 
 
 def with_all_columns(rows: DataFrame, columns: Callable[[], StructType]) -> DataFrame:
-    """The rows for an append by name: Spark 3.5 refuses rows that lack a column of the table; later
-    versions write null."""
-    if _SINCE_4_0:
-        return rows
+    """The rows for an append by name: up to 4.0, Spark refuses rows that lack a column of the
+    table; later versions write null."""
     missing = [each for each in columns() if each.name not in rows.columns]
     nulls = (F.lit(None).cast(each.dataType).alias(each.name) for each in missing)
     return rows.select("*", *nulls)

@@ -167,7 +167,7 @@ def _connect_error(what: str) -> InputError:
         f"{what} belongs to Spark Connect, and Headwater's Python API needs the JVM of Spark's "
         "driver in its own process",
         hint="start the job with spark-submit, or configure row lineage on the Connect server: "
-        "docs/guides/row-lineage.md#spark-connect",
+        "docs/concepts/row-lineage.md#spark-connect",
     )
 
 

@@ -78,6 +78,10 @@ def test_a_record_that_fails_once_on_its_own_is_not_found() -> None:
             ("mine.Bad", ""),
         ),
         ("Traceback (most recent call last):\n  cut off", ("java.A", "cut off")),
+        (
+            "Traceback (most recent call last):\n  x\nKeyError: 'a'\n SQLSTATE: 38000",
+            ("KeyError", "'a'"),
+        ),
         ("[CAST_INVALID_INPUT] no", ("java.A", "[CAST_INVALID_INPUT] no")),
         (None, ("java.A", "")),
     ],

@@ -23,6 +23,9 @@ _TRACEBACK = "Traceback (most recent call last):"
 # The last line of a traceback: the class, and the first line of the message.
 _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z", re.DOTALL)
 
+# Spark 4.3 appends this to the traceback.
+_SQL_STATE = re.compile(r" SQLSTATE: [0-9A-Z]{5}\Z")
+
 
 @dataclass(frozen=True)
 class CodeFailure:
@@ -104,6 +107,7 @@ def code_failure(kind: str, message: str | None, text: str) -> CodeFailure:
     message = (message or "").strip()
     _, found, traceback = message.rpartition(_TRACEBACK)
     if found:
+        traceback = _SQL_STATE.sub("", traceback)
         kind, message = _raised(traceback) or (kind, traceback.strip())
     if len(message) > _MAX_MESSAGE:
         message = f"{message[:_MAX_MESSAGE]}…"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from headwater.errors import ExpectationFailedError, InputError
 from headwater.openlineage.events import DatasetName
 from headwater.openlineage.run import LineageRun
 from headwater.settings import Settings, load
+from headwater.spark.compat import observed_metrics
 from headwater.spark.measures.expectation import Expectation
 from headwater.spark.measures.quality_columns import (
     SKETCH_LOG2,
@@ -162,15 +162,14 @@ class Quality:
         return None if guard is None else guard.otherwise(F.lit(True))
 
     def _take_observation(self, observation: Observation) -> None:
-        java: Any = observation._jo  # noqa: SLF001
         deadline = time.monotonic() + _WAIT_SECONDS
-        while not java.future().isCompleted():
+        while (metrics := observed_metrics(observation)) is None:
             if self._report is None or self._report.stopped_by is not None:
                 return
             if time.monotonic() > deadline:
                 return
             time.sleep(_POLL_SECONDS)
-        self._add(json.loads(java.getRow().json()))
+        self._add(metrics)
 
     def _add(self, metrics: Mapping[str, Any]) -> None:
         assert self._report is not None  # noqa: S101 - checked by the callers

@@ -3,13 +3,12 @@ package dev.headwater.delivery;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.spark.SparkContext;
@@ -32,31 +31,31 @@ public final class ExactlyOnce {
   // Other producers may write to partitions that the query rarely writes to.
   private static final long REFRESH_NANOS = Duration.ofMinutes(1).toNanos();
   private static final long DEFAULT_TIMEOUT_MILLIS = 120_000;
-  // Runs whose tasks may still write in this application. Not `newKeySet`: see Executions.
-  private static final Set<String> STARTED_HERE =
-      Collections.newSetFromMap(new ConcurrentHashMap<>());
 
   private final SparkContext spark;
   private final String checkpoint;
   private final Configuration configuration;
   private final String runId;
   private final String job;
-  private final boolean withContent;
+  private final RecognizedBy recognizedBy;
   private final OutputLog log;
+  // When the plan was analyzed; another run of this application may be active then.
   private final OutputLog.Progress progress;
   private final boolean fenced;
   private OutputLog.Entry entry;
   private OutputTail tail;
   private WrittenRecords written;
+  // Replaced in tests.
+  Function<SinkOptions, OutputTail> output = OutputTail::new;
+  LongSupplier clock = System::nanoTime;
   private boolean started;
+  private long firstBatch;
   private long recorded;
   private long refreshed;
 
   /**
    * Reads the checkpoint of a query before it starts.
    *
-   * @param withContent whether records have to be recognized by key and value, too, because others
-   *     may have the same parents
    * @throws ExactlyOnceException the guarantee can't be given
    */
   public ExactlyOnce(
@@ -65,45 +64,70 @@ public final class ExactlyOnce {
       Configuration configuration,
       String runId,
       String job,
-      boolean withContent)
+      RecognizedBy recognizedBy)
       throws IOException {
     this.spark = spark;
     this.checkpoint = checkpoint;
     this.configuration = configuration;
     this.runId = runId;
     this.job = job;
-    this.withContent = withContent;
-    log = new OutputLog(checkpoint, configuration);
-    progress = log.progress();
-    entry = log.read();
+    this.recognizedBy = recognizedBy;
     fenced = !(spark.isLocal() && CheckpointLock.isLocal(checkpoint, configuration));
     if (Boolean.parseBoolean(spark.getConf().get("spark.speculation", "false"))) {
       throw new ExactlyOnceException(
           "spark.speculation=true runs tasks twice: set it to false, or use"
               + " delivery=transactional");
     }
+    if (!fenced) {
+      CheckpointLock.hold(checkpoint);
+    }
+    log = new OutputLog(checkpoint, configuration);
+    RunsHere.Begun former = RunsHere.last(checkpoint);
+    progress = log.progress();
+    if (former.batch() > progress.started()) {
+      RunsHere.forget(checkpoint, former);
+    }
+    entry = log.read();
     if (progress.isInterrupted()) {
-      refuseUnknown();
+      refuseUnknown(progress.started());
+    } else {
+      announce(progress.committed() + 1);
     }
   }
 
-  /** Forgets what is recorded, for a start with another delivery. */
-  public static void forget(String checkpoint, Configuration configuration) {
-    new OutputLog(checkpoint, configuration).remove();
+  /**
+   * Records that this delivery has written nothing yet. The start may fail after Spark has recorded
+   * the first batch, for example because the output is missing: the batch is then not one of
+   * another delivery.
+   */
+  private void announce(long next) throws IOException {
+    // An entry with runs is enough, and an active run of this application may have written it.
+    if (entry == null || entry.runs().isEmpty() && !entry.hasNothingOf(next)) {
+      add(OutputLog.Entry.announced(runId, job, recognizedBy.withContent(), next));
+    }
   }
 
-  private void refuseUnknown() {
-    String what = "batch " + progress.started() + " in " + checkpoint + " was interrupted";
-    if (entry == null) {
+  private void refuseUnknown(long batch) {
+    String what = "batch " + batch + " in " + checkpoint + " was interrupted";
+    if (entry == null || entry.runs().isEmpty() && !entry.hasNothingOf(batch)) {
       throw new ExactlyOnceException(
-          what + " with another delivery: complete it with that one, and change it then");
+          what
+              + " with another delivery: complete it with that one, and change it then"
+              + ExactlyOnceException.WAY_OUT);
     }
-    if (entry.lastBefore(progress.started()) == null) {
-      throw new ExactlyOnceException(what + ", and its log does not reach back to it");
-    }
-    if (!entry.job().equals(job)) {
+    if (entry.lastBefore(batch) == null) {
       throw new ExactlyOnceException(
-          what + " in the query '" + entry.job() + "', now called '" + job + "': restore its name");
+          what + ", and its log does not reach back to it" + ExactlyOnceException.WAY_OUT);
+    }
+    if (!entry.runs().isEmpty() && !entry.job().equals(job)) {
+      throw new ExactlyOnceException(
+          what
+              + " in the query '"
+              + entry.job()
+              + "', now called '"
+              + job
+              + "': restore its name"
+              + ExactlyOnceException.WAY_OUT);
     }
   }
 
@@ -112,8 +136,14 @@ public final class ExactlyOnce {
     long batch = currentBatch();
     if (!started) {
       start(batch, options);
+      firstBatch = batch;
       started = true;
+    } else if (clock.getAsLong() - recorded > REFRESH_NANOS) {
+      // Of a query that was idle: retention may delete what is after an old snapshot.
+      refreshed = clock.getAsLong();
+      add(entry.with(List.of(runId), List.of(new OutputLog.Snapshot(batch, tail.ends()))));
     }
+    RunsHere.begin(checkpoint, new RunsHere.Begun(batch, true));
     WrittenRecords leftOut = written != null && written.batch() == batch ? written : null;
     return new TaskGuard(leftOut, fence());
   }
@@ -134,40 +164,82 @@ public final class ExactlyOnce {
   }
 
   private void start(long batch, SinkOptions options) throws IOException {
-    long expected = progress.isInterrupted() ? progress.started() : progress.committed() + 1;
-    if (batch != expected) {
-      throw new ExactlyOnceException(
-          "batch " + batch + " runs, but " + expected + " is the next of " + checkpoint);
-    }
-    String topic = options.topic().trim();
-    tail = new OutputTail(options, topic);
+    boolean mayHaveWritten = mayHaveWritten(batch);
+    tail = output.apply(options);
     String topicId = tail.topicId();
-    if (!fenced) {
-      CheckpointLock.hold(checkpoint);
-    }
-    if (!progress.isInterrupted()) {
+    if (!mayHaveWritten) {
       OutputLog.Snapshot now = new OutputLog.Snapshot(batch, tail.ends());
-      begin(List.of(runId), topic, topicId, writersEnd(options), List.of(now));
+      begin(List.of(runId), topicId, writersEnd(options), List.of(now));
       return;
     }
-    refuseOther(topic, topicId, batch);
+    refuseOther(tail.topic(), topicId, batch);
     endFormerRuns(options);
-    boolean endedHere = STARTED_HERE.containsAll(entry.runs());
+    boolean endedHere = RunsHere.all().containsAll(entry.runs());
     long wait = entry.writersEndMillis();
     List<String> runs = new ArrayList<>(entry.runs());
     runs.add(runId);
     long longest = Math.max(wait, writersEnd(options));
-    begin(runs, topic, topicId, longest, entry.snapshots());
+    begin(runs, topicId, longest, entry.snapshots());
     if (fenced && !endedHere) {
       await(wait, batch);
     }
     OutputLog.Snapshot before = entry.lastBefore(batch);
-    written = tail.written(before.ends(), new HashSet<>(runs), batch, entry.withContent());
+    written = tail.written(before.ends(), new HashSet<>(runs), batch, recognizedBy);
     LOG.info(
         "batch {} of query '{}' was interrupted; {} of its records are already written",
         batch,
         job,
         written.size());
+  }
+
+  /**
+   * Whether an attempt of the batch may have written records. Reads the checkpoint again: since the
+   * plan was analyzed, Spark has stopped a run of this application that was active.
+   */
+  private boolean mayHaveWritten(long batch) throws IOException {
+    OutputLog.Progress now = log.progress();
+    if (now.started() != batch) {
+      throw new ExactlyOnceException(
+          "batch "
+              + batch
+              + " runs, and the newest in the offsets of "
+              + checkpoint
+              + " is "
+              + now.started()
+              + ": use a trigger that records a batch before it runs (not the real-time mode)");
+    }
+    readAgain();
+    RunsHere.Begun here = RunsHere.last(checkpoint);
+    long last = Math.max(progress.started(), here.batch());
+    long committed = now.committed();
+    long expected = last > committed ? last : committed + 1;
+    if (batch != expected || committed > Math.max(progress.committed(), here.batch())) {
+      throw otherDriver("batch " + batch + " follows " + progress.committed() + ", committed");
+    }
+    if (last <= committed) {
+      return false;
+    }
+    if (here.batch() == batch && !here.exactlyOnce()) {
+      entry = null;
+    }
+    refuseUnknown(batch);
+    return !entry.runs().isEmpty();
+  }
+
+  private void readAgain() throws IOException {
+    OutputLog.Entry newest = log.read();
+    boolean isKnown =
+        newest != null && (newest.equals(entry) || RunsHere.all().contains(newest.run()));
+    if (!isKnown) {
+      throw otherDriver(
+          newest == null ? "the log was removed" : "run " + newest.run() + " started");
+    }
+    entry = newest;
+  }
+
+  private ExactlyOnceException otherDriver(String what) {
+    return new ExactlyOnceException(
+        what + " since the query was started: another driver runs it, with " + checkpoint);
   }
 
   private void refuseOther(String topic, String topicId, long batch) {
@@ -186,7 +258,7 @@ public final class ExactlyOnce {
               + ")"
               + ExactlyOnceException.WAY_OUT);
     }
-    if (entry.withContent() != withContent) {
+    if (entry.withContent() != recognizedBy.withContent()) {
       throw new ExactlyOnceException(
           "batch "
               + batch
@@ -197,7 +269,7 @@ public final class ExactlyOnce {
 
   /** A batch that failed or was stopped in this application may have tasks that still write. */
   private void endFormerRuns(SinkOptions options) {
-    if (entry.runs().stream().noneMatch(STARTED_HERE::contains)) {
+    if (entry.runs().stream().noneMatch(RunsHere.all()::contains)) {
       return;
     }
     boolean ended = spark.isLocal() && Producers.settle(options.queryId(), writersEnd(options));
@@ -219,7 +291,7 @@ public final class ExactlyOnce {
       Thread.sleep(millis);
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
-      throw new ExactlyOnceException("stopped while waiting for writers of former runs", stopped);
+      throw ExactlyOnceException.stopped("while it waited for writers of former runs", stopped);
     }
   }
 
@@ -229,7 +301,7 @@ public final class ExactlyOnce {
       reportLeftOut(written.check(offsets.leftOut()), batch);
       written = null;
     }
-    long now = System.nanoTime();
+    long now = clock.getAsLong();
     if (now - recorded < SNAPSHOT_NANOS) {
       return;
     }
@@ -242,8 +314,7 @@ public final class ExactlyOnce {
     // Spark may fail to commit this batch, which then needs the snapshot before it.
     List<OutputLog.Snapshot> snapshots =
         List.of(entry.lastBefore(batch), new OutputLog.Snapshot(batch + 1, ends));
-    boolean first = batch == Math.max(progress.started(), progress.committed() + 1);
-    add(entry.with(first ? entry.runs() : List.of(runId), snapshots));
+    add(entry.with(batch == firstBatch ? entry.runs() : List.of(runId), snapshots));
   }
 
   private void reportLeftOut(int leftOut, long batch) {
@@ -259,23 +330,19 @@ public final class ExactlyOnce {
   }
 
   private void begin(
-      List<String> runs,
-      String topic,
-      String topicId,
-      long writersEndMillis,
-      List<OutputLog.Snapshot> snapshots)
+      List<String> runs, String topicId, long writersEndMillis, List<OutputLog.Snapshot> snapshots)
       throws IOException {
-    refreshed = System.nanoTime();
-    STARTED_HERE.add(runId);
+    refreshed = clock.getAsLong();
+    RunsHere.add(runId);
     add(
         new OutputLog.Entry(
             OutputLog.FORMAT_VERSION,
             runId,
             runs,
             job,
-            topic,
+            tail.topic(),
             topicId,
-            withContent,
+            recognizedBy.withContent(),
             writersEndMillis,
             snapshots));
   }
@@ -283,7 +350,7 @@ public final class ExactlyOnce {
   private void add(OutputLog.Entry next) throws IOException {
     log.add(next);
     entry = next;
-    recorded = System.nanoTime();
+    recorded = clock.getAsLong();
   }
 
   /** How long a record may take: for the check of the fence, a full buffer, and the delivery. */

@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * with a compact stamp `lineage` alone; then those of the row or, without any, headers that the
  * parent has of other applications, up to a limit. Format: docs/concepts/lineage-header.md.
  */
-final class LineageHeaders {
+public final class LineageHeaders {
   private static final String JOB_NAME = "job_name";
   private static final String JOB_VERSION = "job_version";
   static final String BATCH_VERSION = "batch_version";
@@ -32,6 +32,7 @@ final class LineageHeaders {
   private static final String FORMAT_VERSION_3 = "3";
   static final List<String> OWN =
       List.of(JOB_NAME, JOB_VERSION, BATCH_VERSION, PARENT_LINEAGE, LINEAGE, DROPPED_HEADERS);
+  private static final HeaderNames OWN_NAMES = new HeaderNames(OWN);
   // Readers accept no longer ones: `model/header.py`.
   static final int MAX_LINEAGE_BYTES = 64 * 1024;
 
@@ -84,6 +85,11 @@ final class LineageHeaders {
     moreInherited = new HeaderPatterns(options.moreHeaders());
     maxHeaderBytes = options.maxHeaderBytes();
     maxHeaders = options.maxHeaders();
+  }
+
+  /** Whether a header is one of those that Headwater writes: on a copy it would be false. */
+  public static boolean isOwn(UTF8String name) {
+    return OWN_NAMES.contains(name);
   }
 
   private static byte[] prefix(String version, SinkOptions options) {

@@ -43,6 +43,11 @@ public final class LineageSink implements TableProvider {
     return new Topics(exactlyOnce);
   }
 
+  /** What its write builders implement. */
+  public static Class<? extends WriteBuilder> builderType() {
+    return AnyOutputMode.class;
+  }
+
   /**
    * As Spark's own Kafka sink: in mode update, changed rows are appended; in mode complete, all
    * rows, since a topic can't be truncated.

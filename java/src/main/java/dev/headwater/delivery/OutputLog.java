@@ -31,7 +31,8 @@ final class OutputLog {
 
   /**
    * @param run that wrote the entry, and is the only one that may write to the output
-   * @param runs that may have written to the output since the first snapshot
+   * @param runs that may have written to the output since the first snapshot; empty before the
+   *     first batch, and then without topic
    * @param job part of the identity of records with many parents
    * @param withContent whether records are recognized by key and value, too
    * @param writersEndMillis how long a writer of these runs may go on after a newer entry
@@ -50,6 +51,17 @@ final class OutputLog {
     Entry with(List<String> others, List<Snapshot> taken) {
       return new Entry(
           version, run, others, job, topic, topicId, withContent, writersEndMillis, taken);
+    }
+
+    /** Of a start that has not begun a batch yet: before it, no run wrote with this delivery. */
+    static Entry announced(String run, String job, boolean withContent, long nextBatch) {
+      List<Snapshot> none = List.of(new Snapshot(nextBatch, Map.of()));
+      return new Entry(FORMAT_VERSION, run, List.of(), job, null, null, withContent, 0, none);
+    }
+
+    /** Whether no record of a batch is written; not a getter, which would be in the JSON. */
+    boolean hasNothingOf(long batch) {
+      return runs.isEmpty() && snapshots.get(0).beforeBatch() == batch;
     }
 
     /** The newest snapshot before a batch, or null. */
@@ -140,9 +152,13 @@ final class OutputLog {
 
   /** For a query that is continued with another delivery: its batches are not known any more. */
   void remove() {
-    if (files.exists(folder)) {
+    if (exists()) {
       files.delete(folder);
     }
+  }
+
+  boolean exists() {
+    return files.exists(folder);
   }
 
   private long newestIn(Path path) throws IOException {

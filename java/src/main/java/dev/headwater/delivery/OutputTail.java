@@ -18,22 +18,29 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** The output topic of a query, read with the options of the job's own sink. */
-final class OutputTail {
+class OutputTail {
   private static final Duration POLL = Duration.ofSeconds(1);
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private final Map<String, Object> producer;
   private final String topic;
 
-  OutputTail(SinkOptions options, String topic) {
+  OutputTail(SinkOptions options) {
     this.producer = options.producer();
-    this.topic = topic;
+    this.topic = options.topic().trim();
+  }
+
+  String topic() {
+    return topic;
   }
 
   /** The next offset of each partition. */
@@ -64,8 +71,8 @@ final class OutputTail {
    *     determined which are written
    */
   WrittenRecords written(
-      Map<Integer, Long> from, Set<String> runs, long batch, boolean withContent) {
-    WrittenRecords.Builder found = new WrittenRecords.Builder(batch, withContent);
+      Map<Integer, Long> from, Set<String> runs, long batch, RecognizedBy recognizedBy) {
+    WrittenRecords.Builder found = new WrittenRecords.Builder(batch, recognizedBy);
     try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
       List<TopicPartition> partitions = partitions(consumer);
       Map<Integer, Long> first = byPartition(consumer.beginningOffsets(partitions, TIMEOUT));
@@ -84,7 +91,12 @@ final class OutputTail {
               record -> {
                 RecordIdentity one = RecordIdentity.of(record.headers());
                 if (one != null && one.isOf(batch, runs)) {
-                  found.add(one.identity(), record.key(), record.value());
+                  found.add(
+                      one.identity(),
+                      record.partition(),
+                      record.key(),
+                      record.value(),
+                      record.headers());
                 }
               });
       refuseGaps(begin, ends, counts, batch);
@@ -187,7 +199,14 @@ final class OutputTail {
             + ExactlyOnceException.WAY_OUT);
   }
 
-  private ExactlyOnceException unreadable(Throwable cause) {
+  private RuntimeException unreadable(Throwable cause) {
+    if (cause instanceof InterruptedException || cause instanceof InterruptException) {
+      return ExactlyOnceException.stopped("while topic " + topic + " was read", cause);
+    }
+    if (cause instanceof UnknownTopicOrPartitionException) {
+      return new ExactlyOnceException(
+          "the output topic " + topic + " is missing: create it", cause);
+    }
     return new ExactlyOnceException(
         "topic "
             + topic
@@ -198,9 +217,11 @@ final class OutputTail {
   }
 
   private List<TopicPartition> partitions(KafkaConsumer<byte[], byte[]> consumer) {
-    return consumer.partitionsFor(topic, TIMEOUT).stream()
-        .map(each -> new TopicPartition(topic, each.partition()))
-        .toList();
+    List<PartitionInfo> found = consumer.partitionsFor(topic, TIMEOUT);
+    if (found == null || found.isEmpty()) {
+      throw new UnknownTopicOrPartitionException(topic);
+    }
+    return found.stream().map(each -> new TopicPartition(topic, each.partition())).toList();
   }
 
   private static Map<Integer, Long> byPartition(Map<TopicPartition, Long> offsets) {
@@ -229,7 +250,8 @@ final class OutputTail {
   }
 
   private <T> T ask(Request<T> request) {
-    try (Admin admin = Admin.create(commonWith(AdminClientConfig.configNames()))) {
+    Admin admin = Admin.create(commonWith(AdminClientConfig.configNames()));
+    try {
       return request.send(admin);
     } catch (ExecutionException failed) {
       throw unreadable(failed.getCause());
@@ -238,6 +260,9 @@ final class OutputTail {
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
       throw unreadable(stopped);
+    } finally {
+      // Without waiting for a request that was interrupted.
+      admin.close(Duration.ZERO);
     }
   }
 

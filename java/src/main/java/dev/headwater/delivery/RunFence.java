@@ -18,27 +18,59 @@ record RunFence(SerializableConfiguration configuration, String checkpoint, Stri
     implements Serializable {
   static final Duration INTERVAL = Duration.ofSeconds(5);
   private static final int MAX_RUNS = 1000;
-  // By run, for all tasks in this JVM: when a reading began that had found no later run.
-  private static final Map<String, Long> CHECKED = new ConcurrentHashMap<>();
+  // By run, for all tasks in this JVM.
+  private static final Map<String, Watched> WATCHED = new ConcurrentHashMap<>();
+
+  private static final class Watched {
+    private final OutputLog log;
+    // When a reading began that had found no later run.
+    private volatile Long checked;
+
+    Watched(OutputLog log) {
+      this.log = log;
+    }
+  }
 
   void check() throws IOException {
-    Long checked = CHECKED.get(run);
+    Watched watched = watched();
+    Long checked = watched.checked;
     if (checked == null || System.nanoTime() - checked > INTERVAL.toNanos()) {
-      read();
+      read(watched);
     }
   }
 
   /** Reads the log, however long ago that was done. */
   void read() throws IOException {
+    read(watched());
+  }
+
+  /** The log, of which a run has one: to open it takes several requests on some file systems. */
+  OutputLog log() {
+    return watched().log;
+  }
+
+  private Watched watched() {
+    Watched watched = WATCHED.get(run);
+    if (watched != null) {
+      return watched;
+    }
+    if (WATCHED.size() >= MAX_RUNS) {
+      WATCHED.clear();
+    }
+    return WATCHED.computeIfAbsent(
+        run, missing -> new Watched(new OutputLog(checkpoint, configuration.value())));
+  }
+
+  private void read(Watched watched) throws IOException {
     long now = System.nanoTime();
-    OutputLog.Entry newest = new OutputLog(checkpoint, configuration.value()).read();
+    OutputLog.Entry newest;
+    synchronized (watched) {
+      newest = watched.log.read();
+    }
     if (newest == null || !newest.run().equals(run)) {
       throw new ExactlyOnceException(
           "run " + run + " was replaced by " + (newest == null ? "another" : newest.run()));
     }
-    if (CHECKED.size() >= MAX_RUNS) {
-      CHECKED.clear();
-    }
-    CHECKED.put(run, now);
+    watched.checked = now;
   }
 }

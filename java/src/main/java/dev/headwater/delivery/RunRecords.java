@@ -1,9 +1,9 @@
 package dev.headwater.delivery;
 
+import dev.headwater.kafka.MissingTopic;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
@@ -18,7 +18,6 @@ import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.config.TopicConfig;
-import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -96,18 +95,10 @@ public final class RunRecords {
     properties.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, TIMEOUT_MILLIS);
     properties.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, TIMEOUT_MILLIS);
     try (Admin admin = Admin.create(properties)) {
-      if (admin.listTopics().names().get(TIMEOUT_MILLIS, TimeUnit.MILLISECONDS).contains(topic)) {
-        return;
-      }
-      NewTopic created =
+      NewTopic missing =
           new NewTopic(topic, Optional.of(1), Optional.empty())
               .configs(Map.of(TopicConfig.CLEANUP_POLICY_CONFIG, "compact"));
-      admin.createTopics(List.of(created)).all().get(TIMEOUT_MILLIS, TimeUnit.MILLISECONDS);
-    } catch (ExecutionException failed) {
-      // Another job may have created it in the meantime.
-      if (!(failed.getCause() instanceof TopicExistsException)) {
-        throw failed;
-      }
+      MissingTopic.create(admin, missing, TIMEOUT_MILLIS);
     }
   }
 

@@ -40,7 +40,6 @@ final class TaskWriter implements DataWriter<InternalRow> {
   TaskWriter(Delivery delivery, SinkOptions options, long batch, TaskGuard guard) {
     this.delivery = delivery;
     this.headers = new LineageHeaders(options, batch);
-    this.unlistedParents = new UnlistedParents(delivery, headers, options);
     this.sizeLimit = new SizeLimit(options);
     this.onlyTopic = options.topic();
     this.listsAll = options.parentsSuffix() != null;
@@ -48,6 +47,7 @@ final class TaskWriter implements DataWriter<InternalRow> {
     WrittenRecords written = guard == null ? null : guard.written();
     this.leftOut = written == null ? null : written.new LeftOut();
     this.fence = guard == null ? null : guard.fence();
+    this.unlistedParents = new UnlistedParents(delivery, headers, options, fence);
     OpenWriters.add(queryId);
   }
 

@@ -27,12 +27,15 @@ final class UnlistedParents {
   private final Delivery delivery;
   private final LineageHeaders headers;
   private final SinkOptions options;
+  // Null unless the delivery needs it.
+  private final RunFence fence;
   private final Deque<Waiting> waiting = new ArrayDeque<>();
 
-  UnlistedParents(Delivery delivery, LineageHeaders headers, SinkOptions options) {
+  UnlistedParents(Delivery delivery, LineageHeaders headers, SinkOptions options, RunFence fence) {
     this.delivery = delivery;
     this.headers = headers;
     this.options = options;
+    this.fence = fence;
   }
 
   boolean isEmpty() {
@@ -72,6 +75,10 @@ final class UnlistedParents {
       }
       if (!addresses.isEmpty()) {
         LineageHeaders.addUnlisted(one.record(), addresses);
+      }
+      if (fence != null) {
+        // The records with parents may have taken long.
+        fence.check();
       }
       delivery.send(one.record());
     }

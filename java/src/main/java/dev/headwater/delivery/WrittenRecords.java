@@ -2,11 +2,13 @@ package dev.headwater.delivery;
 
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collections;
 import java.util.List;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
 /**
@@ -14,7 +16,7 @@ import org.apache.kafka.common.header.Headers;
  * was found twice has two entries.
  *
  * <p>A record is recognized by its identity alone if the plan of the query guarantees that no other
- * has the same, and by identity, key and value otherwise.
+ * has the same, and by identity, key, value and headers otherwise.
  */
 final class WrittenRecords implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -22,13 +24,13 @@ final class WrittenRecords implements Serializable {
   static final int MAX_RECORDS = 2_000_000;
 
   private final long batch;
-  private final boolean withContent;
+  private final RecognizedBy recognizedBy;
   // Two numbers for each entry, in ascending order of the entries.
   private final long[] digests;
 
-  private WrittenRecords(long batch, boolean withContent, long[] digests) {
+  private WrittenRecords(long batch, RecognizedBy recognizedBy, long[] digests) {
     this.batch = batch;
-    this.withContent = withContent;
+    this.recognizedBy = recognizedBy;
     this.digests = digests;
   }
 
@@ -43,15 +45,15 @@ final class WrittenRecords implements Serializable {
   /** Collects the records that are found in the output. */
   static final class Builder {
     private final long batch;
-    private final boolean withContent;
+    private final RecognizedBy recognizedBy;
     private final List<Digest> found = new ArrayList<>();
 
-    Builder(long batch, boolean withContent) {
+    Builder(long batch, RecognizedBy recognizedBy) {
       this.batch = batch;
-      this.withContent = withContent;
+      this.recognizedBy = recognizedBy;
     }
 
-    void add(byte[] identity, byte[] key, byte[] value) {
+    void add(byte[] identity, Integer partition, byte[] key, byte[] value, Headers headers) {
       if (found.size() == MAX_RECORDS) {
         throw new ExactlyOnceException(
             "batch "
@@ -61,7 +63,7 @@ final class WrittenRecords implements Serializable {
                 + " records in the output: set maxOffsetsPerTrigger of the source"
                 + ExactlyOnceException.WAY_OUT);
       }
-      found.add(Digest.of(withContent, identity, key, value));
+      found.add(Digest.of(recognizedBy, identity, partition, key, value, headers));
     }
 
     WrittenRecords build() {
@@ -71,16 +73,39 @@ final class WrittenRecords implements Serializable {
         digests[2 * i] = found.get(i).high();
         digests[2 * i + 1] = found.get(i).low();
       }
-      return new WrittenRecords(batch, withContent, digests);
+      return new WrittenRecords(batch, recognizedBy, digests);
     }
   }
 
   private record Digest(long high, long low) implements Comparable<Digest> {
-    static Digest of(boolean withContent, byte[] identity, byte[] key, byte[] value) {
+    static Digest of(
+        RecognizedBy by,
+        byte[] identity,
+        Integer partition,
+        byte[] key,
+        byte[] value,
+        Headers headers) {
       byte[] hash =
-          RecordDigest.sha256(identity, withContent ? key : null, withContent ? value : null);
+          by.withContent()
+              ? RecordDigest.sha256(
+                  withHeaders(identity, by.withPartition() ? partition : null, headers), key, value)
+              : RecordDigest.sha256(identity, null, null);
       ByteBuffer bytes = ByteBuffer.wrap(hash);
       return new Digest(bytes.getLong(), bytes.getLong());
+    }
+
+    /** Each part begins with its length; headers of Headwater differ from run to run. */
+    private static byte[] withHeaders(byte[] identity, Integer partition, Headers headers) {
+      Bytes out = new Bytes().add(identity).add('\0').add(partition == null ? -1 : partition);
+      for (Header each : headers) {
+        if (!LineageHeaders.OWN.contains(each.key())) {
+          byte[] name = each.key().getBytes(StandardCharsets.UTF_8);
+          byte[] value = each.value();
+          out.add(' ').add(name.length).add(' ').add(value == null ? -1 : value.length).add(' ');
+          out.add(name).add(value == null ? new byte[0] : value);
+        }
+      }
+      return out.toArray();
     }
 
     @Override
@@ -116,7 +141,17 @@ final class WrittenRecords implements Serializable {
     /** Whether the record is in the output; each entry counts for one record. */
     boolean add(ProducerRecord<byte[], byte[]> record) {
       RecordIdentity made = identityOf(record.headers());
-      Digest digest = Digest.of(withContent, made.identity(), record.key(), record.value());
+      if (recognizedBy.withPartition() && record.partition() == null) {
+        throw new ExactlyOnceException("a row has no partition, by which it is recognized");
+      }
+      Digest digest =
+          Digest.of(
+              recognizedBy,
+              made.identity(),
+              record.partition(),
+              record.key(),
+              record.value(),
+              record.headers());
       for (int i = firstOf(digest); i < size() && at(i).equals(digest); i++) {
         if (!entries.get(i)) {
           entries.set(i);
@@ -160,7 +195,7 @@ final class WrittenRecords implements Serializable {
               "batch "
                   + batch
                   + " has rows in several tasks with the same parents"
-                  + (withContent ? ", key and value" : "")
+                  + (recognizedBy.withContent() ? ", key, value and headers" : "")
                   + ", of which not all are in the output"
                   + ExactlyOnceException.WAY_OUT);
         }

@@ -1,12 +1,16 @@
 package dev.headwater.rowlineage;
 
 import dev.headwater.compat.SparkSql;
+import dev.headwater.delivery.ExactlyOnceException;
 import java.util.UUID;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTableAsSelectPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.execution.command.DataWritingCommand;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.types.StructType;
 
@@ -15,6 +19,7 @@ final class BatchWrites {
   private final SparkSession session;
   private final RowLineageConf conf;
   private QueryRun run;
+  private Coverage coverage;
 
   BatchWrites(SparkSession session) {
     this.session = session;
@@ -26,20 +31,35 @@ final class BatchWrites {
     return plan instanceof SaveIntoDataSourceCommand
         || plan instanceof AppendData append && tableOf(append).resolved()
         || DeltaMerge.isMerge(plan)
-        || RowLevelMerge.isMerge(plan);
+        || RowLevelMerge.isMerge(plan)
+        || isOther(plan);
+  }
+
+  /** Writes that have no place for lineage, such as of files; they are only reported. */
+  private static boolean isOther(LogicalPlan plan) {
+    return plan.resolved()
+        && (plan instanceof DataWritingCommand
+            || plan instanceof V2WriteCommand && !(plan instanceof AppendData)
+            || plan instanceof V2CreateTableAsSelectPlan);
   }
 
   /** The name of the query whose micro-batch is written, else of the application. */
   static String nameOf(LogicalPlan write, SparkSession session) {
+    QueryRun query = queryOf(write);
+    return query == null ? session.sparkContext().appName() : query.name();
+  }
+
+  /** The query whose micro-batch is written, or null. */
+  private static QueryRun queryOf(LogicalPlan write) {
     for (LogicalPlan leaf : Catalyst.<LogicalPlan>java(rowsOf(write).collectLeaves())) {
       Attribute hidden = Catalyst.column(leaf.output(), LineageStruct.COLUMN);
       QueryRun query = hidden == null ? null : QueryRun.of(hidden.metadata());
       ReceivedRows.Origin lost = ReceivedRows.of(leaf);
       if (query != null || lost != null) {
-        return query == null ? lost.query().name() : query.name();
+        return query == null ? lost.query() : query;
       }
     }
-    return session.sparkContext().appName();
+    return null;
   }
 
   private static LogicalPlan rowsOf(LogicalPlan write) {
@@ -50,9 +70,39 @@ final class BatchWrites {
   }
 
   LogicalPlan rewrite(LogicalPlan plan) {
-    if (!conf.enabledFor(run.name())) {
+    if (!conf.enabledFor(nameOf(plan, session))) {
       return plan;
     }
+    if (conf.isExactlyOnce()) {
+      refuseInMicroBatch(plan);
+    }
+    if (!conf.mistakes().isEmpty()) {
+      throw new IllegalArgumentException(conf.mistakes().get(0));
+    }
+    LogicalPlan rewritten = withLineage(plan);
+    QueryRun query = queryOf(plan);
+    if (query != null && rewritten != plan) {
+      RowLineageStatus.written(query, coverage);
+    } else if (query != null) {
+      RowLineageStatus.leftAlone(query, sinkOf(plan));
+    }
+    return rewritten;
+  }
+
+  /** For a status, so without what may be different in each micro-batch. */
+  private static String sinkOf(LogicalPlan write) {
+    if (write instanceof SaveIntoDataSourceCommand save) {
+      return save.dataSource().getClass().getSimpleName();
+    }
+    if (write instanceof InsertIntoHadoopFsRelationCommand files) {
+      return files.fileFormat().getClass().getSimpleName();
+    }
+    return write instanceof V2WriteCommand command
+        ? command.table().name()
+        : write.getClass().getSimpleName();
+  }
+
+  private LogicalPlan withLineage(LogicalPlan plan) {
     if (RowLevelMerge.isMerge(plan)) {
       return merged(new RowLevelMerge((V2WriteCommand) plan), plan);
     }
@@ -62,17 +112,34 @@ final class BatchWrites {
     if (DeltaMerge.isMerge(plan)) {
       return merged(new DeltaMerge(plan), plan);
     }
-    SaveIntoDataSourceCommand write = (SaveIntoDataSourceCommand) plan;
-    LogicalPlan query = saved(write);
+    return plan instanceof SaveIntoDataSourceCommand save ? saved(save) : plan;
+  }
+
+  private LogicalPlan saved(SaveIntoDataSourceCommand write) {
+    LogicalPlan query = rowsFor(write);
     if (query == null) {
-      return plan;
+      return write;
     }
     check(query);
     OriginalPlan.keep(write.query(), query);
     return new SaveIntoDataSourceCommand(query, write.dataSource(), write.options(), write.mode());
   }
 
-  private LogicalPlan saved(SaveIntoDataSourceCommand write) {
+  private void refuseInMicroBatch(LogicalPlan plan) {
+    QueryRun query = queryOf(plan);
+    if (query != null
+        && conf.enabledFor(query.name())
+        && plan instanceof SaveIntoDataSourceCommand write
+        && KafkaRelations.isOfConnector(write.dataSource())) {
+      throw new ExactlyOnceException(
+          "query '"
+              + query.name()
+              + "' writes to Kafka inside foreachBatch, where a batch that runs again writes its "
+              + "records again: write the stream itself to Kafka, or use delivery=idempotent");
+    }
+  }
+
+  private LogicalPlan rowsFor(SaveIntoDataSourceCommand write) {
     boolean isKafka = KafkaRelations.isOfConnector(write.dataSource());
     StructType table = null;
     if (!isKafka) {
@@ -130,8 +197,8 @@ final class BatchWrites {
     PlanRewriter.Rows rows = rewriter.rewrite(query);
     if (rewriter.query() != null) {
       run = rewriter.query();
-      RowLineageStatus.add(run, rewriter.coverage());
     }
+    coverage = rewriter.coverage();
     return rows;
   }
 

@@ -44,12 +44,14 @@ final class KafkaRelations {
 
   /** Whether rows of the plan may come from Kafka, or have lineage already. */
   static boolean readsKafka(LogicalPlan plan) {
-    return Catalyst.<LogicalPlan>java(plan.collectLeaves()).stream()
-        .anyMatch(
-            leaf ->
-                isKafka(leaf)
-                    || Catalyst.column(leaf.output(), LineageStruct.COLUMN) != null
-                    || ReceivedRows.of(leaf) != null);
+    return plan.exists(node -> hasRecords(node) || Subqueries.readKafka(node));
+  }
+
+  private static boolean hasRecords(LogicalPlan node) {
+    return Catalyst.children(node).isEmpty()
+        && (isKafka(node)
+            || Catalyst.column(node.output(), LineageStruct.COLUMN) != null
+            || ReceivedRows.of(node) != null);
   }
 
   /** Whether a record may be read by two of the plans. */

@@ -1,5 +1,6 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.kafka.MissingTopic;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,7 +14,6 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
-import org.apache.kafka.common.errors.TopicExistsException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -65,22 +65,8 @@ final class KafkaTopics {
     return send(
             "create topic " + topic + ", so parents beyond the first 64 are only counted",
             admin -> {
-              // A job may be allowed to write to a topic that it could not create.
-              if (admin
-                  .listTopics()
-                  .names()
-                  .get(TIMEOUT_SECONDS, TimeUnit.SECONDS)
-                  .contains(topic)) {
-                return true;
-              }
-              NewTopic created = new NewTopic(topic, Optional.empty(), Optional.empty());
-              try {
-                admin.createTopics(List.of(created)).all().get(TIMEOUT_SECONDS, TimeUnit.SECONDS);
-              } catch (ExecutionException failed) {
-                if (!(failed.getCause() instanceof TopicExistsException)) {
-                  throw failed;
-                }
-              }
+              NewTopic missing = new NewTopic(topic, Optional.empty(), Optional.empty());
+              MissingTopic.create(admin, missing, TIMEOUT_SECONDS * 1000);
               return true;
             })
         .orElse(false);

@@ -10,6 +10,7 @@ import static dev.headwater.rowlineage.LineageStruct.REST;
 import static dev.headwater.rowlineage.LineageStruct.TOPIC;
 import static dev.headwater.rowlineage.LineageStruct.UNLISTED;
 
+import dev.headwater.delivery.LineageHeaders;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -30,6 +31,8 @@ public final class LineageFunctions {
   static final int MAX_PARENTS_BYTES = 32 * 1024;
   // A position in a nested array or map gets 20 bits.
   private static final long POSITIONS = 1L << 20;
+  // As many have space in an ordinal.
+  static final int MAX_POSITIONS = 3;
 
   private static final UTF8String LINEAGE = UTF8String.fromString("lineage");
   private static final UTF8String UNKNOWN = UTF8String.fromString("?");
@@ -75,9 +78,28 @@ public final class LineageFunctions {
 
   /** The parents, and others that are not known; may be null. */
   public static InternalRow withUnknown(InternalRow lineage) {
-    GenericInternalRow row = row(false);
-    row.update(PARENTS, joined(lineage == null ? null : parentsText(lineage), UNKNOWN));
+    UTF8String listed = lineage == null ? null : parents(lineage);
+    if (listed == null) {
+      GenericInternalRow row = row(false);
+      row.update(PARENTS, UNKNOWN);
+      return row;
+    }
+    GenericInternalRow row = fieldsOf(lineage, false);
+    for (int field : new int[] {TOPIC, PARTITION, OFFSET}) {
+      row.setNullAt(field);
+    }
+    row.update(PARENTS, listed.contains(UNKNOWN) ? listed : joined(listed, UNKNOWN));
     return row;
+  }
+
+  /** The lineage with the number of the row, which is 0 if it has none. */
+  public static InternalRow withOrdinal(InternalRow lineage) {
+    return lineage == null || isNumbered(lineage) ? lineage : fieldsOf(lineage, true);
+  }
+
+  /** The lineage without the number of the row. */
+  public static InternalRow withoutOrdinal(InternalRow lineage) {
+    return lineage == null || !isNumbered(lineage) ? lineage : fieldsOf(lineage, false);
   }
 
   /**
@@ -108,8 +130,8 @@ public final class LineageFunctions {
     List<Object> all = new ArrayList<>();
     for (int i = 0; own != null && i < own.numElements(); i++) {
       InternalRow header = own.getStruct(i, 2);
-      // A copy of the parent's header would be a second lineage.
-      if (!LINEAGE.equals(header.getUTF8String(0))) {
+      // Those that the job copies from the parent are not about this record.
+      if (!LineageHeaders.isOwn(header.getUTF8String(0))) {
         all.add(header.copy());
       }
     }
@@ -215,6 +237,15 @@ public final class LineageFunctions {
     row.setLong(UNLISTED, 0);
     if (numbered) {
       row.setLong(ORDINAL, 0);
+    }
+    return row;
+  }
+
+  /** A copy of all fields but the ordinal. */
+  static GenericInternalRow fieldsOf(InternalRow lineage, boolean numbered) {
+    GenericInternalRow row = row(numbered);
+    for (int i = 0; i < FIELDS; i++) {
+      row.update(i, lineage.get(i, LineageStruct.TYPE.apply(i).dataType()));
     }
     return row;
   }

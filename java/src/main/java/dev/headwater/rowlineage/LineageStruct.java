@@ -118,9 +118,22 @@ final class LineageStruct {
     return struct(values);
   }
 
-  /** Exactly the fields that the sink reads. */
-  static Expression forSink(Expression lineage) {
-    return isNumbered(lineage) ? struct(fieldsOf(lineage, FIELDS)) : lineage;
+  /**
+   * In the form in which state contains it, whatever the steps before: always nine fields, all of
+   * them nullable.
+   */
+  static Expression inState(Expression lineage) {
+    return Catalyst.call(LineageFunctions.class, "withOrdinal", NUMBERED_TYPE, true, lineage);
+  }
+
+  /**
+   * Exactly the fields that the sink reads. A function of the complete struct: if only some fields
+   * of it were read, the optimizer would replace the struct by these in the state of a join.
+   */
+  static Expression withoutOrdinal(Expression lineage) {
+    return isNumbered(lineage)
+        ? Catalyst.call(LineageFunctions.class, "withoutOrdinal", TYPE, true, lineage)
+        : lineage;
   }
 
   static Expression ordinal(Expression lineage) {

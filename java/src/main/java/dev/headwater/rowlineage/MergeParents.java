@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -31,26 +30,6 @@ import scala.collection.Seq;
  */
 public final class MergeParents extends ListAggregate<ParentSet> implements Serializable {
   private static final long serialVersionUID = 1;
-  private static final DataType HEADER =
-      new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
-
-  /** The type of the column `lineage`, as in `spark/source.py`. */
-  public static final StructType LINEAGE =
-      new StructType()
-          .add("topic", DataTypes.StringType)
-          .add("partition", DataTypes.IntegerType)
-          .add("offset", DataTypes.LongType)
-          .add("parents", DataTypes.StringType)
-          .add("unlisted", DataTypes.LongType)
-          .add("all_parents_hash", DataTypes.StringType)
-          .add("headers", DataTypes.createArrayType(HEADER))
-          .add("rest", DataTypes.StringType);
-
-  static final int FIELDS = LINEAGE.length();
-  static final int PARENTS = LINEAGE.fieldIndex("parents");
-  static final int UNLISTED = LINEAGE.fieldIndex("unlisted");
-  static final int ALL_PARENTS_HASH = LINEAGE.fieldIndex("all_parents_hash");
-  static final int REST = LINEAGE.fieldIndex("rest");
   private static final List<String> READ =
       List.of("topic", "partition", "offset", "parents", "rest");
 
@@ -151,7 +130,7 @@ public final class MergeParents extends ListAggregate<ParentSet> implements Seri
   @Override
   public TypeCheckResult checkInputDataTypes() {
     for (int i = 0; i < READ.size(); i++) {
-      DataType expected = LINEAGE.apply(READ.get(i)).dataType();
+      DataType expected = LineageStruct.TYPE.apply(READ.get(i)).dataType();
       DataType type = asJava(fields).get(i).dataType();
       // Texts may have a collation.
       if (expected instanceof StringType ? !(type instanceof StringType) : !type.equals(expected)) {
@@ -164,7 +143,7 @@ public final class MergeParents extends ListAggregate<ParentSet> implements Seri
 
   @Override
   public DataType dataType() {
-    return LINEAGE;
+    return LineageStruct.TYPE;
   }
 
   @Override

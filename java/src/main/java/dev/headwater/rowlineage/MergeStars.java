@@ -46,7 +46,8 @@ final class MergeStars extends Rule<LogicalPlan> {
       return plan;
     }
     try {
-      return RowLineageConf.of(session.conf()).enabled() ? expanded(merge) : plan;
+      RowLineageConf conf = RowLineageConf.of(session.conf());
+      return conf.enabled() && conf.mistakes().isEmpty() ? expanded(merge) : plan;
     } catch (Exception | LinkageError | StackOverflowError failed) {
       // Spark reports what is wrong with the statement.
       LOG.debug("row lineage", failed);

@@ -83,14 +83,14 @@ final class MergedLineage {
     }
     String all = text.toString();
     boolean more = end >= 0;
-    InternalRow row = new GenericInternalRow(MergeParents.FIELDS);
+    InternalRow row = new GenericInternalRow(LineageStruct.FIELDS);
     if (count > 0) {
-      row.update(MergeParents.PARENTS, utf8(more ? all.substring(0, end) : all));
+      row.update(LineageStruct.PARENTS, utf8(more ? all.substring(0, end) : all));
     }
-    row.update(MergeParents.UNLISTED, more ? count - listed : 0L);
+    row.update(LineageStruct.UNLISTED, more ? count - listed : 0L);
     if (more) {
-      row.update(MergeParents.ALL_PARENTS_HASH, utf8(sha256(all)));
-      row.update(MergeParents.REST, utf8(all.substring(end + 1)));
+      row.update(LineageStruct.ALL_PARENTS_HASH, utf8(sha256(all)));
+      row.update(LineageStruct.REST, utf8(all.substring(end + 1)));
     }
     return row;
   }

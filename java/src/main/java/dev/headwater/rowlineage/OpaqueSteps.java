@@ -4,7 +4,9 @@ import static dev.headwater.rowlineage.Catalyst.java;
 import static dev.headwater.rowlineage.Catalyst.seq;
 
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -129,23 +131,22 @@ final class OpaqueSteps {
   }
 
   private static List<Attribute> groupingKeys(LogicalPlan plan) {
-    List<Attribute> keys = new ArrayList<>();
-    // `CoGroup` has one list for each side.
+    // `CoGroup` has one list for each side. `TransformWithStateInPySpark` without an initial state
+    // has the same list for both: with its keys twice the shuffle would not be the one it needs.
+    Set<List<Attribute>> keys = new LinkedHashSet<>();
     for (String name :
         List.of(
             "groupingAttributes", "leftGroup", "rightGroup", "leftAttributes", "rightAttributes")) {
       try {
         Object found = plan.getClass().getMethod(name).invoke(plan);
         if (found instanceof scala.collection.Seq<?> list) {
-          for (Object each : java(list)) {
-            keys.add((Attribute) each);
-          }
+          keys.add(java(list).stream().map(Attribute.class::cast).toList());
         }
       } catch (ReflectiveOperationException none) {
         continue;
       }
     }
-    return keys;
+    return keys.stream().flatMap(List::stream).toList();
   }
 
   private static String nameOf(LogicalPlan plan) {

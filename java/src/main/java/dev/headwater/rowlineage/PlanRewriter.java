@@ -69,6 +69,7 @@ final class PlanRewriter {
 
   private final Predicate<LogicalPlan> isCached;
   private final boolean withHeaders;
+  private final boolean fixedState;
   private final OpaqueSteps opaqueSteps = new OpaqueSteps(this);
   private final Coverage coverage = new Coverage();
   private boolean changesState;
@@ -80,8 +81,17 @@ final class PlanRewriter {
    * @param withHeaders whether the headers of the records are read, for jobs that don't read them
    */
   PlanRewriter(Predicate<LogicalPlan> isCached, boolean withHeaders) {
+    this(isCached, withHeaders, true);
+  }
+
+  /**
+   * @param fixedState whether the lineage in the state of a join has the same fields whatever the
+   *     steps before it; else as in checkpoints of version 1 ({@link StateMark})
+   */
+  PlanRewriter(Predicate<LogicalPlan> isCached, boolean withHeaders, boolean fixedState) {
     this.isCached = isCached;
     this.withHeaders = withHeaders;
+    this.fixedState = fixedState;
   }
 
   /** Whether the state of a streaming query has other columns than without lineage. */
@@ -108,6 +118,19 @@ final class PlanRewriter {
   }
 
   Rows of(LogicalPlan plan) {
+    Rows rows = ofNode(plan);
+    return Subqueries.readKafka(plan) ? withUnknown(rows, plan) : rows;
+  }
+
+  /** The rows of a node whose values may come from further records. */
+  private Rows withUnknown(Rows rows, LogicalPlan plan) {
+    coverage.addUnknown("subquery");
+    Expression lineage =
+        rows.haveLineage() ? LineageStruct.withUnknown(rows.lineage) : LineageStruct.unknown();
+    return append(rows.plan, lineage, plan.output());
+  }
+
+  private Rows ofNode(LogicalPlan plan) {
     if (plan instanceof SubqueryAlias || plan instanceof View) {
       return of(Catalyst.children(plan).get(0));
     }
@@ -197,10 +220,7 @@ final class PlanRewriter {
     }
     // A record that is read by two sides has two outputs.
     boolean shared = KafkaRelations.mayShareRecords(plans);
-    boolean numbered =
-        shared
-            || sides.stream()
-                .anyMatch(side -> side.haveLineage() && LineageStruct.isNumbered(side.lineage));
+    boolean numbered = shared || sides.stream().anyMatch(PlanRewriter::isNumbered);
     List<LogicalPlan> children = new ArrayList<>();
     for (int i = 0; i < sides.size(); i++) {
       Rows side = sides.get(i);
@@ -227,7 +247,13 @@ final class PlanRewriter {
     if (!left.haveLineage() && !right.haveLineage()) {
       return new Rows(join, null);
     }
-    changesState |= join.left().isStreaming() && join.right().isStreaming();
+    boolean keepsRows = join.left().isStreaming() && join.right().isStreaming();
+    changesState |= keepsRows;
+    boolean numbered = isNumbered(left) || isNumbered(right);
+    if (keepsRows && fixedState) {
+      left = inState(left, join.left());
+      right = inState(right, join.right());
+    }
     LogicalPlan joined = Catalyst.withChildren(join, List.of(left.plan, right.plan));
     Attribute first = outputOf(joined, left);
     Attribute second = outputOf(joined, right);
@@ -235,10 +261,23 @@ final class PlanRewriter {
       // A semi or anti join whose left side does not come from Kafka.
       return append(joined, LineageStruct.none(false), join.output());
     }
-    if (first == null || second == null) {
-      return new Rows(joined, first == null ? second : first);
+    Attribute only = first == null ? second : first;
+    boolean both = first != null && second != null;
+    Expression lineage = both ? LineageStruct.joined(first, second) : only;
+    if (!numbered) {
+      lineage = LineageStruct.withoutOrdinal(lineage);
     }
-    return append(joined, LineageStruct.joined(first, second), join.output());
+    return lineage == only ? new Rows(joined, only) : append(joined, lineage, join.output());
+  }
+
+  private static boolean isNumbered(Rows rows) {
+    return rows.haveLineage() && LineageStruct.isNumbered(rows.lineage);
+  }
+
+  private Rows inState(Rows rows, LogicalPlan plan) {
+    return rows.haveLineage()
+        ? append(rows.plan, LineageStruct.inState(rows.lineage), plan.output())
+        : rows;
   }
 
   private static Attribute outputOf(LogicalPlan plan, Rows rows) {

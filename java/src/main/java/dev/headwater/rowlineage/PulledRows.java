@@ -89,10 +89,7 @@ public final class PulledRows {
   }
 
   private static InternalRow numbered(InternalRow lineage, long position) {
-    GenericInternalRow row = LineageFunctions.row(true);
-    for (int i = 0; i < LineageStruct.FIELDS; i++) {
-      row.update(i, lineage.get(i, LineageStruct.TYPE.apply(i).dataType()));
-    }
+    GenericInternalRow row = LineageFunctions.fieldsOf(lineage, true);
     row.setLong(ORDINAL, LineageFunctions.ordinal(LineageFunctions.ordinalOf(lineage), position));
     return row;
   }

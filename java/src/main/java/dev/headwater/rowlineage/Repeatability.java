@@ -1,9 +1,11 @@
 package dev.headwater.rowlineage;
 
 import dev.headwater.delivery.ExactlyOnceException;
+import dev.headwater.delivery.RecognizedBy;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
@@ -64,16 +66,26 @@ final class Repeatability {
           "Sum");
   private static final Set<String> NUMBERING = Set.of("Explode", "PosExplode", "Inline");
   private static final String STATIC = "rows that are not from Kafka";
+  private static final String OVERLAPPING = "a sequence of too many exploded columns";
 
   /**
    * @param sharedBy the step after which several rows may have the same parents and ordinal; null
    *     if no two rows have
    * @param disjoint whether no two rows have a parent in common
+   * @param positions how many positions the ordinal consists of; with too many they overlap
    * @param orderDependent a function whose result depends on the order of rows, or null
    */
-  private record Rows(String sharedBy, boolean disjoint, String orderDependent) {
+  private record Rows(String sharedBy, boolean disjoint, int positions, String orderDependent) {
+    static final Rows RECORDS = new Rows(null, true, 0, null);
+
     boolean unique() {
       return sharedBy == null;
+    }
+
+    /** Rows that may have parents in common with others. */
+    static Rows numbered(String sharedBy, int positions) {
+      boolean fits = positions <= LineageFunctions.MAX_POSITIONS;
+      return new Rows(sharedBy == null && !fits ? OVERLAPPING : sharedBy, false, positions, null);
     }
   }
 
@@ -101,6 +113,24 @@ final class Repeatability {
   }
 
   /**
+   * What the rows of a plan are recognized by, as a written record has it.
+   *
+   * @throws ExactlyOnceException the rows may differ from attempt to attempt
+   */
+  RecognizedBy recognizedBy(LogicalPlan plan) {
+    if (!needsContent(plan)) {
+      return RecognizedBy.PARENTS;
+    }
+    Attribute partition = Catalyst.column(plan.output(), "partition");
+    if (partition != null && partition.nullable()) {
+      throw new ExactlyOnceException(
+          "the column partition may be null, and several rows may have the same parents: which of "
+              + "them a record is can't be determined; use coalesce(partition, 0), or remove it");
+    }
+    return partition == null ? RecognizedBy.CONTENT : RecognizedBy.CONTENT_AND_PARTITION;
+  }
+
+  /**
    * Whether rows have to be recognized by key and value, too.
    *
    * @throws ExactlyOnceException the rows may differ from attempt to attempt
@@ -120,8 +150,7 @@ final class Repeatability {
     String name = plan.getClass().getSimpleName();
     List<LogicalPlan> children = Catalyst.children(plan);
     if (children.isEmpty()) {
-      boolean kafka = KafkaRelations.isKafka(plan);
-      return new Rows(kafka ? null : STATIC, kafka, null);
+      return KafkaRelations.isKafka(plan) ? Rows.RECORDS : new Rows(STATIC, false, 0, null);
     }
     if (ARBITRARY.contains(name)) {
       refuse(name + ": which rows it takes may differ when the batch runs again");
@@ -148,16 +177,20 @@ final class Repeatability {
     return switch (name) {
       case "Deduplicate", "DeduplicateWithinWatermark" -> first;
       case "Generate" ->
-          new Rows(shared == null ? notNumbered((Generate) plan) : shared, false, null);
-      case "Expand" -> new Rows(shared, false, null);
+          Rows.numbered(
+              shared == null ? notNumbered((Generate) plan) : shared, first.positions + 1);
+      case "Expand" -> Rows.numbered(shared, first.positions + 1);
       case "Aggregate", "Distinct" ->
-          new Rows(first.disjoint ? null : groups(name, first), first.disjoint, function);
+          new Rows(first.disjoint ? null : groups(name, first), first.disjoint, 0, function);
       case "Union" -> {
         boolean disjoint = inputs.stream().allMatch(Rows::disjoint);
-        yield new Rows(shared, disjoint && !KafkaRelations.mayShareRecords(children), null);
+        int positions = inputs.stream().mapToInt(Rows::positions).max().getAsInt();
+        yield KafkaRelations.mayShareRecords(children)
+            ? Rows.numbered(shared, positions + 1)
+            : new Rows(shared, disjoint, positions, null);
       }
-      case "Join" -> join((Join) plan, first, shared);
-      default -> new Rows(name, false, null);
+      case "Join" -> join((Join) plan, inputs, shared);
+      default -> new Rows(name, false, 0, null);
     };
   }
 
@@ -165,16 +198,23 @@ final class Repeatability {
     return input.unique() ? name + " of rows with common parents" : input.sharedBy;
   }
 
-  private static Rows join(Join join, Rows first, String shared) {
+  private static Rows join(Join join, List<Rows> sides, String shared) {
     String type = join.joinType().sql();
     if (type.equals("LEFT SEMI") || type.equals("LEFT ANTI")) {
-      return first;
+      return sides.get(0);
     }
+    int left = sides.get(0).positions;
+    int right = sides.get(1).positions;
+    String sharedBy = null;
     if (shared != null) {
-      return new Rows(shared.equals(STATIC) ? "Join with " + STATIC : shared, false, null);
+      sharedBy = shared.equals(STATIC) ? "Join with " + STATIC : shared;
+    } else if (KafkaRelations.mayShareRecords(Catalyst.children(join))) {
+      sharedBy = "Join of records with themselves";
+    } else if (left > 0 && right > 1) {
+      // The ordinal of the right row is one position of that of the joined row.
+      sharedBy = OVERLAPPING;
     }
-    boolean self = KafkaRelations.mayShareRecords(Catalyst.children(join));
-    return new Rows(self ? "Join of records with themselves" : null, false, null);
+    return Rows.numbered(sharedBy, left == 0 ? right : left + 1);
   }
 
   /** The name of a generator whose rows have no numbers, or null. */

@@ -4,6 +4,7 @@ import dev.headwater.delivery.CommittedBatches;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.LineageSink;
+import dev.headwater.delivery.OtherDelivery;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -44,8 +45,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final CommittedBatches committed;
   private final QueryRun run;
   private final boolean manyParents;
-  // Null unless the delivery is exactly-once.
+  // One of them is null.
   private final ExactlyOnce exactlyOnce;
+  private final OtherDelivery otherDelivery;
   private final SupportsWrite sink;
 
   /**
@@ -59,7 +61,8 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       CommittedBatches committed,
       QueryRun run,
       boolean manyParents,
-      ExactlyOnce exactlyOnce) {
+      ExactlyOnce exactlyOnce,
+      OtherDelivery otherDelivery) {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
@@ -67,6 +70,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     this.run = run;
     this.manyParents = manyParents;
     this.exactlyOnce = exactlyOnce;
+    this.otherDelivery = otherDelivery;
     this.sink = LineageSink.table(exactlyOnce);
   }
 
@@ -98,6 +102,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
         .build()
         .toStreaming();
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(options(info));
+    if (otherDelivery != null) {
+      otherDelivery.before();
+    }
     return sink.newWriteBuilder(new Info(options, info.queryId(), info.schema()));
   }
 
@@ -109,7 +116,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     if (exactlyOnce != null) {
       refuseUnsafe(given);
     }
-    addDefaults(options, given, transactional);
+    addDefaults(options, given, transactional, exactlyOnce != null);
     KafkaTopics topics = new KafkaTopics(options);
     int limit = topics.maxMessageBytes(topic);
     if (!given.containsKey("kafka.batch.size")) {
@@ -143,14 +150,17 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   }
 
   /** The job's own options take precedence. */
-  private void addDefaults(
-      Map<String, String> options, CaseInsensitiveStringMap given, boolean transactional) {
+  static void addDefaults(
+      Map<String, String> options,
+      CaseInsensitiveStringMap given,
+      boolean transactional,
+      boolean exactlyOnce) {
     PRODUCER.forEach((name, value) -> addMissing(options, given, name, value));
     boolean chosen = RELIABLE.keySet().stream().anyMatch(given::containsKey);
     if (!chosen && !given.containsKey("kafka.retries")) {
       options.putAll(RELIABLE);
     }
-    if (transactional || exactlyOnce != null) {
+    if (transactional || exactlyOnce) {
       options.putAll(RELIABLE);
       options.put("kafka.max.in.flight.requests.per.connection", "1");
     }

@@ -43,7 +43,8 @@ public final class RowLineage {
    */
   public static Result withRowLineage(Dataset<Row> rows) {
     LogicalPlan plan = rows.queryExecution().analyzed();
-    PlanRewriter rewriter = new PlanRewriter(each -> false, true);
+    PlanRewriter rewriter =
+        new PlanRewriter(each -> SparkSql.isCached(rows.sparkSession(), each), true);
     PlanRewriter.Rows rewritten = rewriter.rewrite(plan);
     if (!rewritten.haveLineage()) {
       throw new IllegalArgumentException("no row comes from Kafka");
@@ -54,7 +55,7 @@ public final class RowLineage {
     List<Object> columns = Catalyst.java(plan.output());
     columns.add(
         Catalyst.named(
-            LineageStruct.forSink(lineage), "lineage", Option.apply(coverage.metadata())));
+            LineageStruct.withoutOrdinal(lineage), "lineage", Option.apply(coverage.metadata())));
     if (LineageStruct.isNumbered(lineage) && Catalyst.column(plan.output(), ORDINAL) == null) {
       Metadata added = new MetadataBuilder().putBoolean(ADDED, true).build();
       columns.add(Catalyst.named(LineageStruct.ordinal(lineage), ORDINAL, Option.apply(added)));

@@ -1,5 +1,6 @@
 package dev.headwater.rowlineage;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.RuntimeConfig;
  * @param runsTopic compacted topic with the job of each run, for the compact stamp
  * @param inheritHeaders `false`, `true` for headers of tracing, or further names and patterns
  * @param stateful `new` adds lineage to the state of new queries, `never` to that of none
+ * @param mistakes settings with a value that they can't have, in place of which is the default
  */
 record RowLineageConf(
     boolean enabled,
@@ -23,23 +25,33 @@ record RowLineageConf(
     String runsTopic,
     String inheritHeaders,
     String stateful,
-    List<String> disabledQueries) {
+    List<String> disabledQueries,
+    List<String> mistakes) {
   static final String PREFIX = "spark.headwater.lineage.";
 
   static RowLineageConf of(RuntimeConfig conf) {
+    List<String> mistakes = new ArrayList<>();
     return new RowLineageConf(
         Boolean.parseBoolean(conf.get(PREFIX + "enabled", "true").trim()),
-        oneOf(conf, "sink", "headwater", "headers"),
-        oneOf(conf, "delivery", "idempotent", "transactional", "exactly-once"),
+        oneOf(conf, mistakes, "sink", "headwater", "headers"),
+        oneOf(conf, mistakes, "delivery", "idempotent", "transactional", "exactly-once"),
         conf.get(PREFIX + "jobVersion", "v1.0.0"),
-        oneOf(conf, "stamp", "compact", "full"),
+        oneOf(conf, mistakes, "stamp", "compact", "full"),
         conf.get(PREFIX + "runsTopic", "headwater-runs").trim(),
         conf.get(PREFIX + "inheritHeaders", "false").trim(),
-        oneOf(conf, "stateful", "new", "never"),
+        oneOf(conf, mistakes, "stateful", "new", "never"),
         Arrays.stream(conf.get(PREFIX + "disabledQueries", "").split(","))
             .map(String::trim)
             .filter(name -> !name.isEmpty())
-            .toList());
+            .toList(),
+        mistakes);
+  }
+
+  /** Settings that have no effect with the others, on a query that writes to Kafka. */
+  List<String> withoutEffect() {
+    return delivery.equals("transactional") && sink.equals("headers")
+        ? List.of(PREFIX + "delivery=transactional has no effect with " + PREFIX + "sink=headers")
+        : List.of();
   }
 
   boolean isExactlyOnce() {
@@ -59,11 +71,13 @@ record RowLineageConf(
     return PREFIX + (enabled ? "disabledQueries has the query" : "enabled is false");
   }
 
-  private static String oneOf(RuntimeConfig conf, String name, String... allowed) {
+  private static String oneOf(
+      RuntimeConfig conf, List<String> mistakes, String name, String... allowed) {
     String value = conf.get(PREFIX + name, allowed[0]).trim().toLowerCase(Locale.ROOT);
     if (!List.of(allowed).contains(value)) {
-      throw new IllegalArgumentException(
+      mistakes.add(
           PREFIX + name + " is '" + value + "', expected one of " + String.join(", ", allowed));
+      return allowed[0];
     }
     return value;
   }

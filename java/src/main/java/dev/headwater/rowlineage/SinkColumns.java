@@ -28,7 +28,7 @@ final class SinkColumns {
     all.add(optional(columns, "topic", DataTypes.StringType));
     all.add(optional(columns, "key", DataTypes.BinaryType));
     all.add(optional(columns, "value", DataTypes.BinaryType));
-    all.add(Catalyst.named(LineageStruct.forSink(rows.lineage()), "lineage"));
+    all.add(Catalyst.named(LineageStruct.withoutOrdinal(rows.lineage()), "lineage"));
     all.add(Catalyst.named(LineageStruct.ordinal(rows.lineage()), "ordinal"));
     all.add(Catalyst.named(Catalyst.nothing(ERROR_TYPE), "error"));
     all.add(optional(columns, "partition", DataTypes.IntegerType));

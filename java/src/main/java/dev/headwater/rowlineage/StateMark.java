@@ -17,7 +17,9 @@ import org.apache.hadoop.fs.Path;
 final class StateMark {
   // The columns that the rewrite adds to the state of joins and aggregates. If these ever change, a
   // query with the former version has to go on with the former columns.
-  private static final String VERSION = "1";
+  private static final String VERSION = "2";
+  // In the state of a join, the fields of the lineage depend on the steps before the join.
+  private static final String OF_PLAN = "1";
   private static final String FILE = "headwater/row-lineage-state";
 
   private final FileSystem files;
@@ -46,7 +48,12 @@ final class StateMark {
   }
 
   boolean isSupported() throws IOException {
-    return VERSION.equals(version());
+    return VERSION.equals(version()) || OF_PLAN.equals(version());
+  }
+
+  /** Whether lineage has the same fields in the state whatever the steps before the join. */
+  boolean hasFixedFields() throws IOException {
+    return !hasStarted() || !OF_PLAN.equals(version());
   }
 
   /** Before the first micro-batch of a query whose state gets lineage. */

@@ -4,7 +4,10 @@ import dev.headwater.compat.SparkSql;
 import dev.headwater.delivery.CommittedBatches;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
+import dev.headwater.delivery.OtherDelivery;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
@@ -58,16 +61,24 @@ final class WriteRule extends Rule<LogicalPlan> {
       // The only case in which the query does not run: it would run with a weaker guarantee.
       throw refused;
     } catch (Exception | LinkageError | StackOverflowError failed) {
-      LOG.debug("row lineage", failed);
-      RowLineageStatus.off(nameOf(plan), String.valueOf(failed)).report();
+      report(plan, failed);
       return plan;
     }
   }
 
-  private String nameOf(LogicalPlan plan) {
-    return plan instanceof WriteToStream write
-        ? StreamWrite.nameOf(write, session)
-        : BatchWrites.nameOf(plan, session);
+  private void report(LogicalPlan plan, Throwable failed) {
+    if (plan instanceof WriteToStream write) {
+      report(StreamWrite.nameOf(write, session), failed);
+      return;
+    }
+    LOG.debug("row lineage", failed);
+    // A write in foreachBatch fails in every micro-batch.
+    RowLineageStatus.off(BatchWrites.nameOf(plan, session), String.valueOf(failed)).reportOnce();
+  }
+
+  private static void report(String name, Throwable failed) {
+    LOG.debug("row lineage", failed);
+    RowLineageStatus.off(name, String.valueOf(failed)).report();
   }
 
   /** One streaming query that starts. */
@@ -77,9 +88,11 @@ final class WriteRule extends Rule<LogicalPlan> {
     private final String name;
     private final QueryRun run;
     private RowLineageConf conf;
+    private SinkChoice choice = new SinkChoice(false, null);
     private boolean manyParents;
     private boolean requiresExactlyOnce;
     private ExactlyOnce exactlyOnce;
+    private OtherDelivery otherDelivery;
     private String reasonForOff;
 
     StreamWrite(SparkSession session, WriteToStream write) {
@@ -103,15 +116,35 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (requiresExactlyOnce) {
         return withExactlyOnce();
       }
-      if (toKafka) {
-        ExactlyOnce.forget(write.resolvedCheckpointLocation(), hadoopConf());
+      return toKafka ? withOtherDelivery() : withLineage();
+    }
+
+    /** Whether it gets lineage or not, its records are not in the log of exactly-once delivery. */
+    private LogicalPlan withOtherDelivery() {
+      otherDelivery =
+          new OtherDelivery(
+              session.sparkContext(), write.resolvedCheckpointLocation(), hadoopConf());
+      LogicalPlan rewritten = write;
+      try {
+        rewritten = withLineage();
+      } catch (Exception | LinkageError | StackOverflowError failed) {
+        report(name, failed);
       }
-      return withLineage();
+      boolean isOriginal = ((WriteToStream) rewritten).sink() == write.sink();
+      return isOriginal && otherDelivery.findsLog()
+          ? Catalyst.replaced(
+              rewritten,
+              write.sink(),
+              new SinkWithoutLog((SupportsWrite) write.sink(), otherDelivery))
+          : rewritten;
     }
 
     /** Whatever would leave the query without lineage elsewhere stops its start here. */
     private LogicalPlan withExactlyOnce() {
       try {
+        if (!conf.mistakes().isEmpty()) {
+          throw new ExactlyOnceException(conf.mistakes().get(0));
+        }
         if (!conf.sink().equals("headwater")) {
           throw new ExactlyOnceException(RowLineageConf.PREFIX + "sink has to be headwater");
         }
@@ -143,7 +176,11 @@ final class WriteRule extends Rule<LogicalPlan> {
         RowLineageStatus.off(name, conf.reasonForOff()).keep();
         return off(mark, null);
       }
-      PlanRewriter rewriter = new PlanRewriter(plan -> false, conf.readsHeaders());
+      if (!conf.mistakes().isEmpty() && !stateHasLineage) {
+        return off(mark, conf.mistakes().get(0));
+      }
+      PlanRewriter rewriter =
+          new PlanRewriter(plan -> false, conf.readsHeaders(), mark.hasFixedFields());
       PlanRewriter.Rows rows = rewriter.rewrite(write.inputQuery());
       if (!rows.haveLineage()) {
         // Of an earlier query with this name.
@@ -157,6 +194,7 @@ final class WriteRule extends Rule<LogicalPlan> {
           return off(mark, reason);
         }
       }
+      chooseSink();
       LogicalPlan rewritten = written(rows);
       if (rewritten == null) {
         return off(mark, write.sink().getClass().getSimpleName() + " has no column for it");
@@ -168,8 +206,34 @@ final class WriteRule extends Rule<LogicalPlan> {
       if (rewriter.changesState() && !mark.hasStarted()) {
         mark.write();
       }
-      RowLineageStatus.on(name, rewriter.coverage(), run.runId()).report();
+      RowLineageStatus.on(name, rewriter.coverage(), choice.reason(), run.runId(), warnings())
+          .report();
       return withQuery(rewritten);
+    }
+
+    private List<String> warnings() {
+      List<String> warnings = new ArrayList<>();
+      // Its state has lineage, without which Spark would refuse it.
+      conf.mistakes().forEach(each -> warnings.add(each + "; the default is used"));
+      if (KafkaRelations.isOfConnector(write.sink())) {
+        warnings.addAll(conf.withoutEffect());
+      }
+      return warnings;
+    }
+
+    private void chooseSink() {
+      if (!KafkaRelations.isOfConnector(write.sink())) {
+        return;
+      }
+      choice =
+          SinkChoice.of(
+              conf,
+              (SupportsWrite) write.sink(),
+              session.sparkContext().getConf(),
+              KafkaRelations.optionsOf(write.inputQuery()));
+      if (requiresExactlyOnce && !choice.replaced()) {
+        throw new ExactlyOnceException("Spark's own sink is kept: " + choice.reason());
+      }
     }
 
     private ExactlyOnce exactlyOnce(Coverage coverage) throws IOException {
@@ -179,15 +243,14 @@ final class WriteRule extends Rule<LogicalPlan> {
                 + coverage.steps()
                 + "; use delivery=transactional");
       }
-      boolean needsContent =
-          new Repeatability(session.sparkContext().isLocal()).needsContent(write.inputQuery());
+      Repeatability repeatability = new Repeatability(session.sparkContext().isLocal());
       return new ExactlyOnce(
           session.sparkContext(),
           write.resolvedCheckpointLocation(),
           hadoopConf(),
           run.runId(),
           name,
-          needsContent);
+          repeatability.recognizedBy(write.inputQuery()));
     }
 
     private String refusal(StateMark mark) throws IOException {
@@ -218,7 +281,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     private LogicalPlan written(PlanRewriter.Rows rows) {
       Seq<Attribute> columns = write.inputQuery().output();
       if (KafkaRelations.isOfConnector(write.sink())) {
-        if (conf.sink().equals("headwater")) {
+        if (choice.replaced()) {
           return SinkColumns.forLineageSink(rows, columns);
         }
         // The options of the sink are not known here; those of the source are of the same cluster.
@@ -226,6 +289,7 @@ final class WriteRule extends Rule<LogicalPlan> {
         return SinkColumns.withHeader(rows, columns, run);
       }
       if (write.sink().getClass().getSimpleName().equals("ForeachBatchSink")) {
+        ReceivedRows.addClient(write.sink(), session, run);
         return SinkColumns.withHiddenColumn(rows, columns, run);
       }
       StructType table = Tables.schemaOf(write.sink(), session);
@@ -235,7 +299,7 @@ final class WriteRule extends Rule<LogicalPlan> {
     }
 
     private Table sink() {
-      if (KafkaRelations.isOfConnector(write.sink()) && conf.sink().equals("headwater")) {
+      if (choice.replaced()) {
         return new ReplacedKafkaSink(
             (SupportsWrite) write.sink(),
             write.inputQuery().schema(),
@@ -243,7 +307,8 @@ final class WriteRule extends Rule<LogicalPlan> {
             conf.delivery().equals("transactional") ? committedBatches() : null,
             run,
             manyParents,
-            exactlyOnce);
+            exactlyOnce,
+            otherDelivery);
       }
       return write.sink();
     }

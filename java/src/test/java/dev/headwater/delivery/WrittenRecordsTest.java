@@ -32,11 +32,31 @@ class WrittenRecordsTest {
 
   private static WrittenRecords written(
       boolean withContent, List<ProducerRecord<byte[], byte[]>> records) {
-    WrittenRecords.Builder builder = new WrittenRecords.Builder(7, withContent);
+    return written(withContent ? RecognizedBy.CONTENT : RecognizedBy.PARENTS, records);
+  }
+
+  private static WrittenRecords written(
+      RecognizedBy by, List<ProducerRecord<byte[], byte[]>> records) {
+    WrittenRecords.Builder builder = new WrittenRecords.Builder(7, by);
     records.forEach(
         each ->
-            builder.add(RecordIdentity.of(each.headers()).identity(), each.key(), each.value()));
+            builder.add(
+                RecordIdentity.of(each.headers()).identity(),
+                each.partition(),
+                each.key(),
+                each.value(),
+                each.headers()));
     return builder.build();
+  }
+
+  private static ProducerRecord<byte[], byte[]> at(Integer partition, String... headers) {
+    ProducerRecord<byte[], byte[]> equal = of("a/0@1", "x");
+    ProducerRecord<byte[], byte[]> record =
+        new ProducerRecord<>("out", partition, equal.key(), equal.value(), equal.headers());
+    for (int i = 0; i < headers.length; i += 2) {
+      record.headers().add(LineageHeaders.header(headers[i], headers[i + 1]));
+    }
+    return record;
   }
 
   private static RecordIdentity identity(String lineage) {
@@ -82,6 +102,30 @@ class WrittenRecordsTest {
     WrittenRecords.LeftOut task = written(true, List.of(of("a/0@1", "x"))).new LeftOut();
     assertFalse(task.add(of("a/0@1", "y")));
     assertTrue(task.add(of("a/0@1", "x")));
+  }
+
+  @Test
+  void recordsThatDifferInTheirHeadersOnlyAreDistinguished() {
+    WrittenRecords written = written(true, List.of(at(0, "kind", "new", "job_version", "v1")));
+    for (String[] other :
+        List.of(
+            new String[] {"kind", "old"},
+            new String[] {"kind", null},
+            new String[] {},
+            new String[] {"kind", "new", "kind", "new"},
+            new String[] {"kindn", "ew"})) {
+      assertFalse(written.new LeftOut().add(at(0, other)), String.join(" ", other));
+    }
+    // Those of Headwater differ from run to run, and the partition is that of the producer.
+    assertTrue(written.new LeftOut().add(at(null, "job_version", "v2", "kind", "new")));
+  }
+
+  @Test
+  void recordsThatDifferInThePartitionOfTheJobOnlyAreDistinguished() {
+    WrittenRecords written = written(RecognizedBy.CONTENT_AND_PARTITION, List.of(at(1)));
+    assertFalse(written.new LeftOut().add(at(0)));
+    assertTrue(written.new LeftOut().add(at(1)));
+    assertThrows(ExactlyOnceException.class, () -> written.new LeftOut().add(at(null)));
   }
 
   @Test

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 class MergeParentsTest {
   private static final MergeParents MERGE =
       (MergeParents)
-          MergeParents.of(new BoundReference(0, MergeParents.LINEAGE, true)).aggregateFunction();
+          MergeParents.of(new BoundReference(0, LineageStruct.TYPE, true)).aggregateFunction();
 
   private final Random random = new Random(7);
 
@@ -38,9 +38,9 @@ class MergeParentsTest {
     for (int attempt = 0; attempt < 20; attempt++) {
       Collections.shuffle(rows, random);
       InternalRow lineage = MergedLineage.of(inParts(rows, 3), 1000);
-      assertEquals(expected, text(lineage, MergeParents.PARENTS));
-      assertNull(text(lineage, MergeParents.REST));
-      assertNull(text(lineage, MergeParents.ALL_PARENTS_HASH));
+      assertEquals(expected, text(lineage, LineageStruct.PARENTS));
+      assertNull(text(lineage, LineageStruct.REST));
+      assertNull(text(lineage, LineageStruct.ALL_PARENTS_HASH));
     }
   }
 
@@ -52,10 +52,10 @@ class MergeParentsTest {
     }
     List<String> all = sorted(rows);
     InternalRow lineage = (InternalRow) MERGE.eval(inParts(rows, 4));
-    assertEquals(String.join(",", all.subList(0, 64)), text(lineage, MergeParents.PARENTS));
-    assertEquals(all.size() - 64, lineage.getLong(MergeParents.UNLISTED));
-    assertEquals(String.join(",", all.subList(64, all.size())), text(lineage, MergeParents.REST));
-    assertEquals(sha256(String.join(",", all)), text(lineage, MergeParents.ALL_PARENTS_HASH));
+    assertEquals(String.join(",", all.subList(0, 64)), text(lineage, LineageStruct.PARENTS));
+    assertEquals(all.size() - 64, lineage.getLong(LineageStruct.UNLISTED));
+    assertEquals(String.join(",", all.subList(64, all.size())), text(lineage, LineageStruct.REST));
+    assertEquals(sha256(String.join(",", all)), text(lineage, LineageStruct.ALL_PARENTS_HASH));
   }
 
   @Test
@@ -64,9 +64,9 @@ class MergeParentsTest {
     for (int offset = 0; offset < 1000; offset++) {
       all.add(utf8("t".repeat(249)), 0, offset);
     }
-    assertEquals(936, MergedLineage.of(all, 1000).getLong(MergeParents.UNLISTED));
-    assertEquals(900, MergedLineage.of(all, 100).getLong(MergeParents.UNLISTED));
-    assertEquals(990, MergedLineage.of(all, 10).getLong(MergeParents.UNLISTED));
+    assertEquals(936, MergedLineage.of(all, 1000).getLong(LineageStruct.UNLISTED));
+    assertEquals(900, MergedLineage.of(all, 100).getLong(LineageStruct.UNLISTED));
+    assertEquals(990, MergedLineage.of(all, 10).getLong(LineageStruct.UNLISTED));
   }
 
   @Test
@@ -74,8 +74,8 @@ class MergeParentsTest {
     InternalRow nothing = texts(null, null);
     ParentSet all = inParts(Arrays.<Object>asList(nothing, null, texts("-", null)), 2);
     InternalRow lineage = (InternalRow) MERGE.eval(all);
-    assertNull(text(lineage, MergeParents.PARENTS));
-    assertEquals(0, lineage.getLong(MergeParents.UNLISTED));
+    assertNull(text(lineage, LineageStruct.PARENTS));
+    assertEquals(0, lineage.getLong(LineageStruct.UNLISTED));
   }
 
   @Test
@@ -89,7 +89,7 @@ class MergeParentsTest {
       Collections.shuffle(rows, random);
       InternalRow lineage = (InternalRow) MERGE.eval(inParts(rows, 2));
       assertEquals(
-          "~t/0@1..15,~t/0@20..29,~t/1@0..3,?,t/0@5,t/0@7", text(lineage, MergeParents.PARENTS));
+          "~t/0@1..15,~t/0@20..29,~t/1@0..3,?,t/0@5,t/0@7", text(lineage, LineageStruct.PARENTS));
     }
   }
 
@@ -100,9 +100,9 @@ class MergeParentsTest {
       all.add(utf8("~t/" + i % 2 + "@" + 10 * i + ".." + (10 * i + 1) + ",t/0@" + i));
     }
     InternalRow lineage = (InternalRow) MERGE.eval(all);
-    String listed = text(lineage, MergeParents.PARENTS);
+    String listed = text(lineage, LineageStruct.PARENTS);
     assertTrue(listed.startsWith("~t/0@0..981,~t/1@10..991,t/0@0,"), listed);
-    assertEquals(102 - 64, lineage.getLong(MergeParents.UNLISTED));
+    assertEquals(102 - 64, lineage.getLong(LineageStruct.UNLISTED));
   }
 
   @Test
@@ -110,7 +110,7 @@ class MergeParentsTest {
     ParentSet all = new ParentSet();
     all.add(utf8("t/0@8..11,t/0@10"));
     assertEquals(
-        "t/0@10,t/0@11,t/0@8,t/0@9", text((InternalRow) MERGE.eval(all), MergeParents.PARENTS));
+        "t/0@10,t/0@11,t/0@8,t/0@9", text((InternalRow) MERGE.eval(all), LineageStruct.PARENTS));
   }
 
   @Test
@@ -136,7 +136,7 @@ class MergeParentsTest {
       ParentSet all = new ParentSet();
       all.add(utf8(last + "," + item + "," + item));
       assertEquals(
-          item + "," + last, text((InternalRow) MERGE.eval(all), MergeParents.PARENTS), item);
+          item + "," + last, text((InternalRow) MERGE.eval(all), LineageStruct.PARENTS), item);
     }
   }
 
@@ -162,10 +162,10 @@ class MergeParentsTest {
     TreeSet<String> all = new TreeSet<>();
     for (Object each : rows) {
       InternalRow row = (InternalRow) each;
-      if (row.isNullAt(MergeParents.PARENTS)) {
+      if (row.isNullAt(LineageStruct.PARENTS)) {
         all.add(text(row, 0) + "/" + row.getInt(1) + "@" + row.getLong(2));
       } else {
-        all.addAll(List.of(text(row, MergeParents.PARENTS).split(",")));
+        all.addAll(List.of(text(row, LineageStruct.PARENTS).split(",")));
       }
     }
     return List.copyOf(all);

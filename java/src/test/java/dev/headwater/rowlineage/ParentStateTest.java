@@ -79,6 +79,6 @@ class ParentStateTest {
 
   private static String text(ParentSet parents) {
     InternalRow lineage = MergedLineage.of(parents, 64);
-    return lineage.getUTF8String(MergeParents.PARENTS).toString();
+    return lineage.getUTF8String(LineageStruct.PARENTS).toString();
   }
 }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.headwater.LocalSpark;
 import dev.headwater.delivery.ExactlyOnceException;
+import dev.headwater.delivery.RecognizedBy;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -23,6 +24,17 @@ class RepeatabilityTest {
               + " USING kafka OPTIONS (kafka.bootstrap.servers 'localhost:1', subscribe '"
               + topic
               + "')");
+    }
+    // Sources of which the topics are known, with words.
+    for (String topic : new String[] {"a", "b", "c"}) {
+      LocalSpark.session()
+          .readStream()
+          .format("kafka")
+          .option("kafka.bootstrap.servers", "localhost:1")
+          .option("subscribe", topic)
+          .load()
+          .selectExpr("key", "value", "split(value, ' ') words")
+          .createOrReplaceTempView("stream_" + topic);
     }
   }
 
@@ -58,6 +70,54 @@ class RepeatabilityTest {
       })
   void otherRowsMayHaveTheSameParents(String sql) {
     assertTrue(needsContent(sql));
+  }
+
+  private static String exploded(String rows) {
+    return "(SELECT key, words, explode(words) word FROM " + rows + ")";
+  }
+
+  private static String joined(String left, String right) {
+    return "(SELECT l.key, l.words FROM " + left + " l JOIN " + right + " r ON l.key = r.key)";
+  }
+
+  private static boolean collides(String rows) {
+    return needsContent("SELECT key FROM " + rows);
+  }
+
+  @Test
+  void numbersOfRowsDoNotOverlapUpToThreePositions() {
+    String one = exploded("stream_a");
+    assertEquals(false, collides(exploded(exploded(one))));
+    assertTrue(collides(exploded(exploded(exploded(one)))));
+    assertEquals(false, collides(joined(joined(one, exploded("stream_b")), "stream_c")));
+    assertEquals(false, collides(joined("stream_c", joined(one, exploded("stream_b")))));
+    // Without a number on the left, nothing is added.
+    assertEquals(false, collides(joined("stream_c", exploded(exploded(one)))));
+    assertTrue(collides(exploded(joined(joined(one, "stream_b"), "stream_c"))));
+    assertTrue(
+        collides("(" + exploded(exploded(one)) + " UNION ALL " + exploded("stream_a") + ")"));
+  }
+
+  @Test
+  void aRightSideWithTwoPositionsOverlapsWithTheLeftOne() {
+    String right = joined(exploded("stream_b"), "stream_c");
+    assertTrue(collides(joined(exploded("stream_a"), right)));
+    assertEquals(false, collides(joined("stream_a", right)));
+  }
+
+  private static RecognizedBy recognizedBy(String columns) {
+    String rows = "SELECT value, " + columns + " FROM visits JOIN VALUES (1), (2)";
+    return new Repeatability(true).recognizedBy(LocalSpark.analyzed(rows));
+  }
+
+  @Test
+  void aPartitionThatIsNeverNullIsPartOfTheContent() {
+    assertEquals(RecognizedBy.CONTENT, recognizedBy("key"));
+    assertEquals(
+        RecognizedBy.CONTENT_AND_PARTITION, recognizedBy("coalesce(partition, 0) partition"));
+    assertThrows(ExactlyOnceException.class, () -> recognizedBy("partition"));
+    var unique = LocalSpark.analyzed("SELECT value, partition FROM visits");
+    assertEquals(RecognizedBy.PARENTS, new Repeatability(true).recognizedBy(unique));
   }
 
   @ParameterizedTest
