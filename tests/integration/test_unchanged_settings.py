@@ -22,6 +22,7 @@ from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
 from headwater.spark.row_lineage import RowCoverage, add_row_lineage
+from headwater.spark.session import own_class
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
