@@ -168,6 +168,7 @@ def test_settings_that_would_break_the_guarantee_are_refused(
 ) -> None:
     options = ["--input-topic", make_topic("in"), "--output-topic", make_topic("out")]
     options += ["--checkpoint", str(tmp_path / "checkpoint"), "--available-now"]
+    options += ["--delivery", "exactly-once"]
     refused = headwater("run", "visits_decorator_job", *options, HEADWATER_SPARK__MASTER=master)
     assert refused.returncode == 2
     assert setting in refused.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,25 @@ def test_an_older_copy_of_a_checkpoint_is_refused(
     with pytest.raises(CheckpointError, match=refused):
         run(target, delivery=delivery)
     assert values(broker, target) == list(range(20))
+
+
+def test_a_batch_that_was_interrupted_before_the_retention_of_group_offsets_is_refused(
+    run: Run, broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    target = make_topic("out", partitions=1)
+    run(target, delivery="transactional")
+    interrupt(tmp_path / "checkpoint")
+    # The default of brokers is a week.
+    offsets = tmp_path / "checkpoint" / "offsets" / "0"
+    before = int(time.time() * 1000) - 8 * 24 * 3600 * 1000
+    text = re.sub('"batchTimestampMs":[0-9]+', f'"batchTimestampMs":{before}', offsets.read_text())
+    offsets.write_text(text)
+    (offsets.parent / ".0.crc").unlink()
+    with pytest.raises(CheckpointError, match="keeps the offsets of its groups for 7 days"):
+        run(target, delivery="transactional")
+    run(target, delivery="transactional", accept=("duplicates",))
+    # The offsets have not really expired.
+    assert values(broker, target) == list(range(10))
 
 
 def test_deleted_records_of_an_interrupted_batch_are_not_written_again_silently(

@@ -28,6 +28,7 @@ from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.kafka import read_topic
 from headwater.model import JobOutput
 from headwater.settings import Settings
+from headwater.storage.checkpoint import read_identity
 from headwater.storage.tables.reader import LineageTable
 from headwater.storage.tables.registry import KnownTable
 from headwater.testing.fixtures import TopicMaker
@@ -240,3 +241,31 @@ def test_a_plain_job_on_a_cluster_has_exact_parents_also_after_a_shuffle(
             assert parents.exact == (name != "in_pandas"), record
             assert all(records.is_within(number, parents) for number in true), record
             assert parents.ranges or parents.numbers == true, record
+
+
+# Names no delivery mode.
+OWN_STREAM = """
+import sys
+from pathlib import Path
+from headwater import LineageJob
+
+source, target, checkpoint = sys.argv[1:]
+job = LineageJob("own_stream", checkpoint=Path(checkpoint))
+rows = job.read(source).select("key", "value")
+job.write(rows, target, trigger={"availableNow": True})
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_job_on_a_cluster_that_names_no_delivery_mode_is_transactional(
+    cluster: Cluster, broker: Settings, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target, checkpoint = make_topic("in"), make_topic("out"), tmp_path / "checkpoint"
+    Records(broker).fill(source, 20)
+    script = tmp_path / "own_stream.py"
+    script.write_text(OWN_STREAM)
+    cluster.submit(script, session_jars(("kafka",), broker), source, target, str(checkpoint))
+    identity = read_identity(checkpoint)
+    assert identity is not None
+    assert identity.delivery == "transactional"
+    assert len(list(read_topic(target, broker.kafka))) == 20

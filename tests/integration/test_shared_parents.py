@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwater import LineageJob, with_row_lineage
-from headwater.delivery.modes import delivery_mode
 from headwater.errors import InputError
-from headwater.job.lineage_column import with_lineage_column
+from headwater.job.delivery import JobDelivery
 from headwater.settings import Settings
 from headwater.testing.fixtures import TopicMaker
 
@@ -52,15 +51,18 @@ def test_rows_that_may_share_parents_are_refused_unless_the_job_numbers_them(
     made: Callable[[DataFrame], DataFrame],
     step: str,
 ) -> None:
-    job = LineageJob("shared", settings=broker, checkpoint=tmp_path / "checkpoint")
+    checkpoint = tmp_path / "checkpoint"
+    job = LineageJob("shared", settings=broker, checkpoint=checkpoint, delivery="exactly-once")
     for each in (made(rows), with_row_lineage(made(rows))):
         with pytest.raises(InputError, match=f"have the same parents after {step}") as refused:
             job.write(each, "out", trigger={"availableNow": True}, output_mode="update")
         assert "a column `ordinal`" in (refused.value.hint or "")
         for own in (each.withColumn("ordinal", F.hash("value")), each):
-            mode = delivery_mode("transactional" if own is each else "exactly-once")
-            found = with_lineage_column(own, mode).rows
-            assert "lineage" in found.columns
+            mode = "transactional" if own is each else "exactly-once"
+            found, _ = JobDelivery(mode).of(own, checkpoint)
+            assert "lineage" in found.rows.columns
+            # The mode of a job that names none.
+            assert JobDelivery(None).of(own, checkpoint)[1].name == mode
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,8 @@ def test_rows_that_may_share_parents_are_refused_unless_the_job_numbers_them(
     ids=["filter", "explode", "random", "groups"],
 )
 def test_rows_that_their_parents_identify_are_accepted(
-    rows: DataFrame, made: Callable[[DataFrame], DataFrame]
+    rows: DataFrame, made: Callable[[DataFrame], DataFrame], tmp_path: Path
 ) -> None:
-    found = with_lineage_column(made(rows), delivery_mode("exactly-once"))
-    assert found.shared_by is None
+    for named in ("exactly-once", None):
+        found, mode = JobDelivery(named).of(made(rows), tmp_path / "checkpoint")
+        assert (found.shared_by, mode.name) == (None, "exactly-once")

@@ -22,6 +22,7 @@ from headwater.model.header import origin_of
 from headwater.settings import Settings
 from headwater.spark.configuration import configured
 from headwater.spark.row_lineage import RowCoverage, add_row_lineage
+from headwater.spark.session import own_class
 from headwater.testing.fixtures import TopicMaker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -322,7 +323,12 @@ def test_a_lineage_job_refuses_exactly_once_where_parents_are_not_exact(
     def same(frames: Iterable[pd.DataFrame]) -> Iterable[pd.DataFrame]:
         yield from frames
 
-    job = LineageJob("opaque", settings=ledger.settings, checkpoint=tmp_path / "checkpoint")
+    job = LineageJob(
+        "opaque",
+        settings=ledger.settings,
+        checkpoint=tmp_path / "checkpoint",
+        delivery="exactly-once",
+    )
     rows = job_rows(ledger, job).selectExpr("CAST(n AS string) AS value")
     with pytest.raises(InputError, match="not known after MapInPandas"):
         job.write(rows.mapInPandas(same, "value string"), make_topic("out"))

@@ -18,7 +18,6 @@ import psutil
 from pyspark.sql import SparkSession
 
 from headwater.bench.result import Measurement
-from headwater.delivery.modes import DEFAULT_MODE
 from headwater.job import LineageJob
 from headwater.kafka import create_topic, delete_topics, end_offsets, list_topics
 from headwater.settings import Settings
@@ -80,7 +79,7 @@ def plain_copy(
 
 
 def headwater_copy(
-    settings: Settings, source: str, target: str, delivery: str = DEFAULT_MODE
+    settings: Settings, source: str, target: str, delivery: str | None = None
 ) -> Copy:
     """A copy by a Headwater job: key, value, headers and lineage."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -22,7 +21,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.delivery.committed_batches import refuse_older_checkpoint
+from headwater.delivery.committed_batches import check_committed_batches
+from headwater.delivery.default_mode import EXACTLY_ONCE, TRANSACTIONAL, obstacle_in
 from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
 from headwater.delivery.output_offsets import OutputOffsets
 from headwater.delivery.sink import SinkTarget, close_producers_of, start
@@ -233,7 +233,7 @@ class Individual(Mode):
 class Transactional(Mode):
     """Transactions: the records of a task and its batch id are committed atomically."""
 
-    name = "transactional"
+    name = TRANSACTIONAL
 
     def options(self) -> Mapping[str, str]:
         return {
@@ -250,9 +250,9 @@ class Transactional(Mode):
 
     def deliver(self, delivery: Delivery) -> None:
         """Retries a batch whose transaction the broker aborted, a limited number of times."""
-        checkpoint = delivery.target.checkpoint
+        checkpoint, accept = delivery.target.checkpoint, delivery.target.accept
         with local_checkpoint(checkpoint, delivery.spark) as folder:
-            refuse_older_checkpoint(checkpoint, folder, delivery.settings.kafka)
+            check_committed_batches(checkpoint, folder, accept, delivery.settings.kafka)
         for attempts_left in reversed(range(_TRANSACTION_ATTEMPTS)):
             try:
                 super().deliver(delivery)
@@ -285,11 +285,6 @@ def unsafe_delivery_error(mode: str, setting: str, value: str, why: str) -> Unsa
     )
 
 
-# A local master has its number of attempts in its name: local[4,2] tries twice.
-_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]\s][^\]]*))?\])?")
-_WRITES_TWICE = "a task that runs twice writes twice"
-
-
 class ExactlyOnce(Idempotent):
     """The idempotent mode; a rerun of a batch skips records that the first attempt wrote.
 
@@ -300,7 +295,7 @@ class ExactlyOnce(Idempotent):
     no task retries, no speculation; and a process whose batch failed does not continue.
     """
 
-    name = "exactly-once"
+    name = EXACTLY_ONCE
     identifies_records = True
     needs_completed_requests = True
 
@@ -314,21 +309,9 @@ class ExactlyOnce(Idempotent):
 
     def refuse_unsafe(self, spark: SparkSession, target: SinkTarget, settings: Settings) -> None:
         super().refuse_unsafe(spark, target, settings)
-        conf = spark.sparkContext.getConf()
-        master = conf.get("spark.master", "") or ""
-        local = _LOCAL_MASTER.fullmatch(master)
-        if local is None:
-            why = "tasks run on executors that outlive the driver or are retried"
-            raise unsafe_delivery_error(self.name, "spark.master", master, why)
-        if (local["attempts"] or "1") != "1":
-            raise unsafe_delivery_error(
-                self.name, "spark.task.maxFailures", local["attempts"], _WRITES_TWICE
-            )
-        if (conf.get("spark.speculation", "false") or "").lower() == "true":
-            raise unsafe_delivery_error(self.name, "spark.speculation", "true", _WRITES_TWICE)
-        if not isinstance(target.checkpoint, Path):
-            why = "the output offsets are recorded next to it, in a local folder"
-            raise unsafe_delivery_error(self.name, "checkpoint", target.checkpoint, why)
+        found = obstacle_in(spark, target.checkpoint)
+        if found is not None:
+            raise unsafe_delivery_error(self.name, *found)
 
     def deliver(self, delivery: Delivery) -> None:
         checkpoint = Path(delivery.target.checkpoint)
@@ -372,7 +355,6 @@ _MODES: dict[str, type[Mode]] = {
     mode.name: mode for mode in (ExactlyOnce, Transactional, Idempotent, Batched, Individual)
 }
 MODE_NAMES = tuple(_MODES)
-DEFAULT_MODE = ExactlyOnce.name
 # Former names, which keep working; stored replay plans contain them.
 FORMER_MODE_NAMES = {"strict": Transactional.name}
 

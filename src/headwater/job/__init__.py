@@ -6,7 +6,7 @@
     visits = job.read("visits")
     job.write(visits.select("key", F.upper("value").alias("value")), "visits-upper")
 
-`write` finds the parents of every row in the query's plan and delivers them exactly once.
+`write` finds the parents of every row in the query's plan and delivers each row once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.collector.checkpoint_guard import check_accepted
 from headwater.collector.streaming import PreparedQuery, QueryHandle
-from headwater.delivery.modes import DEFAULT_MODE, Mode, delivery_mode
+from headwater.delivery.modes import Mode
 from headwater.delivery.sink import OutputTopics, check_topic_columns, topics_for_parents
 from headwater.errors import InputError
-from headwater.job.lineage_column import with_lineage_column
+from headwater.job.delivery import JobDelivery
 from headwater.job.queries import (
     JobInputs,
     JobQuery,
@@ -42,7 +42,7 @@ from headwater.openlineage.events import kafka_topic
 from headwater.quality import Expectation, Quality
 from headwater.settings import Settings, command_line, load
 from headwater.spark.query_runner import OnBatch, new_run_id
-from headwater.spark.row_lineage import RowsWithLineage
+from headwater.spark.row_lineage import RowsWithLineage, add_row_lineage
 from headwater.spark.session import running_session, session_for
 from headwater.spark.source import check_source, read_stream, with_brokers, with_lineage
 from headwater.storage.checkpoint import checkpoint_location
@@ -64,7 +64,8 @@ class LineageJob:
             `headwater jars path` prints them. Default: the running session, or a new one.
         version: version of the job, in the headers. Default: the setting `jobs.version`.
         stamp: `full` or `compact`, see docs/concepts/lineage-header.md. Default: `jobs.stamp`.
-        delivery: delivery mode, see docs/concepts/delivery.md. Default: `exactly-once`.
+        delivery: delivery mode, see docs/concepts/delivery.md. Default: that of the checkpoint;
+            for a new one `exactly-once`, or `transactional` where that can't be guaranteed.
             `headwater run --delivery` takes precedence.
         checkpoint: a local folder, or a URI that Spark knows, such as `s3a://bucket/folder`.
             Default: `checkpoints/NAME` in the home. `headwater run --checkpoint` takes precedence.
@@ -101,15 +102,14 @@ class LineageJob:
         self._name = name
         self._version = version or self.settings.jobs.version
         chosen = command_line.current
-        delivery = chosen.delivery or delivery or DEFAULT_MODE
-        self._mode = delivery_mode(delivery) if isinstance(delivery, str) else delivery
+        self._delivery = JobDelivery(chosen.delivery or delivery or None)
         self._given_checkpoint = chosen.checkpoint_for(name) if chosen.checkpoint else checkpoint
         self._accept = check_accepted((*accept, *chosen.accept))
         self._inputs = JobInputs()
         self._quality: list[Quality] = []
         self._queries = RunningQueries()
         self._own_session = spark is None and running_session() is None
-        defaults = self._mode.session_options(self.settings)
+        defaults = self._delivery.usual.session_options(self.settings)
         self.spark = session_for(name, spark, connectors, self.settings, defaults, progress)
 
     def read(
@@ -137,7 +137,7 @@ class LineageJob:
         """
         check_source(topics, self.settings, options)
         existing = [input_topic(topic, self.settings.kafka) for topic in topics]
-        options = {**self._mode.source_options(options, self.settings), **options}
+        options = {**self._delivery.usual.source_options(options, self.settings), **options}
         self._inputs.add(topics, options, existing, partitions)
         stream = read_stream(
             self.spark, topics, self.settings, starting_offsets=starting_offsets, options=options
@@ -253,17 +253,16 @@ class LineageJob:
         """Internal: `start` for Headwater's own queries."""
         topics = OutputTopics((topic,) if isinstance(topic, str) else tuple(topic), output.late)
         check_topic_columns(records, *topics.outputs)
-        found = with_lineage_column(records, self._mode)
-        query = self._query(
-            found, options.get("name"), options.get("checkpoint"), options.get("trigger")
-        )
+        name, given = options.get("name"), options.get("checkpoint")
+        found, mode = self._delivery.of(records, self.checkpoint_of(name, given))
+        query = self._query(found, name, given, options.get("trigger"))
         if self.settings.jobs.create_topics:
             for each in (*topics, *topics_for_parents(found.rows, topics)):
                 ensure_topic(each, self._inputs.partitions, self.settings.kafka)
         prepared = query.to_topics(
             topics,
             output,
-            self._mode,
+            mode,
             output_mode=options.get("output_mode", "append"),
             dead_letter_failures=options.get("on_failure") == "dead-letter",
             dead_letter_errors=isolates_errors(options.get("on_error", "stop"), found.rows),
@@ -318,7 +317,7 @@ class LineageJob:
                 new and the table has rows of this job.
             QueryFailedError: the query could not be started.
         """
-        found = with_lineage_column(rows)
+        found = add_row_lineage(rows)
         rule = merge_rule(found.rows, merge_on, newest_by)
         query = self._query(found, name, checkpoint, trigger)
         prepared = query.to_table(table, table_format, rule)

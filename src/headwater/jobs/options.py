@@ -19,7 +19,6 @@ from headwater import process
 from headwater.collector.query import QueryDescription
 from headwater.collector.streaming import PreparedQuery, start_query
 from headwater.delivery.modes import (
-    DEFAULT_MODE,
     FORMER_MODE_NAMES,
     MODE_NAMES,
     Individual,
@@ -64,7 +63,8 @@ class StreamOptions:
     output_topic: str
     bootstrap_servers: str
     checkpoint: Path | str
-    delivery: str
+    # None: that of the checkpoint, or the strongest that is possible.
+    delivery: str | None
     on_failure: OnFailure
     pause_seconds: float
     starting_offsets: str
@@ -165,12 +165,13 @@ class StreamOptions:
             finite=self.available_now,
         )
 
-    def _mode(self) -> Mode:
+    def _mode(self) -> Mode | None:
         if self.delivery == Individual.name:
             return Individual(self.pause_seconds)
         if self.pause_seconds:
-            raise InputError(f"--pause requires --delivery individual, got {self.delivery}")
-        return delivery_mode(self.delivery)
+            given = self.delivery or "none"
+            raise InputError(f"--pause requires --delivery individual, got {given}")
+        return None if self.delivery is None else delivery_mode(self.delivery)
 
     def trigger_arguments(self) -> dict[str, Any]:
         """Arguments of `DataStreamWriter.trigger`."""
@@ -185,7 +186,7 @@ def stream_options(
     input_topic: str | None = None,
     output_topic: str | None = None,
     trigger: str | None = None,
-    delivery: str = DEFAULT_MODE,
+    delivery: str | None = None,
     own: Sequence[click.Option] = (),
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Turn a function of (settings, options) into a command with the options of a streaming job.
@@ -256,16 +257,17 @@ def _topic(name: str, default: str | None) -> list[click.Option]:
     return [] if default is None else [click.Option([name], default=default, show_default=True)]
 
 
-def _delivery_options(default: str) -> list[click.Option]:
+def _delivery_options(default: str | None) -> list[click.Option]:
     """Options of jobs that write to Kafka."""
+    otherwise = "" if default else " Default: exactly-once, or transactional on a cluster."
     return [
         click.Option(
             ["--delivery"],
             type=click.Choice([*MODE_NAMES, *FORMER_MODE_NAMES]),
             metavar=f"[{'|'.join(MODE_NAMES)}]",
             default=default,
-            show_default=True,
-            help="Delivery mode: docs/concepts/delivery.md.",
+            show_default=default is not None,
+            help=f"Delivery mode: docs/concepts/delivery.md.{otherwise}",
         ),
         click.Option(
             ["--on-failure"],
@@ -325,7 +327,7 @@ def _options(settings: Settings, default_name: str, values: dict[str, Any]) -> S
         output_topic=values.get("output_topic", ""),
         bootstrap_servers=values["bootstrap_servers"] or settings.bootstrap_servers,
         checkpoint=checkpoint_location(default_name, values["checkpoint"], settings),
-        delivery=values.get("delivery", DEFAULT_MODE),
+        delivery=values.get("delivery"),
         on_failure=values.get("on_failure", "stop"),
         pause_seconds=values.get("pause", 0.0),
         starting_offsets=values["starting_offsets"],

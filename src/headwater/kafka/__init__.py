@@ -13,7 +13,7 @@ from headwater.kafka.client import (
 from headwater.kafka.consumer import Position, read_topic
 from headwater.kafka.fetch import Absence, RecordReader
 from headwater.kafka.follower import TopicFollower
-from headwater.kafka.groups import greatest_group_offset
+from headwater.kafka.groups import greatest_group_offset, group_offset_retention
 from headwater.kafka.producer import RecordProducer
 from headwater.kafka.runs import KafkaRuns, last_runs, write_run
 from headwater.kafka.topics import (
@@ -42,6 +42,7 @@ __all__ = [
     "ensure_topic",
     "find_topics",
     "greatest_group_offset",
+    "group_offset_retention",
     "input_topic",
     "is_compacted",
     "last_runs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from headwater.delivery.sink import (
     shuffles_of,
     topics_for_parents,
 )
-from headwater.delivery.written import without_written
+from headwater.delivery.written import shared_identity, without_written
 from headwater.errors import CheckpointError, ReplayRefusedError, TopicNotFoundError
 from headwater.kafka import KafkaRuns, describe_topic, end_offsets, ensure_topic
 from headwater.model.foreign_headers import REPLAY_COUNT, REPLAY_ID
@@ -117,6 +117,7 @@ class TopicTarget(ReplayTarget):
         look_back = again and isinstance(self._mode, ExactlyOnce)
         with self._refusals():
             written = self._output.written_by(step) if look_back else set()
+        self._refuse_shared(rows, written, step)
         rows = without_written(rows, written, self._target.job_name)
         headers = {
             REPLAY_ID: context.plan.replay_id,
@@ -136,6 +137,19 @@ class TopicTarget(ReplayTarget):
         finally:
             close_producers_of(context.spark, context.run_id)
         return len(written)
+
+    def _refuse_shared(self, rows: DataFrame, written: Collection[str], step: int) -> None:
+        """Refuse to complete a step whose missing rows can't be found by their parents."""
+        shared = shared_identity(rows, written, self._target.job_name)
+        if shared is not None:
+            raise ReplayRefusedError(
+                f"step {step + 1} was interrupted, and several of its rows have the same parents "
+                f"({shared}): which of them are written is not known",
+                hint=f"remove {self.context.folder.path} and start the replay again with "
+                "--skip-existing, which compares keys and values, too. To prevent it, add a column "
+                "`ordinal` to the rows of the transform, or use --delivery transactional",
+                replay_id=self.context.plan.replay_id,
+            )
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:

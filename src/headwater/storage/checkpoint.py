@@ -254,15 +254,27 @@ def read_watermark(checkpoint: Path) -> datetime:
     Raises:
         CheckpointError: the files contradict each other, or are damaged.
     """
-    millis = 0
+    return _time_in_offsets(checkpoint, "batchWatermarkMs") or from_epoch_ms(0)
+
+
+def read_batch_time(checkpoint: Path) -> datetime | None:
+    """When the newest started batch began; None before the first.
+
+    Raises:
+        CheckpointError: the files contradict each other, or are damaged.
+    """
+    return _time_in_offsets(checkpoint, "batchTimestampMs")
+
+
+def _time_in_offsets(checkpoint: Path, name: str) -> datetime | None:
     newest = read_progress(checkpoint).started
-    if newest != NO_BATCH:
-        file = checkpoint / "offsets" / str(newest)
-        try:
-            millis = int(json.loads(_lines(file)[1])["batchWatermarkMs"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise CheckpointError(f"{file} has no watermark", file=str(file)) from None
-    return from_epoch_ms(millis)
+    if newest == NO_BATCH:
+        return None
+    file = checkpoint / "offsets" / str(newest)
+    try:
+        return from_epoch_ms(int(json.loads(_lines(file)[1])[name]))
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise CheckpointError(f"{file} has no {name}", file=str(file)) from None
 
 
 def _lines(file: Path) -> list[str]:

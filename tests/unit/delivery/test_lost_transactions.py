@@ -6,12 +6,16 @@ query are simulated here. `tests/fault/test_delivery_modes.py` kills a real brok
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from headwater.delivery import modes
 from headwater.delivery.modes import Delivery, Mode, Transactional
 from headwater.errors import QueryFailedError
+from headwater.settings import Settings
 from headwater.spark.query_runner import QueryRun, StopSignal
 
 LOST = "OutOfOrderSequenceException: The broker received an out of order sequence number."
@@ -24,6 +28,9 @@ class Queries:
         self.failures = list(failures)
         self.starts = 0
         self.run = QueryRun("-", StopSignal())
+        self.target = SimpleNamespace(checkpoint=Path("/checkpoint"), accept=frozenset())
+        self.spark = None
+        self.settings = Settings()
 
     def deliver(self) -> None:
         Transactional().deliver(cast("Delivery", self))
@@ -37,6 +44,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             raise QueryFailedError(queries.failures.pop(0))
 
     monkeypatch.setattr(Mode, "deliver", deliver)
+    monkeypatch.setattr(modes, "check_committed_batches", lambda *_: None)
 
 
 def test_a_batch_whose_transaction_was_lost_is_retried_and_logged(

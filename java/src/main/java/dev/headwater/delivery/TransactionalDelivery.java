@@ -201,7 +201,8 @@ final class TransactionalDelivery implements Delivery {
     }
   }
 
-  private static String prefix(String queryId) {
+  /** Of the transactional ids and groups of a query. */
+  static String prefix(String queryId) {
     return "headwater-" + queryId + "-";
   }
 

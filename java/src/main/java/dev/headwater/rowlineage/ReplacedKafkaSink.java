@@ -1,5 +1,6 @@
 package dev.headwater.rowlineage;
 
+import dev.headwater.delivery.CommittedBatches;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.LineageSink;
@@ -40,6 +41,8 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
   private final SupportsWrite original;
   private final StructType schema;
   private final RowLineageConf conf;
+  // Null unless the delivery is transactional.
+  private final CommittedBatches committed;
   private final QueryRun run;
   private final RowLineageStatus status;
   private final boolean manyParents;
@@ -56,6 +59,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       SupportsWrite original,
       StructType schema,
       RowLineageConf conf,
+      CommittedBatches committed,
       QueryRun run,
       RowLineageStatus status,
       boolean manyParents,
@@ -64,6 +68,7 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
     this.original = original;
     this.schema = schema;
     this.conf = conf;
+    this.committed = committed;
     this.run = run;
     this.status = status;
     this.manyParents = manyParents;
@@ -142,6 +147,9 @@ final class ReplacedKafkaSink implements SupportsWrite, ReportsSinkMetrics {
       conf.runs().write(run, status, options);
     } else {
       conf.runs().writeLater(run, status, options, true);
+    }
+    if (committed != null) {
+      committed.compare(new Info(new CaseInsensitiveStringMap(options), info.queryId(), schema));
     }
     return options;
   }

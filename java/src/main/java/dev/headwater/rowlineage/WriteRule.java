@@ -1,6 +1,7 @@
 package dev.headwater.rowlineage;
 
 import dev.headwater.compat.SparkSql;
+import dev.headwater.delivery.CommittedBatches;
 import dev.headwater.delivery.ExactlyOnce;
 import dev.headwater.delivery.ExactlyOnceException;
 import dev.headwater.delivery.OtherDelivery;
@@ -330,6 +331,7 @@ final class WriteRule extends Rule<LogicalPlan> {
             (SupportsWrite) write.sink(),
             write.inputQuery().schema(),
             conf,
+            conf.delivery().equals("transactional") ? committedBatches() : null,
             run,
             status,
             manyParents,
@@ -337,6 +339,11 @@ final class WriteRule extends Rule<LogicalPlan> {
             otherDelivery);
       }
       return write.sink();
+    }
+
+    private CommittedBatches committedBatches() {
+      return new CommittedBatches(
+          session.sparkContext(), write.resolvedCheckpointLocation(), hadoopConf());
     }
 
     private LogicalPlan withQuery(LogicalPlan query) {
