@@ -39,7 +39,10 @@ class Cluster:
         self.settings = settings
         self.faults: list[str] = []
         # A paused broker accepts requests and never responds: the client takes another one then.
-        client = {"bootstrap.servers": settings.bootstrap_servers, "socket.timeout.ms": 3000}
+        client: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "socket.timeout.ms": 3000,
+        }
         self._admin = AdminClient(client)
 
     def start(self) -> None:

@@ -17,7 +17,7 @@ def test_names_values_and_defaults_are_those_of_the_java_class() -> None:
         name: (default, ())
         for name, default in re.findall(r'conf\.get\(PREFIX \+ "(\w+)", "([^"]*)"\)', SOURCE)
     }
-    for name, texts in re.findall(r'oneOf\(\s*conf,\s*"(\w+)",([^)]*)\)', SOURCE):
+    for name, texts in re.findall(r'oneOf\(\s*conf,\s*mistakes,\s*"(\w+)",([^)]*)\)', SOURCE):
         values = tuple(re.findall(r'"([^"]*)"', texts))
         found[name] = (values[0], values)
     # Read as a boolean.
@@ -29,7 +29,7 @@ def test_names_values_and_defaults_are_those_of_the_java_class() -> None:
 def test_every_component_of_the_java_record_is_documented() -> None:
     (components,) = re.findall(r"record RowLineageConf\(([^)]*)\)", SOURCE)
     names = [each.split()[-1] for each in components.split(",")]
-    assert names == [each.key for each in ROW_LINEAGE_SETTINGS]
+    assert names == [*(each.key for each in ROW_LINEAGE_SETTINGS), "mistakes"]
 
 
 def test_the_extension_is_a_class_of_the_java_project() -> None:
