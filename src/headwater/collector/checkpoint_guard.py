@@ -22,7 +22,7 @@ from headwater.model import Record
 from headwater.model.local_files import network_file_system
 from headwater.openlineage.events import name_of
 from headwater.settings import Settings
-from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.spark.query_runner import local_checkpoint
 from headwater.storage.checkpoint import (
     NO_BATCH,
     QueryIdentity,

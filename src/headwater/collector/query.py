@@ -10,8 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headwater.collector.batch_outputs import BatchOutputs
-from headwater.openlineage.events import Dataset
-from headwater.openlineage.progress import Roles
+from headwater.openlineage.events import Dataset, Roles
 from headwater.quality import Quality
 from headwater.spark.row_lineage import RowCoverage
 

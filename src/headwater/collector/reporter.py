@@ -27,11 +27,11 @@ from headwater.openlineage.events import (
     VERSION,
     Dataset,
     DatasetName,
+    StreamProgress,
     name_of,
     to_rfc3339,
 )
 from headwater.openlineage.facets import registered_job_facets
-from headwater.openlineage.progress import StreamProgress
 from headwater.openlineage.run import LineageRun, OpenRun, OpenRunNote, Redactor
 from headwater.settings import Settings
 from headwater.spark.measures.run_measures import RunMeasures

@@ -20,12 +20,12 @@ from headwater.openlineage import facets
 from headwater.openlineage.events import (
     Dataset,
     DatasetName,
+    Ranges,
     file_location,
     kafka_namespace,
     kafka_topic,
     name_of,
 )
-from headwater.openlineage.progress import Ranges
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.spark.session import running_session
 from headwater.storage.checkpoint import Offsets, read_started, started_offsets

@@ -27,8 +27,7 @@ from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import schemas_in, topic_dataset
 from headwater.errors import QueryFailedError, SettingError
 from headwater.openlineage.emitter import Emitter
-from headwater.openlineage.events import Dataset
-from headwater.openlineage.progress import OBSERVED
+from headwater.openlineage.events import OBSERVED, Dataset
 from headwater.openlineage.tables import delta_table, iceberg_table
 from headwater.process import Worker
 from headwater.settings import Settings, running_under_spark_submit

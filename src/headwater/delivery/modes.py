@@ -22,16 +22,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.delivery.committed_batches import check_committed_batches
-from headwater.delivery.default_mode import EXACTLY_ONCE, TRANSACTIONAL, obstacle_in
 from headwater.delivery.errors.letters import failed_records, send_failed, without_failed
-from headwater.delivery.output_offsets import OutputOffsets
+from headwater.delivery.output_offsets import OutputOffsets, obstacle_in
 from headwater.delivery.sink import SinkTarget, close_producers_of, start
 from headwater.delivery.written import without_written
 from headwater.errors import InputError, QueryFailedError, UnsafeDeliveryError
 from headwater.settings import Settings, fault_points
 from headwater.spark.configuration import configured
-from headwater.spark.query_runner import QueryRun, run_until_stopped
-from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.spark.query_runner import QueryRun, local_checkpoint, run_until_stopped
 from headwater.spark.source import refuse_unsafe_properties
 from headwater.storage.checkpoint import read_progress
 from headwater.storage.failed_records import FailedRecords
@@ -233,7 +231,7 @@ class Individual(Mode):
 class Transactional(Mode):
     """Transactions: the records of a task and its batch id are committed atomically."""
 
-    name = TRANSACTIONAL
+    name = "transactional"
 
     def options(self) -> Mapping[str, str]:
         return {
@@ -295,7 +293,7 @@ class ExactlyOnce(Idempotent):
     no task retries, no speculation; and a process whose batch failed does not continue.
     """
 
-    name = EXACTLY_ONCE
+    name = "exactly-once"
     identifies_records = True
     needs_completed_requests = True
 

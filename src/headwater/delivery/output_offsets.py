@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
+
+from pyspark.sql import SparkSession
 
 from headwater.errors import CheckpointError, HeadwaterError
 from headwater.kafka import end_offsets, find_topics, is_compacted, partition_states, read_topic
@@ -39,6 +42,43 @@ Ends = dict[str, dict[str, int]]
 
 _KEPT_SNAPSHOTS = 4
 _SNAPSHOT_SECONDS = 1.0
+# A local master has its number of attempts in its name: local[4,2] tries twice.
+_LOCAL_MASTER = re.compile(r"local(\[[^\],]+(,\s*(?P<attempts>[^\]\s][^\]]*))?\])?")
+_WRITES_TWICE = "a task that runs twice writes twice"
+
+
+class Obstacle(NamedTuple):
+    """A setting with which exactly-once delivery can't be guaranteed."""
+
+    setting: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.setting}={self.value}: {self.why}"
+
+
+def obstacle(master: str, speculation: str, checkpoint: Path | str) -> Obstacle | None:
+    """What prevents exactly-once delivery with this master, `spark.speculation` and checkpoint."""
+    local = _LOCAL_MASTER.fullmatch(master)
+    if local is None:
+        why = "tasks run on executors that outlive the driver or are retried"
+        return Obstacle("spark.master", master, why)
+    if (local["attempts"] or "1") != "1":
+        return Obstacle("spark.task.maxFailures", local["attempts"], _WRITES_TWICE)
+    if speculation.lower() == "true":
+        return Obstacle("spark.speculation", "true", _WRITES_TWICE)
+    if not isinstance(checkpoint, Path):
+        why = "the output offsets are recorded next to it, in a local folder"
+        return Obstacle("checkpoint", checkpoint, why)
+    return None
+
+
+def obstacle_in(spark: SparkSession, checkpoint: Path | str) -> Obstacle | None:
+    """As `obstacle`, with the configuration of a session."""
+    conf = spark.sparkContext.getConf()
+    master, speculation = conf.get("spark.master", ""), conf.get("spark.speculation", "")
+    return obstacle(master or "", speculation or "", checkpoint)
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.topic_names import DEAD_LETTER_SUFFIX, LATE_SUFFIX, PARENTS_SUFFIX
 from headwater.settings import Settings
 from headwater.spark.configuration import OWN_SINK
-from headwater.spark.connection_check import check_connection
 from headwater.spark.query_runner import checkpoint_uri
 from headwater.spark.source import (
     HEADERS_TYPE,
     LINEAGE_COLUMN,
     bounded_lineage,
     client_options,
+    connect_once,
     parents_text,
 )
 
@@ -218,7 +218,7 @@ def _options(
         "kafka.batch.size": str(min(int(options["kafka.batch.size"]), limit)),
         **client_options(settings),
     }
-    check_connection(sink_options, settings)
+    connect_once(sink_options, settings)
     return sink_options
 
 

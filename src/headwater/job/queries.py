@@ -37,12 +37,16 @@ from headwater.errors import InputError
 from headwater.kafka import Topic, write_run
 from headwater.model.header import BATCH_VERSION, JOB_NAME, JOB_VERSION
 from headwater.model.run_record import RunCoverage, RunRecord
-from headwater.openlineage.events import Dataset
-from headwater.openlineage.progress import Roles
+from headwater.openlineage.events import Dataset, Roles
 from headwater.quality import Quality, enforced
 from headwater.settings import Settings
-from headwater.spark.query_runner import OnBatch, QueryRun, StopSignal, run_foreach_batch
-from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.spark.query_runner import (
+    OnBatch,
+    QueryRun,
+    StopSignal,
+    local_checkpoint,
+    run_foreach_batch,
+)
 from headwater.spark.row_lineage import RowCoverage
 from headwater.spark.source import LINEAGE_COLUMN
 from headwater.spark.writers.lineage_struct import JobRun

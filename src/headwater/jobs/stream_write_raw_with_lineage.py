@@ -52,7 +52,7 @@ from headwater.jobs.options import (
 from headwater.kafka import ensure_topic, input_topic
 from headwater.model.dead_letter import MISSING_FIELD
 from headwater.model.topic_names import dead_letter_topic
-from headwater.openlineage.progress import OBSERVED, Roles
+from headwater.openlineage.events import OBSERVED, Roles
 from headwater.settings import Settings
 from headwater.spark.query_runner import OnBatch, ThrottledCallback, new_run_id
 from headwater.spark.session import create_session

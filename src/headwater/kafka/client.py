@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -25,19 +27,14 @@ from confluent_kafka.admin import (
 )
 
 from headwater.errors import HeadwaterError, InputError, SettingError, TopicNotFoundError
-from headwater.kafka.connection import (
-    ClientLog,
-    cluster_key,
-    connection_error_recorder,
-    last_connection_error,
-    login_refused,
-)
+from headwater.kafka import connection
 from headwater.kafka.error_kinds import UNKNOWN_TOPIC, UNREACHABLE
 from headwater.kafka.errors import Access, error_of, is_refused
-from headwater.settings import broker_addresses
+from headwater.settings import broker_addresses, is_secured
 from headwater.settings.kafka import KafkaSettings
-from headwater.settings.kafka_security import client_properties, token_provider
-from headwater.settings.tokens import load_provider
+from headwater.settings.kafka_security import client_properties
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -71,46 +68,51 @@ def client_config(settings: KafkaSettings, **properties: Any) -> dict[str, Any]:
                 hint=f"remove {name} from HEADWATER_KAFKA__CLIENT",
                 setting="kafka.client",
             )
+    cluster = cluster_of(settings)
     return {
         "bootstrap.servers": broker_addresses(settings),
         # Without a logger, librdkafka writes to stderr.
-        "logger": ClientLog(settings),
-        "error_cb": connection_error_recorder(settings),
+        "logger": _ClientLog(cluster),
+        "error_cb": partial(connection.record_error, cluster),
         **properties,
-        **client_properties(settings),
-        **_token_callback(settings),
+        **(connection.security_of(cluster, settings) if is_secured(settings) else {}),
     }
 
 
-def _token_callback(settings: KafkaSettings) -> dict[str, Any]:
-    """The callback by which the client gets tokens, in a poll."""
-    name = token_provider(settings)
-    if name is None:
-        return {}
-    provider, record = load_provider(name), connection_error_recorder(settings)
+class _ClientLog:
+    """Takes librdkafka's log lines. It logs every reconnect as an error; callers get exceptions
+    instead, so the lines are only of use for debugging, and for closed connections: of those,
+    `error_cb` is not called."""
 
-    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
-        try:
-            given = provider()
-        except Exception as error:
-            # The client would only report that a callback failed.
-            first = (str(error).splitlines() or [""])[0]
-            reason = f"kafka.token_provider {name}: {type(error).__name__}: {first}"
-            record(KafkaError(KafkaError._AUTHENTICATION, reason))  # noqa: SLF001
-            raise
-        return given.value, given.expires_at, given.principal, dict(given.extensions)
+    def __init__(self, cluster: connection.Cluster) -> None:
+        self._cluster = cluster
 
-    return {"oauth_cb": token}
+    def log(self, level: int, message: str, *values: str) -> None:
+        _LOG.debug(message, *values)
+        if any("isconnected" in value for value in values):
+            connection.record_closed(self._cluster)
+
+
+def cluster_of(settings: KafkaSettings) -> connection.Cluster:
+    """Identifies a cluster with the properties of its clients."""
+    properties = client_properties(settings) if is_secured(settings) else {}
+    return (broker_addresses(settings), settings.token_provider, *sorted(properties.items()))
+
+
+def login_refused(settings: KafkaSettings) -> KafkaError | None:
+    """The error by which the cluster does not accept the client; None if there is none, or it is
+    not known yet."""
+    return connection.login_refused(cluster_of(settings), settings)
 
 
 # A client opens connections and starts threads, so one is shared per cluster. It must exist until
 # its futures are complete.
-_admins: dict[tuple[object, ...], AdminClient] = {}
+_admins: dict[connection.Cluster, AdminClient] = {}
 
 
 def admin_client(settings: KafkaSettings) -> AdminClient:
     """The admin client of a cluster."""
-    cluster = cluster_key(settings)
+    cluster = cluster_of(settings)
     if cluster not in _admins:
         with kafka_errors(settings, "creating an admin client"):
             _admins[cluster] = AdminClient(client_config(settings))
@@ -172,7 +174,7 @@ def from_kafka_error(
     error: KafkaError, settings: KafkaSettings, what: str, access: Access | None = None
 ) -> HeadwaterError:
     """The Headwater error for a client error; see `kafka_errors`."""
-    last = last_connection_error(settings)
+    last = connection.last_error(cluster_of(settings), settings)
     if error.code() in UNREACHABLE:
         last = login_refused(settings) or last
     elif last is not None and is_refused(error) and is_refused(last):

@@ -1,90 +1,100 @@
-"""Why a client has no connection: what the library reports outside of requests, by cluster."""
+"""Why a client has no connection: what the library reports outside of requests, by cluster; and
+the security of clients.
+
+Nothing here runs while connections work without security.
+"""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import KafkaError
 
 from headwater.kafka.errors import is_of_tls, is_refused
 from headwater.kafka.listener import why_refused
-from headwater.settings import broker_addresses
 from headwater.settings.kafka import KafkaSettings
-from headwater.settings.kafka_security import client_properties
+from headwater.settings.kafka_security import client_properties, token_provider
+from headwater.settings.tokens import load_provider
 
-_LOG = logging.getLogger(__name__)
+# Identifies a cluster with the properties of its clients.
+Cluster = tuple[object, ...]
 
-# By cluster and client properties: the last error of a connection and its time. Requests report
-# only a timeout; why there is no connection is reported to a callback.
-_connection_errors: dict[tuple[object, ...], tuple[float, KafkaError]] = {}
+# The last error of a connection and its time. Requests report only a timeout; why there is no
+# connection is reported to a callback.
+_errors: dict[Cluster, tuple[float, KafkaError]] = {}
 # When the client last logged that a connection was closed.
-_closed_connections: dict[tuple[object, ...], float] = {}
+_closed: dict[Cluster, float] = {}
 # What listeners have answered, and when.
-_reasons: dict[tuple[object, ...], tuple[float, str | None]] = {}
+_reasons: dict[Cluster, tuple[float, str | None]] = {}
 _ASK_AGAIN_SECONDS = 10.0
 
 
-class ClientLog:
-    """Takes librdkafka's log lines. It logs every reconnect as an error; callers get exceptions
-    instead, so the lines are only of use for debugging, and for closed connections: of those,
-    `error_cb` is not called."""
+def security_of(cluster: Cluster, settings: KafkaSettings) -> dict[str, Any]:
+    """The properties by which a client logs in.
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._key = cluster_key(settings)
+    Raises:
+        SettingError: the security of Java's clients can't be used by this one.
+    """
+    properties: dict[str, Any] = {**client_properties(settings)}
+    name = token_provider(settings)
+    if name is None:
+        return properties
+    provider = load_provider(name)
 
-    def log(self, level: int, message: str, *values: str) -> None:
-        _LOG.debug(message, *values)
-        if any("isconnected" in value for value in values):
-            _closed_connections[self._key] = time.monotonic()
+    def token(_: str) -> tuple[str, float, str, dict[str, str]]:
+        """Called in a poll of the client."""
+        try:
+            given = provider()
+        except Exception as error:
+            # The client would only report that a callback failed.
+            first = (str(error).splitlines() or [""])[0]
+            reason = f"kafka.token_provider {name}: {type(error).__name__}: {first}"
+            record_error(cluster, KafkaError(KafkaError._AUTHENTICATION, reason))  # noqa: SLF001
+            raise
+        return given.value, given.expires_at, given.principal, dict(given.extensions)
 
-
-def cluster_key(settings: KafkaSettings) -> tuple[object, ...]:
-    """Identifies a cluster with the properties of its clients."""
-    properties = sorted(client_properties(settings).items())
-    return (broker_addresses(settings), settings.token_provider, *properties)
-
-
-def connection_error_recorder(settings: KafkaSettings) -> Callable[[KafkaError], None]:
-    """A callback for `error_cb`, which the client calls while it is polled."""
-    key = cluster_key(settings)
-
-    def record(error: KafkaError) -> None:
-        # A summary, which follows the errors of single brokers.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            _connection_errors[key] = (time.monotonic(), error)
-
-    return record
+    return {**properties, "oauth_cb": token}
 
 
-def last_connection_error(settings: KafkaSettings) -> KafkaError | None:
+def record_error(cluster: Cluster, error: KafkaError) -> None:
+    """For `error_cb`, which the client calls while it is polled."""
+    # A summary, which follows the errors of single brokers.
+    if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+        _errors[cluster] = (time.monotonic(), error)
+
+
+def record_closed(cluster: Cluster) -> None:
+    """A connection was closed."""
+    _closed[cluster] = time.monotonic()
+
+
+def last_error(cluster: Cluster, settings: KafkaSettings) -> KafkaError | None:
     """The last error of a connection, if it is not older than a request can be."""
-    recorded_at, error = _connection_errors.get(cluster_key(settings), (0.0, None))
+    recorded_at, error = _errors.get(cluster, (0.0, None))
     age = time.monotonic() - recorded_at
     return error if age < settings.timeout_seconds + 5 else None
 
 
-def login_refused(settings: KafkaSettings) -> KafkaError | None:
+def login_refused(cluster: Cluster, settings: KafkaSettings) -> KafkaError | None:
     """The error by which the cluster does not accept the client; None if there is none, or it is
     not known yet."""
-    last = last_connection_error(settings)
+    last = last_error(cluster, settings)
     refused = last is not None and is_refused(last)
-    closed_at = _closed_connections.get(cluster_key(settings), 0.0)
-    closed = time.monotonic() - closed_at < settings.timeout_seconds + 5
+    closed = time.monotonic() - _closed.get(cluster, 0.0) < settings.timeout_seconds + 5
     if not refused and not closed and not (last is not None and is_of_tls(last)):
         return None
-    reason = _reason_of_listener(settings)
+    reason = _reason_of_listener(cluster, settings)
     if reason is not None:
         return KafkaError(KafkaError._AUTHENTICATION, reason)  # noqa: SLF001
     return last if refused else None
 
 
-def _reason_of_listener(settings: KafkaSettings) -> str | None:
+def _reason_of_listener(cluster: Cluster, settings: KafkaSettings) -> str | None:
     """As `why_refused`; a listener is asked once in a while."""
-    key, now = cluster_key(settings), time.monotonic()
-    asked_at, reason = _reasons.get(key, (0.0, None))
-    if key not in _reasons or now - asked_at > _ASK_AGAIN_SECONDS:
+    now = time.monotonic()
+    asked_at, reason = _reasons.get(cluster, (0.0, None))
+    if cluster not in _reasons or now - asked_at > _ASK_AGAIN_SECONDS:
         reason = why_refused(settings)
-        _reasons[key] = (now, reason)
+        _reasons[cluster] = (now, reason)
     return reason

@@ -15,8 +15,8 @@ from headwater.kafka.client import (
     client_config,
     from_kafka_error,
     kafka_errors,
+    login_refused,
 )
-from headwater.kafka.connection import login_refused
 from headwater.kafka.consumer import record_of
 from headwater.kafka.error_kinds import UNREACHABLE, UNUSED_GROUP
 from headwater.kafka.errors import Access

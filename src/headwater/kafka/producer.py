@@ -17,8 +17,12 @@ from headwater.errors import (
     KafkaRefusedError,
     NotEnoughReplicasError,
 )
-from headwater.kafka.client import client_config, from_kafka_error, kafka_errors
-from headwater.kafka.connection import login_refused
+from headwater.kafka.client import (
+    client_config,
+    from_kafka_error,
+    kafka_errors,
+    login_refused,
+)
 from headwater.kafka.errors import Access
 from headwater.model import Header
 from headwater.settings import broker_addresses

@@ -15,12 +15,12 @@ from headwater.kafka.client import (
     admin_client,
     describe_topic,
     kafka_errors,
+    login_refused,
     offsets_at,
     polled_after,
     result_of,
     topic_setting,
 )
-from headwater.kafka.connection import login_refused
 from headwater.kafka.error_kinds import UNREACHABLE
 from headwater.kafka.errors import Access
 from headwater.settings.kafka import KafkaSettings

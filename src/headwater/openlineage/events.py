@@ -1,12 +1,17 @@
-"""OpenLineage run events and the names of datasets, as plain values.
+"""OpenLineage run events, the names of datasets, and what a streaming run has read and written, as
+plain values.
 
-An event is a dictionary that can be written as JSON. This module does no I/O.
+An event is a dictionary that can be written as JSON. Spark's progress event is JSON, too: Kafka
+sources report offsets, and Headwater's sink reports the offsets that it wrote as metrics
+(`{"visits/0": "17,19,3"}`: first, last and count). This module does no I/O.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
@@ -131,3 +136,182 @@ def to_rfc3339(at: datetime) -> str:
     """UTC with microseconds, as in events."""
     text = at.astimezone(UTC).isoformat(timespec="microseconds")
     return text.replace("+00:00", "Z")
+
+
+# (topic, partition) -> first and last offset, both inclusive.
+Ranges = dict[tuple[str, int], tuple[int, int]]
+
+# First offset that a query read, by topic and partition.
+Started = Callable[[], Mapping[str, Mapping[int, int]]]
+
+# Name of the observed metrics of queries whose sink does not count rows: `rows`, and `dead_letter`
+# for dead letters.
+OBSERVED = "headwater_rows"
+# Sink metrics: rows without parents, and headers that exceeded the limits.
+WITHOUT_PARENTS = "without-parents"
+DROPPED_HEADERS = "dropped-headers"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Special topics of a query; every other topic that it writes is a plain output."""
+
+    # Not reported: heartbeats of the query.
+    hidden: frozenset[str] = frozenset()
+    dead_letters: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    # Records with additional parents.
+    parents: tuple[str, ...] = ()
+    # Whether all rows carry lineage, except those that the sink counts as without parents.
+    with_lineage: bool = False
+
+
+@dataclass
+class StreamProgress:
+    """Progress of one run. Counts are totals; ranges are those since the last `take_ranges`."""
+
+    roles: Roles = field(default_factory=Roles)
+    # Spark does not report the start offsets of a query's first batch.
+    started: Started = dict
+    batch: int = 0
+    batches: int = 0
+    rows_in: Counter[str] = field(default_factory=Counter)
+    rows_out: Counter[str] = field(default_factory=Counter)
+    rows_without_parents: int = 0
+    dropped_headers: int = 0
+    dropped_late: int = 0
+    lag: int | None = None
+    _rows_read: int = 0
+    _topics_since: set[str] = field(default_factory=set)
+    _rows_written: int | None = None
+    _rows_observed: int | None = None
+    _read: Ranges = field(default_factory=dict)
+    _written: Ranges = field(default_factory=dict)
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """Add a completed micro-batch."""
+        self.batch = progress["batchId"]
+        self.batches += 1
+        lags = [self._add_source(source) for source in progress.get("sources", ())]
+        known = [lag for lag in lags if lag is not None]
+        self.lag = sum(known) if known else self.lag
+        self._add_sink(progress)
+        for operator in progress.get("stateOperators", ()):
+            self.dropped_late += operator.get("numRowsDroppedByWatermark") or 0
+
+    @property
+    def topics_read(self) -> set[str]:
+        return set(self.rows_in)
+
+    @property
+    def topics_written(self) -> set[str]:
+        return set(self.rows_out)
+
+    def take_ranges(self) -> tuple[Ranges, Ranges]:
+        """Ranges read and written since the last call."""
+        read, written = self._read, self._written
+        self._read, self._written = {}, {}
+        return read, written
+
+    def take_topics(self) -> set[str]:
+        """Topics to which records were written since the last call."""
+        topics, self._topics_since = self._topics_since, set()
+        return topics
+
+    def counts(self) -> dict[str, int]:
+        """Fields of the facet `headwater_progress`; unknown values are omitted."""
+        roles, out = self.roles, self.rows_out
+        special = {*roles.dead_letters, *roles.late, *roles.parents}
+        counts = {"rowsIn": self._rows_read}
+        written = self._rows_written
+        if self._rows_observed is not None:
+            written = self._rows_observed
+        elif out:
+            written = sum(count for topic, count in out.items() if topic not in special)
+        if written is not None:
+            counts["rowsOut"] = written
+            if roles.with_lineage:
+                counts["rowsWithLineage"] = max(0, written - self.rows_without_parents)
+        if roles.dead_letters:
+            counts["deadLettered"] = sum(out[topic] for topic in roles.dead_letters)
+        counts["lateRows"] = self.dropped_late + sum(out[topic] for topic in roles.late)
+        if self.dropped_headers:
+            counts["droppedHeaders"] = self.dropped_headers
+        if self.lag is not None:
+            counts["lag"] = self.lag
+        return counts
+
+    def _add_source(self, source: Mapping[str, Any]) -> int | None:
+        """Add the offsets of a source; returns its lag, if known."""
+        end = _offsets(source.get("endOffset"))
+        begin = _offsets(source.get("startOffset") or (self.started() if end else None))
+        rows = source.get("numInputRows") or 0
+        reported = {key: offset for key, offset in end.items() if key[0] not in self.roles.hidden}
+        ranges: Ranges = {}
+        # Without start offsets no range is reported, because it could be too long.
+        for partition, after in reported.items() if begin else ():
+            # A new partition is read from its first record.
+            first = begin.get(partition, 0)
+            if first < after:
+                ranges[partition] = first, after - 1
+                self.rows_in[partition[0]] += after - first
+        # The smaller of both: transaction markers take offsets, and a batch that Spark evaluates
+        # twice counts its rows twice.
+        spanned = sum(last - first + 1 for first, last in ranges.values())
+        self._rows_read += min(rows, spanned) if begin else rows
+        _merge(self._read, ranges)
+        latest = _offsets(source.get("latestOffset"))
+        if not reported or not latest:
+            return None
+        return sum(max(0, latest.get(key, offset) - offset) for key, offset in reported.items())
+
+    def _add_sink(self, progress: Mapping[str, Any]) -> None:
+        sink = progress.get("sink") or {}
+        metrics = sink.get("metrics") or {}
+        self.rows_without_parents += int(metrics.get(WITHOUT_PARENTS, 0))
+        self.dropped_headers += int(metrics.get(DROPPED_HEADERS, 0))
+        for topic, partition, first, last, count in _written(metrics):
+            self._add_rows(topic, count)
+            if topic not in self.roles.hidden:
+                _merge(self._written, {(topic, partition): (first, last)})
+        rows = sink.get("numOutputRows")
+        if isinstance(rows, int) and rows >= 0:
+            self._rows_written = (self._rows_written or 0) + rows
+        observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+        if isinstance(observed, Mapping):
+            self._rows_observed = (self._rows_observed or 0) + int(observed.get("rows") or 0)
+            for topic in self.roles.dead_letters[:1]:
+                self._add_rows(topic, int(observed.get("dead_letter") or 0))
+
+    def _add_rows(self, topic: str, count: int) -> None:
+        self.rows_out[topic] += count
+        if count > 0:
+            self._topics_since.add(topic)
+
+
+def _offsets(reported: Any) -> dict[tuple[str, int], int]:
+    """Offsets of a Kafka source; empty for other sources."""
+    try:
+        return {
+            (topic, int(partition)): int(offset)
+            for topic, partitions in reported.items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _written(metrics: Mapping[str, str]) -> Iterator[tuple[str, int, int, int, int]]:
+    for name, text in metrics.items():
+        topic, slash, partition = name.rpartition("/")
+        parts = text.split(",")
+        if slash and len(parts) == 3:
+            first, last, count = map(int, parts)
+            yield topic, int(partition), first, last, count
+
+
+def _merge(known: Ranges, added: Ranges) -> None:
+    """Keep one range per partition: batches are contiguous."""
+    for partition, (first, last) in added.items():
+        before = known.get(partition, (first, last))
+        known[partition] = min(first, before[0]), max(last, before[1])

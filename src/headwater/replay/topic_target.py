@@ -34,8 +34,13 @@ from headwater.model.foreign_headers import REPLAY_COUNT, REPLAY_ID
 from headwater.replay.identities import CONTENT, IDENTITY, from_inputs, in_topic, record_hash
 from headwater.replay.target import Ends, ReplayContext, ReplayTarget
 from headwater.spark.configuration import configured
-from headwater.spark.connection_check import check_connection
-from headwater.spark.source import FETCH, LINEAGE_COLUMN, client_options, lineage_identity
+from headwater.spark.source import (
+    FETCH,
+    LINEAGE_COLUMN,
+    client_options,
+    connect_once,
+    lineage_identity,
+)
 from headwater.storage.offset_ranges import OffsetRanges
 
 _MODES: Mapping[str, type[Mode]] = {mode.name: mode for mode in (ExactlyOnce, Transactional)}
@@ -103,7 +108,7 @@ class TopicTarget(ReplayTarget):
             **FETCH,
             **client_options(settings),
         }
-        check_connection(options, settings)
+        connect_once(options, settings)
         records = self.context.spark.read.format("kafka").options(**options).load()
         runs = KafkaRuns(settings.kafka).of_job(self._target.job_name)
         return in_topic(records, self._target.job_name, self.context.run_id, runs)

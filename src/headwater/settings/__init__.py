@@ -31,8 +31,8 @@ from headwater.errors import SettingError
 from headwater.settings import command_line, fault_points
 from headwater.settings.alerts import AlertsSettings
 from headwater.settings.catalog import CatalogSettings
-from headwater.settings.kafka import KafkaSettings
-from headwater.settings.kafka_security import check_security, with_java_client
+from headwater.settings.kafka import PORT_STEP, SECURITY_KEYS, KafkaSettings
+from headwater.settings.kafka_security import check_security
 from headwater.settings.kubernetes import is_of_kubernetes
 from headwater.settings.lineage import LineageSettings
 from headwater.settings.openlineage import openlineage_defaults
@@ -104,14 +104,15 @@ class Settings(BaseSettings):
     # Excluded from lists of settings.
     articles: FormerArticlesSettings = Field(FormerArticlesSettings(), exclude=True)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _share_kafka_options(cls, values: Any) -> Any:
-        return with_java_client(values)
-
     @model_validator(mode="after")
-    def _check_kafka_security(self) -> Self:
-        check_security(self.kafka)
+    def _share_kafka_options(self) -> Self:
+        """Clients of Kafka get the section `kafka` alone."""
+        options = self.spark.kafka_options
+        if options != self.kafka.java_client:
+            kafka = self.kafka.model_copy(update={"java_client": dict(options)})
+            self.__dict__["kafka"] = kafka
+        if is_secured(self.kafka):
+            check_security(self.kafka)
         return self
 
     @field_validator("home")
@@ -248,7 +249,14 @@ class _OpenLineageDefaults(PydanticBaseSettingsSource):
 
 def broker_addresses(kafka: KafkaSettings) -> str:
     """The brokers in use: the configured ones, or the local ones."""
-    return kafka.bootstrap_servers or ",".join(kafka.local_addresses)
+    ports = (kafka.port + PORT_STEP * node for node in range(kafka.brokers or 1))
+    return kafka.bootstrap_servers or ",".join(f"localhost:{port}" for port in ports)
+
+
+def is_secured(kafka: KafkaSettings) -> bool:
+    """Whether properties of clients may have to be derived: see `kafka_security`."""
+    given = (getattr(kafka, key) is not None for key in SECURITY_KEYS)
+    return bool(kafka.client or kafka.java_client) or any(given)
 
 
 def load(**overrides: Any) -> Settings:
@@ -278,12 +286,13 @@ def _merged(lower: Mapping[str, Any], higher: Mapping[str, Any]) -> dict[str, An
 
 def _reject_unknown_names(environment: Mapping[str, str]) -> None:
     for name, value in environment.items():
-        if not name.upper().startswith(PREFIX) or is_of_kubernetes(name, value):
+        if not name.upper().startswith(PREFIX):
             continue
         first, nested, _ = name[len(PREFIX) :].lower().partition("__")
         field = Settings.model_fields.get(first)
         # Keys of a section are checked with the section.
-        if field is None or (nested and not isinstance(field.default, Section)):
+        unknown = field is None or (nested and not isinstance(field.default, Section))
+        if unknown and not is_of_kubernetes(name, value):
             raise SettingError(
                 f"unknown setting: {name}", hint="`headwater settings` lists all settings"
             )

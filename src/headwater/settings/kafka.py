@@ -11,6 +11,18 @@ from headwater.settings.sections import Section
 
 # Between the ports of local brokers.
 PORT_STEP = 10
+# The form of security that is given once for all clients.
+SECURITY_KEYS = (
+    "security_protocol",
+    "sasl_mechanism",
+    "username",
+    "password",
+    "token_provider",
+    "ca_file",
+    "certificate_file",
+    "key_file",
+    "key_password",
+)
 
 
 class KafkaSettings(Section):
@@ -100,12 +112,6 @@ class KafkaSettings(Section):
     java_client: dict[str, str] = Field(
         default_factory=dict, repr=False, exclude=True, description="A copy of spark.kafka_options."
     )
-
-    @property
-    def local_addresses(self) -> list[str]:
-        """Of the local brokers."""
-        nodes = range(1, (self.brokers or 1) + 1)
-        return [f"localhost:{node_port(self.port, node)}" for node in nodes]
 
 
 def node_port(first: int, node: int) -> int:

@@ -226,23 +226,3 @@ def _key_text(key: Pem) -> str:
 
 def _at(prefix: str, pem: Pem) -> dict[str, str]:
     return {f"{prefix}.location": pem.path} if pem.path else {f"{prefix}.pem": pem.text or ""}
-
-
-def with_java_client(values: Any) -> Any:
-    """The values of all settings, with `spark.kafka_options` also in the section of Kafka, which is
-    all that clients get."""
-    if not isinstance(values, Mapping):
-        return values
-    given, kafka = _member(values.get("spark"), "kafka_options"), values.get("kafka") or {}
-    # Other values are refused with the section of Spark.
-    options = {k: v for k, v in given.items() if isinstance(v, str)} if given else {}
-    if isinstance(kafka, KafkaSettings):
-        return {**values, "kafka": kafka.model_copy(update={"java_client": options})}
-    if not options or not isinstance(kafka, Mapping):
-        return values
-    return {**values, "kafka": {**kafka, "java_client": options}}
-
-
-def _member(section: Any, key: str) -> Any:
-    found = section.get(key) if isinstance(section, Mapping) else getattr(section, key, None)
-    return found if isinstance(found, Mapping) else None

@@ -27,16 +27,27 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater import process
 from headwater.errors import CheckpointError, CheckpointInUseError, QueryFailedError
 from headwater.model.local_files import file_uri
-from headwater.openlineage.progress import DROPPED_HEADERS
+from headwater.openlineage.events import DROPPED_HEADERS
 from headwater.process import run_apart
 from headwater.settings import Settings
 from headwater.spark.query_failure import query_failed
+from headwater.spark.remote_checkpoint import copied_checkpoint
 from headwater.storage.checkpoint import held, read_progress
 
 _LOG = logging.getLogger(__name__)
 
 # Receives the progress event of a finished micro-batch, as Spark's JSON.
 OnBatch = Callable[[Mapping[str, Any]], None]
+
+
+@contextmanager
+def local_checkpoint(checkpoint: Path | str, spark: SparkSession) -> Iterator[Path]:
+    """The checkpoint as a local folder: itself, or a copy of what a start compares."""
+    if isinstance(checkpoint, Path):
+        yield checkpoint
+        return
+    with copied_checkpoint(checkpoint, spark) as folder:
+        yield folder
 
 
 class ThrottledCallback:

@@ -15,12 +15,9 @@ from headwater.storage.failed_records import FAILED_RECORDS_FILE
 
 
 @contextmanager
-def local_checkpoint(checkpoint: Path | str, spark: SparkSession) -> Iterator[Path]:
-    """The checkpoint as a local folder. Of a remote one, what a start compares is copied; files
-    that the body has changed are written back, if it raises no error."""
-    if isinstance(checkpoint, Path):
-        yield checkpoint
-        return
+def copied_checkpoint(checkpoint: str, spark: SparkSession) -> Iterator[Path]:
+    """A local copy of what a start compares; files that the body has changed are written back, if
+    it raises no error."""
     remote = _RemoteFolder(checkpoint, spark)
     with tempfile.TemporaryDirectory(prefix="headwater-checkpoint-") as folder:
         copy = Path(folder)

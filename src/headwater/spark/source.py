@@ -20,7 +20,7 @@ from headwater.model.header import (
     MORE_PARENTS,
     RANGE_MARK,
 )
-from headwater.settings import Settings
+from headwater.settings import Settings, is_secured
 from headwater.settings.kafka_security import java_properties
 from headwater.spark.connection_check import check_connection
 from headwater.spark.session import own_class, refuse_connect
@@ -207,7 +207,9 @@ def client_options(settings: Settings) -> dict[str, str]:
 
 def client_properties(settings: Settings) -> dict[str, str]:
     """As `client_options`, with the names of Java's clients."""
-    return java_properties(settings.kafka, settings.spark.kafka_options)
+    options = settings.spark.kafka_options
+    secured = is_secured(settings.kafka) or options
+    return java_properties(settings.kafka, options) if secured else {}
 
 
 # Properties of the producer that a delivery mode sets, and what another value would do.
@@ -323,8 +325,21 @@ def read_stream(
     }
     # Spark's options are case-insensitive; one that is given twice would be ambiguous.
     kept = {name: value for name, value in source_options.items() if name.lower() not in names}
-    check_connection({**kept, **given}, settings)
+    connect_once({**kept, **given}, settings)
     return spark.readStream.format("kafka").options(**kept, **given).load()
+
+
+def connect_once(options: Mapping[str, str], settings: Settings) -> None:
+    """Connect with the security of these options of a source or sink, before the query starts.
+
+    Without security there is nothing to check: the Python client has connected in the same way.
+
+    Raises:
+        AuthenticationError: the cluster does not accept the client.
+        BrokerUnavailableError: no response within `kafka.timeout_seconds`.
+    """
+    if any(name.lower() == "kafka.security.protocol" for name in options):
+        check_connection(options, settings)
 
 
 def _refuse_other_isolation(options: Mapping[str, str]) -> None:

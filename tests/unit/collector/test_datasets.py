@@ -18,8 +18,8 @@ from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import OutputSchemas, topic_dataset
 from headwater.collector.streaming import observe_row_count, report_streaming_run, topic_outputs
 from headwater.openlineage import Emitter
+from headwater.openlineage.events import OBSERVED, Roles
 from headwater.openlineage.facets import register_job_facets
-from headwater.openlineage.progress import OBSERVED, Roles
 from headwater.openlineage.tables import delta_table
 from headwater.settings import Settings, load
 from headwater.spark.query_runner import StopSignal

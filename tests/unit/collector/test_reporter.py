@@ -22,7 +22,7 @@ from headwater.collector.reporter import StreamingRunReporter
 from headwater.collector.sources import topic_dataset
 from headwater.collector.streaming import report_streaming_run, topic_outputs
 from headwater.openlineage import LineageRun, facets, lineage_facet
-from headwater.openlineage.progress import Roles, StreamProgress
+from headwater.openlineage.events import Roles, StreamProgress
 from headwater.openlineage.spool.losses import read_lost
 from headwater.settings import Settings
 from headwater.spark.measures import run_measures

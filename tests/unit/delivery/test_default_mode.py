@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.delivery.default_mode import choose_mode, obstacle
+from headwater.delivery.output_offsets import obstacle
+from headwater.job.delivery import choose_mode
 
 CHECKPOINT = Path("/checkpoints/copy")
 REMOTE = "s3a://bucket/copy"

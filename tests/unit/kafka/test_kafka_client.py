@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -16,10 +17,11 @@ from headwater.errors import (
 )
 from headwater.kafka.client import (
     client_config,
+    cluster_of,
     from_kafka_error,
     kafka_errors,
 )
-from headwater.kafka.connection import connection_error_recorder
+from headwater.kafka.connection import record_error
 from headwater.kafka.errors import Access, principal_of
 from headwater.kafka.producer import RecordProducer
 from headwater.settings import broker_addresses
@@ -91,7 +93,7 @@ def test_the_principal_is_known_unless_the_broker_derives_it(
 def test_a_timeout_of_a_client_that_can_not_log_in_is_an_error_of_authentication() -> None:
     settings = KafkaSettings(bootstrap_servers="refusing:9092")
     timeout = KafkaError(KafkaError._TIMED_OUT)
-    record = connection_error_recorder(settings)
+    record = partial(record_error, cluster_of(settings))
     record(KafkaError(KafkaError._AUTHENTICATION, "Invalid username or password"))
     record(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     error = from_kafka_error(timeout, settings, "listing topics")
@@ -116,7 +118,7 @@ def test_a_timeout_of_a_client_that_can_not_log_in_is_an_error_of_authentication
 )
 def test_a_timeout_states_why_there_is_no_connection(code: int, text: str) -> None:
     settings = KafkaSettings(bootstrap_servers=f"stopped{code}:9092")
-    connection_error_recorder(settings)(KafkaError(code, text))
+    record_error(cluster_of(settings), KafkaError(code, text))
     error = from_kafka_error(KafkaError(KafkaError._TIMED_OUT), settings, "listing topics")
     assert isinstance(error, BrokerUnavailableError)
     assert error.message.endswith(f"did not respond: listing topics: Local: Timed out ({text})")
@@ -126,7 +128,7 @@ def test_an_old_error_of_a_connection_is_not_the_reason_of_a_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = KafkaSettings(bootstrap_servers="recovered:9092", timeout_seconds=30)
-    connection_error_recorder(settings)(KafkaError(KafkaError._AUTHENTICATION))
+    record_error(cluster_of(settings), KafkaError(KafkaError._AUTHENTICATION))
     timeout, later = KafkaError(KafkaError._TIMED_OUT), time.monotonic() + 36
     assert isinstance(from_kafka_error(timeout, settings, "asking"), AuthenticationError)
     monkeypatch.setattr("headwater.kafka.connection.time.monotonic", lambda: later)

@@ -31,7 +31,7 @@ from headwater.delivery.written import without_written
 from headwater.settings import Settings, fault_points
 from headwater.spark.local_rows import local_rows
 from headwater.spark.query_failure import query_failed
-from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.spark.query_runner import local_checkpoint
 from headwater.spark.source import LINEAGE_COLUMN, with_lineage
 from headwater.storage.checkpoint import query_id
 from headwater.storage.failed_records import FailedRecord, FailedRecords, read_failed_records

@@ -25,8 +25,7 @@ from headwater.errors import QueryFailedError
 from headwater.model import Address
 from headwater.settings import fault_points
 from headwater.spark.query_failure import is_of_own_code, query_failed
-from headwater.spark.query_runner import was_cancelled
-from headwater.spark.remote_checkpoint import local_checkpoint
+from headwater.spark.query_runner import local_checkpoint, was_cancelled
 from headwater.spark.session import own_class
 from headwater.storage.checkpoint import query_id
 from headwater.storage.failed_records import (
