@@ -14,9 +14,8 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.jvm.compiler import compile_java
-from headwater.jvm.installed import installed_line
+from headwater.jvm.installed import find_java, installed_line
 from headwater.jvm.jars import ensure_jars, own_jar, spark_jars
-from headwater.jvm.java import find_java
 from headwater.jvm.versions import SPARK_LINES
 from headwater.settings import Settings, load
 

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from tests.catalog_support import Catalog, fresh_database, running
 from tests.support import Headwater, environment
 
-from headwater.jvm.java import SHORT_LIVED
+from headwater.jvm.installed import SHORT_LIVED
 from headwater.service.postgres import PostgresServer
 from headwater.service.postgres_roles import ROLE
 from headwater.settings import Settings

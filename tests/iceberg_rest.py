@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.jvm.compiler import compile_java
+from headwater.jvm.installed import find_java
 from headwater.jvm.jars import ensure_jars, spark_jars
-from headwater.jvm.java import find_java
 from headwater.settings import Settings
 
 _CLASS = "dev.headwater.IcebergRestService"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psutil
 
-from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.installed import find_java, java_home_for_spark
 from headwater.settings import Settings, child_environment
 
 # Runs the command line: `headwater("topics", "list").stdout`.

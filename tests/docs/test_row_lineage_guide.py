@@ -16,7 +16,7 @@ from tests.connect import SERVER
 from tests.submitted import EXTENSION
 from tests.support import environment, java_of_spark
 
-from headwater.jvm.java import SHORT_LIVED
+from headwater.jvm.installed import SHORT_LIVED
 from headwater.kafka import read_topic
 from headwater.settings import Settings
 from headwater.spark.row_lineage_settings import ROW_LINEAGE_SETTINGS

@@ -23,8 +23,8 @@ from tests.waiting import wait_until
 
 import headwater
 from headwater.jobs import stream_write_raw_with_lineage
+from headwater.jvm.installed import find_java, java_home_for_spark
 from headwater.jvm.jars import session_jars
-from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.kafka import read_topic
 from headwater.model import JobOutput
 from headwater.settings import Settings

@@ -16,8 +16,8 @@ from tests.support import Headwater, environment, java_of_spark
 
 from headwater.errors import InputError, UnsupportedVersionError
 from headwater.jobs import visits_decorator_job
+from headwater.jvm.installed import find_java
 from headwater.jvm.jars import cds_archive_path, session_jars
-from headwater.jvm.java import find_java
 from headwater.settings import Settings
 from headwater.spark.session import create_session
 from headwater.testing.fixtures import TopicMaker

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from headwater.jvm.versions import line_for
+from headwater.jvm.installed import line_for
 
 LINE = line_for(pyspark.__version__)
 

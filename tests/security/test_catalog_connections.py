@@ -17,7 +17,7 @@ import requests
 from tests.catalog_support import Catalog, fresh_database, run_event, running
 
 from headwater.jvm.compiler import compile_java
-from headwater.jvm.java import find_java
+from headwater.jvm.installed import find_java
 from headwater.settings import Settings
 
 OFFER = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n"

@@ -14,7 +14,7 @@ from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress
 from headwater.demo import NEEDED_CONNECTORS, STORIES, Story, missing_connectors
 from headwater.errors import NotInstalledError
-from headwater.jvm.java import SHORT_LIVED
+from headwater.jvm.installed import SHORT_LIVED
 from headwater.service.processes import pid_file
 from headwater.settings import Settings
 

@@ -10,9 +10,8 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.installed import installed_line
-from headwater.jvm.jars import ensure_jars, missing_jars, session_jars
-from headwater.jvm.lock import locked_jars
+from headwater.jvm.installed import installed_line, line_named
+from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars, session_jars
 from headwater.jvm.versions import (
     COMMON_GROUPS,
     CONNECTORS,
@@ -20,7 +19,6 @@ from headwater.jvm.versions import (
     SPARK_LINES,
     SparkLine,
     connectors_of,
-    line_named,
     user_groups,
 )
 from headwater.settings import Settings

@@ -11,8 +11,8 @@ import click
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress
 from headwater.errors import InputError
+from headwater.jvm.installed import find_java
 from headwater.jvm.jars import ensure_jars, own_jar
-from headwater.jvm.java import find_java
 from headwater.settings import Settings
 from headwater.settings.kafka_security import java_properties
 

@@ -15,8 +15,7 @@ from headwater.collector.session import (
     has_listener,
 )
 from headwater.errors import CheckFailedError
-from headwater.jvm.jars import missing_jars
-from headwater.jvm.lock import locked_jars
+from headwater.jvm.jars import locked_jars, missing_jars
 from headwater.model import CHECKS_NAMESPACE
 from headwater.model.local_files import file_uri
 from headwater.openlineage.transport import CatalogClient

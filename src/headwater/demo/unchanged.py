@@ -20,8 +20,8 @@ from pyspark.find_spark_home import _find_spark_home
 from headwater.demo import plain_jobs
 from headwater.demo.story import Story
 from headwater.generator import generate
+from headwater.jvm.installed import find_java, java_home_for_spark
 from headwater.jvm.jars import session_jars
-from headwater.jvm.java import find_java, java_home_for_spark
 from headwater.kafka import RecordProducer, ensure_topic, list_topics, read_topic
 from headwater.model import Address, Record
 from headwater.model.header import LINEAGE

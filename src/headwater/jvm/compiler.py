@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.errors import InternalError
-from headwater.jvm.jars import ensure_jars, source_files
-from headwater.jvm.java import find_java
-from headwater.jvm.lock import sha256_of
+from headwater.jvm.installed import find_java
+from headwater.jvm.jars import ensure_jars, sha256_of, source_files
 from headwater.jvm.versions import SPARK, SparkLine
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings

@@ -11,8 +11,14 @@ from pathlib import Path
 from headwater.errors import CheckFailedError
 from headwater.jvm.compiler import checksum_file
 from headwater.jvm.installed import installed_line
-from headwater.jvm.jars import ensure_jars, own_jar, own_jar_name, own_jar_path
-from headwater.jvm.lock import locked_jars, sha256_of
+from headwater.jvm.jars import (
+    ensure_jars,
+    locked_jars,
+    own_jar,
+    own_jar_name,
+    own_jar_path,
+    sha256_of,
+)
 from headwater.jvm.versions import SparkLine
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import DownloadError, NotInstalledError
-from headwater.jvm.java import find_java, java_home_for_spark
+from headwater.jvm.installed import find_java, java_home_for_spark
 from headwater.settings import Settings, default_ca_file, exported
 
 # Called with the number of fetched jars and the total.

@@ -8,11 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headwater.jvm.ivy import resolve
-from headwater.jvm.lock import COMMON, LockedJar, lock_name, render_lock
+from headwater.jvm.jars import COMMON, LockedJar, lock_name
 from headwater.jvm.versions import COMMON_GROUPS, SPARK_LINES, JarGroup
 from headwater.settings import Settings, load
 
 LOCKS = Path(__file__).with_name("locks")
+
+_HEADING = """\
+# Jars that Headwater fetches, with the SHA-256 and the size that each must have.
+# Made by `make lock` from headwater/jvm/versions.py: group, coordinate, checksum, bytes.
+"""
 
 
 def relock(groups: Iterable[JarGroup], cache: Path, settings: Settings) -> str:
@@ -29,6 +34,12 @@ def _lock(group: JarGroup, cache: Path, settings: Settings) -> list[LockedJar]:
     if group.intransitive:
         found |= resolve(group.intransitive, cache, settings, transitive=False)
     return [LockedJar.of_file(group.name, name, path) for name, path in sorted(found.items())]
+
+
+def render_lock(jars: Iterable[LockedJar]) -> str:
+    """The text of a lock."""
+    rows = (f"{jar.group} {jar.coordinate} {jar.sha256} {jar.size}\n" for jar in jars)
+    return _HEADING + "".join(rows)
 
 
 def main(names: Sequence[str]) -> None:

@@ -7,15 +7,8 @@ checksum of every jar to `locks/`.
 
 from __future__ import annotations
 
-import functools
-import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from headwater.errors import InputError, UnsupportedVersionError
-
-_LOG = logging.getLogger(__name__)
 
 # Spark 3.5 and later run on both; they do not start on Java 25.
 JAVA_MAJORS = (17, 21)
@@ -42,19 +35,17 @@ class SparkLine:
     """A minor version of Spark with a Scala version.
 
     Attributes:
+        name: version and Scala, such as `4.1_2.13`.
         pyspark: the release that the tests of the line use.
         missing: connectors that this line does not have, with the reason.
     """
 
+    name: str
     version: str
     scala: str
     pyspark: str
     groups: Mapping[str, JarGroup] = field(repr=False)
     missing: Mapping[str, str] = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return f"{self.version}_{self.scala}"
 
 
 CONNECTORS = ("kafka", "delta", "iceberg", "avro", "postgresql", "openlineage")
@@ -157,6 +148,7 @@ def _line(
         ),
     ]
     return SparkLine(
+        f"{version}_{scala}",
         version,
         scala,
         pyspark,
@@ -283,63 +275,3 @@ def user_groups(line: SparkLine) -> tuple[str, ...]:
 def connectors_of(line: SparkLine) -> tuple[str, ...]:
     """The connectors that the line has."""
     return tuple(name for name in CONNECTORS if name in line.groups)
-
-
-_VERSION = re.compile(r"(\d+)\.(\d+)(?![\d])")
-
-
-def line_for(version: str, scala: str | None = None) -> SparkLine:
-    """The line of a Spark, by its minor version: `3.5.6-amzn-2` is a 3.5.
-
-    A Spark that is newer than all lines gets the newest one, with a warning.
-
-    Raises:
-        UnsupportedVersionError: an older Spark, or another Scala; with the supported lines.
-    """
-    match = _VERSION.match(version)
-    wanted = (int(match[1]), int(match[2])) if match else (0, 0)
-    found = [line for line in SPARK_LINES if _numbers(line) == wanted]
-    if not found and wanted > _numbers(SPARK_LINES[-1]):
-        found = [SPARK_LINES[-1]]
-        _warn_newer(version)
-    same = [line for line in found if scala is None or line.scala == scala]
-    if not same:
-        what = f"Spark {version}" + (f" with Scala {scala}" if scala else "")
-        supported = ", ".join(line.name for line in SPARK_LINES)
-        raise UnsupportedVersionError(
-            f"{what} is not supported; supported (Spark_Scala): {supported}",
-            hint=f'install one of them: pip install "pyspark=={DEFAULT_LINE.pyspark}"',
-            version=version,
-            supported=tuple(line.name for line in SPARK_LINES),
-        )
-    return same[0]
-
-
-@functools.cache
-def _warn_newer(version: str) -> None:
-    """Once for each process: the line is looked up for every group of jars."""
-    _LOG.warning(
-        "Spark %s is newer than %s, the newest one that was tested; using its connectors",
-        version,
-        SPARK_LINES[-1].version,
-    )
-
-
-def line_named(name: str) -> SparkLine:
-    """The line with that name, such as `3.5_2.12`; `3.5` is the first one of that version.
-
-    Raises:
-        InputError: there is no such line.
-    """
-    for line in SPARK_LINES:
-        if name in (line.name, line.version):
-            return line
-    raise InputError(
-        f"unknown line of Spark: {name!r}",
-        hint=f"known: {', '.join(line.name for line in SPARK_LINES)}",
-    )
-
-
-def _numbers(line: SparkLine) -> tuple[int, int]:
-    major, minor = line.version.split(".")
-    return int(major), int(minor)

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from headwater.errors import HeadwaterError, UnsupportedVersionError
+from headwater.jvm.installed import find_java
 from headwater.jvm.jars import ensure_jars
-from headwater.jvm.java import find_java
 from headwater.jvm.versions import KAFKA_VERSION
 from headwater.kafka import ping
 from headwater.model.local_files import state_folder

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 
 from headwater.errors import CheckFailedError, HeadwaterError
 from headwater.jvm.distribution import check_jars, require_ok
-from headwater.jvm.installed import installed_line, installed_spark
+from headwater.jvm.installed import find_java, installed_line, installed_spark
 from headwater.jvm.jars import missing_jars
-from headwater.jvm.java import find_java
 from headwater.jvm.versions import user_groups
 from headwater.openlineage.validation import SWITCHED_OFF, validate
 from headwater.service.check_result import CheckResult

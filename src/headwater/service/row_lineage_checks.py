@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.errors import BrokerUnavailableError, CheckFailedError, HeadwaterError
+from headwater.jvm.installed import find_java
 from headwater.jvm.jars import own_jar_path
-from headwater.jvm.java import find_java
 from headwater.kafka import last_runs
 from headwater.model.run_record import RunCoverage
 from headwater.service.catalog_client import get_json

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headwater.errors import InputError, NotInstalledError
+from headwater.jvm.installed import SHORT_LIVED, Java, find_java
 from headwater.jvm.jars import cds_archive_path, cds_write_options, outdated_cds_archives
-from headwater.jvm.java import SHORT_LIVED, Java, find_java
 from headwater.settings import Settings
 from headwater.spark.session import create_session
 

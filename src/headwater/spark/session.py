@@ -26,9 +26,8 @@ from pyspark.sql import SparkSession
 from headwater import process
 from headwater.errors import InputError, NotInstalledError
 from headwater.jvm import jars as cds
+from headwater.jvm.installed import find_java, java_home_for_spark, line_for
 from headwater.jvm.jars import session_jars
-from headwater.jvm.java import find_java, java_home_for_spark
-from headwater.jvm.versions import line_for
 from headwater.model.local_files import state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.settings import (

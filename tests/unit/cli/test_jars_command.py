@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.app import headwater
-from headwater.jvm import jars, lock
+from headwater.jvm import jars
 from headwater.jvm.compiler import checksum_file
-from headwater.jvm.jars import cds_archive_path
-from headwater.jvm.java import find_java
-from headwater.jvm.lock import LockedJar
+from headwater.jvm.installed import find_java
+from headwater.jvm.jars import LockedJar, cds_archive_path
 from headwater.settings import Settings
 
 
@@ -50,7 +49,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LockedJar:
     monkeypatch.setenv("HEADWATER_JVM__JARS_DIR", str(tmp_path))
     (tmp_path / "org.example_one-1.0.jar").write_bytes(b"content")
     one = LockedJar.of_file("delta", "org.example:one:1.0", tmp_path / "org.example_one-1.0.jar")
-    monkeypatch.setattr(lock, "read_lock", lambda name: {"delta": (one,)})
+    monkeypatch.setattr(jars, "read_lock", lambda name: {"delta": (one,)})
     return one
 
 
@@ -94,7 +93,7 @@ def test_copy_puts_the_jars_of_a_spark_into_a_folder(
         shipped = package / "jvm" / "own" / f"headwater-spark-{line}.jar"
         shipped.parent.mkdir(parents=True)
         shipped.write_bytes(b"classes")
-        checksum_file(shipped).write_text(f"{lock.sha256_of(shipped)}  {shipped.name}\n")
+        checksum_file(shipped).write_text(f"{jars.sha256_of(shipped)}  {shipped.name}\n")
         done = CliRunner().invoke(
             headwater, ["jars", "copy", str(folder), "delta", *options], catch_exceptions=False
         )

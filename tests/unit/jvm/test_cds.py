@@ -10,8 +10,8 @@ import pytest
 
 from headwater.errors import NotInstalledError
 from headwater.jvm import jars as jvm_cds
+from headwater.jvm.installed import Java, find_java
 from headwater.jvm.jars import cds_archive_path, cds_use_options, outdated_cds_archives
-from headwater.jvm.java import Java, find_java
 from headwater.settings import Settings
 from headwater.spark import cds as spark_cds
 from headwater.spark.cds import write_cds_archive

@@ -10,15 +10,10 @@ from typing import Any
 import pytest
 
 from headwater.errors import DownloadError, InputError, InternalError, NotInstalledError
-from headwater.jvm import jars, lock
+from headwater.jvm import jars
+from headwater.jvm.installed import line_named
 from headwater.jvm.ivy import JarCount
-from headwater.jvm.jars import (
-    corrupt_jars,
-    ensure_jars,
-    missing_jars,
-)
-from headwater.jvm.lock import LockedJar, locked_jars
-from headwater.jvm.versions import line_named
+from headwater.jvm.jars import LockedJar, corrupt_jars, ensure_jars, locked_jars, missing_jars
 from headwater.settings import Settings, load
 
 CONTENTS = {
@@ -40,7 +35,7 @@ THIRD = pinned("iceberg", "org.example:third:3.0")
 @pytest.fixture(autouse=True)
 def _a_small_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     locked = {"delta": (FIRST, SECOND), "iceberg": (THIRD,)}
-    monkeypatch.setattr(lock, "read_lock", lambda name: locked)
+    monkeypatch.setattr(jars, "read_lock", lambda name: locked)
 
 
 @pytest.fixture

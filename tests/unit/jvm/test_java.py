@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from headwater.errors import NotInstalledError
-from headwater.jvm.java import Java, java_home_for_spark
-from headwater.jvm.java import find_java as find_java_in
+from headwater.jvm.installed import Java, java_home_for_spark
+from headwater.jvm.installed import find_java as find_java_in
 from headwater.settings import Settings, load
 
 INCUBATOR_FLAG = "--add-modules=jdk.incubator.vector"

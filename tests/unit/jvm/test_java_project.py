@@ -13,9 +13,16 @@ from headwater.errors import CheckFailedError, NotInstalledError
 from headwater.jvm import distribution, jars
 from headwater.jvm.compiler import checksum_file
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
-from headwater.jvm.jars import own_jar_name, project_digest, source_files
-from headwater.jvm.lock import COMMON, read_lock, sha256_of
-from headwater.jvm.versions import DEFAULT_LINE, SPARK_LINES, SparkLine, line_named
+from headwater.jvm.installed import line_named
+from headwater.jvm.jars import (
+    COMMON,
+    own_jar_name,
+    project_digest,
+    read_lock,
+    sha256_of,
+    source_files,
+)
+from headwater.jvm.versions import DEFAULT_LINE, SPARK_LINES, SparkLine
 from headwater.settings import Settings, load
 
 PROJECT = Path(__file__).parents[3] / "java"

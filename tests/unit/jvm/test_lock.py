@@ -12,7 +12,8 @@ import pytest
 
 from headwater.errors import InternalError
 from headwater.jvm.installed import installed_spark
-from headwater.jvm.lock import COMMON, LockedJar, read_lock, render_lock, sha256_of
+from headwater.jvm.jars import COMMON, LockedJar, read_lock, sha256_of
+from headwater.jvm.relock import render_lock
 from headwater.jvm.versions import COMMON_GROUPS, SPARK_LINES, JarGroup, connectors_of
 from headwater.settings import load
 

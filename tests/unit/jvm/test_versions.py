@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InputError, UnsupportedVersionError
+from headwater.jvm.installed import line_for, line_named
 from headwater.jvm.versions import (
     COMMON_GROUPS,
     CONNECTORS,
@@ -20,8 +21,6 @@ from headwater.jvm.versions import (
     SPARK_LINES,
     SparkLine,
     connectors_of,
-    line_for,
-    line_named,
     user_groups,
 )
 
