@@ -147,6 +147,14 @@ def test_the_job_image_has_a_supported_spark_and_known_jars() -> None:
     assert environment_of(stages(text)[-1])["HEADWATER_JVM__JARS_DIR"] == "/opt/spark/jars"
 
 
+def test_the_jars_of_the_job_image_are_those_for_its_spark() -> None:
+    fetching = stages(text_of("job"))[1]
+    assert environment_of(fetching)["SPARK_HOME"] == "/opt/spark", "which decides on the jars"
+    assert "--from=spark /opt/spark/jars /opt/spark/jars" in [
+        each.text for each in fetching if each.word == "COPY"
+    ]
+
+
 @both
 def test_the_build_commands_name_the_current_version(image: str) -> None:
     assert f"-t headwater-{image}:{__version__} ." in text_of(image)

@@ -9,6 +9,7 @@ import click
 
 from headwater.cli.app import with_settings
 from headwater.cli.output import download_progress, json_option, print_json, print_table
+from headwater.errors import CheckFailedError
 from headwater.jvm.distribution import check_jars, copy_jars, require_ok
 from headwater.jvm.installed import installed_line, line_named
 from headwater.jvm.jars import ensure_jars, locked_jars, missing_jars, session_jars
@@ -174,10 +175,22 @@ def list_(settings: Settings, groups: tuple[str, ...], line: str | None, as_json
 def verify(settings: Settings, groups: tuple[str, ...], line: str | None, as_json: bool) -> None:
     """Compare every cached jar with its pinned checksum, and Headwater's own with its recorded one.
 
-    Exits with 1 if one differs.
+    Exits with 1 if one differs, or if one of the groups that are named is not in the cache.
     """
     spark = _line(line, settings)
-    checked = check_jars(groups or _all(spark), settings, spark)
+    chosen = groups or _all(spark)
+    absent = [
+        jar
+        for group in chosen
+        for jar in locked_jars(group, settings, spark)
+        if not (settings.jars_dir / jar.file_name).is_file()
+    ]
+    if groups and absent:
+        raise CheckFailedError(
+            f"{len(absent)} jars are not in {settings.jars_dir}, such as {absent[0].coordinate}",
+            hint=f"`headwater jars fetch {' '.join(groups)}` fetches them",
+        )
+    checked = check_jars(chosen, settings, spark)
     if as_json:
         print_json(
             [
@@ -194,6 +207,8 @@ def verify(settings: Settings, groups: tuple[str, ...], line: str | None, as_jso
     require_ok(checked)
     if not as_json:
         click.echo(f"{len(checked)} jars have the expected checksums")
+        if absent:
+            click.echo(f"{len(absent)} are not in {settings.jars_dir}: jobs fetch them if needed")
 
 
 def _all(line: SparkLine) -> tuple[str, ...]:

@@ -58,6 +58,15 @@ def test_verify_counts_the_jars_with_the_expected_checksum(cache: LockedJar) -> 
     assert (done.exit_code, done.stdout) == (0, "1 jars have the expected checksums\n")
 
 
+def test_verify_fails_if_a_jar_of_a_named_group_is_missing(
+    cache: LockedJar, tmp_path: Path
+) -> None:
+    (tmp_path / cache.file_name).unlink()
+    done = CliRunner().invoke(headwater, ["jars", "verify", "delta"])
+    assert done.exit_code == 1
+    assert cache.coordinate in str(done.exception)
+
+
 def test_verify_names_the_file_that_differs_and_exits_with_1(
     cache: LockedJar, tmp_path: Path
 ) -> None:
