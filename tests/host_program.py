@@ -60,9 +60,12 @@ def changed(before: Mapping[str, Any]) -> list[str]:
 
 
 def settings_of(spark: SparkSession) -> dict[str, dict[str, str]]:
-    rows = spark.sql("SET").collect()
-    context = dict(spark.sparkContext.getConf().getAll())
-    return {"context": context, "session": {row["key"]: row["value"] for row in rows}}
+    # First: it adds the warehouse to the configuration of the context.
+    runtime: Any = getattr(spark.conf, "getAll", None)
+    if runtime is None:
+        # Spark 3.5, where values of SQL's `SET` are partly hidden.
+        runtime = {row["key"]: row["value"] for row in spark.sql("SET").collect()}
+    return {"context": dict(spark.sparkContext.getConf().getAll()), "session": dict(runtime)}
 
 
 def session(mode: str) -> SparkSession:

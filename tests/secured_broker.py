@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.certificates import CertificateAuthority
+from tests.waiting import wait_until
 
 from headwater.service.broker import KafkaBroker
 from headwater.settings import Settings
@@ -169,20 +170,29 @@ class SecuredBroker(KafkaBroker):
         )
         for future in self._client.create_acls([acl]).values():
             future.result(10)
+        # The controller responds before the broker applies it.
+        wait_until(lambda: acl in self._acls(user), 20, f"{acl}")
 
     def revoke_all(self, user: str) -> None:
         """Delete all ACLs of the user."""
-        everything = AclBindingFilter(
-            ResourceType.ANY,
-            None,  # type: ignore[arg-type]  # any name
-            ResourcePatternType.ANY,
-            f"User:{user}",
-            None,  # type: ignore[arg-type]  # any host
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        for future in self._client.delete_acls([everything]).values():
+        for future in self._client.delete_acls([_all_of(user)]).values():
             future.result(10)
+        wait_until(lambda: not self._acls(user), 20, f"no ACL of {user}")
+
+    def _acls(self, user: str) -> list[AclBinding]:
+        return list(self._client.describe_acls(_all_of(user)).result(10))
+
+
+def _all_of(user: str) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]  # any name
+        ResourcePatternType.ANY,
+        f"User:{user}",
+        None,  # type: ignore[arg-type]  # any host
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
 
 
 @contextmanager

@@ -152,6 +152,7 @@ def test_connectors_are_added_without_replacing_what_the_user_has_set(
         "spark.sql.catalog.demo.type": "hadoop",
         "spark.sql.catalog.demo.cache-enabled": "false",
         "spark.sql.catalog.demo.warehouse": f"file://{home}/warehouse",
+        "spark.sql.redaction.options.regex": "(?i)url|jaas|keystore[.]key",
     }
     found = differences(plain_batch["settings"], with_connectors["settings"])
     assert found == {"context": added, "session": added}

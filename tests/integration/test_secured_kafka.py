@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from headwater.errors import (
     SettingError,
 )
 from headwater.job import LineageJob
+from headwater.jvm.installed import find_java
 from headwater.kafka import RecordProducer, create_topic, find_topics, list_topics, read_topic
 from headwater.settings import Settings
 from headwater.settings.kafka_security import client_properties, java_properties
@@ -100,7 +102,8 @@ def test_a_key_with_a_password_has_an_encryption_that_java_can_read(
     settings = mutual(secured, USER, password="geheim")
     assert find_topics([topic], settings.kafka)
     # Java 17 has no PBES2, the default of OpenSSL.
-    with pytest.raises(SettingError, match="PBES2"):
+    too_old = find_java(settings).major < 21
+    with pytest.raises(SettingError, match="PBES2") if too_old else nullcontext():
         check_connection(_options(settings), settings)
     openssl = shutil.which("openssl")
     if openssl is None:

@@ -91,6 +91,8 @@ class _ClientLog:
         _LOG.debug(message, *values)
         if any("isconnected" in value for value in values):
             connection.record_closed(self._cluster)
+        if "FATAL" in values:
+            connection.record_fatal(self._cluster, values[-1])
 
 
 def cluster_of(settings: KafkaSettings) -> connection.Cluster:

@@ -23,6 +23,8 @@ Cluster = tuple[object, ...]
 # The last error of a connection and its time. Requests report only a timeout; why there is no
 # connection is reported to a callback.
 _errors: dict[Cluster, tuple[float, KafkaError]] = {}
+# Why a producer ended, from its log: the exception of a callback may be lost.
+_fatal: dict[Cluster, str] = {}
 # When the client last logged that a connection was closed.
 _closed: dict[Cluster, float] = {}
 # What listeners have answered, and when.
@@ -67,6 +69,18 @@ def record_error(cluster: Cluster, error: KafkaError) -> None:
 def record_closed(cluster: Cluster) -> None:
     """A connection was closed."""
     _closed[cluster] = time.monotonic()
+
+
+def record_fatal(cluster: Cluster, text: str) -> None:
+    """A producer has ended."""
+    _fatal[cluster] = text
+
+
+def fatal_error(cluster: Cluster, error: KafkaError) -> KafkaError:
+    """The error that ended a producer, of which `error` only reports that it did."""
+    text = _fatal.get(cluster, "")
+    refused = "authorization failed" in text.lower()
+    return KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, text) if refused else error
 
 
 def last_error(cluster: Cluster, settings: KafkaSettings) -> KafkaError | None:

@@ -17,8 +17,10 @@ from headwater.errors import (
     KafkaRefusedError,
     NotEnoughReplicasError,
 )
+from headwater.kafka import connection
 from headwater.kafka.client import (
     client_config,
+    cluster_of,
     from_kafka_error,
     kafka_errors,
     login_refused,
@@ -109,13 +111,16 @@ class RecordProducer:
         """
         # delivery.timeout.ms fails each record; the margin is for the delivery reports to arrive.
         deadline = time.monotonic() + self._settings.timeout_seconds + 5
-        with self._fatal_errors():
-            unacknowledged = self._producer.flush(_FLUSH_SECONDS)
-            while unacknowledged and time.monotonic() < deadline:
-                if login_refused(self._settings):
-                    break
-                unacknowledged = self._producer.flush(_FLUSH_SECONDS)
+        unacknowledged = len(self._producer)
+        while unacknowledged and time.monotonic() < deadline:
+            with self._fatal_errors():
+                self._producer.flush(_FLUSH_SECONDS)
+            unacknowledged = len(self._producer)
+            if unacknowledged and login_refused(self._settings):
+                break
         self.failed += unacknowledged
+        if any(error.code() == KafkaError._PURGE_QUEUE for _, error in self._examples):  # noqa: SLF001
+            self._raise_end()
         self._raise_failures(unacknowledged)
 
     def close(self) -> None:
@@ -145,11 +150,23 @@ class RecordProducer:
         try:
             yield
         except (KafkaException, SystemError) as error:
-            # The library may return from a call without handling the exception of a callback.
+            # The library may return from a call without handling the exception of a callback, and
+            # may lose it; then the records that are purged show that the producer has ended.
             fatal = error if isinstance(error, KafkaException) else error.__cause__
-            if not isinstance(fatal, KafkaException):
+            if isinstance(fatal, KafkaException):
+                raise self._error(fatal.args[0], self._topic) from error
+            if fatal is not None:
                 raise
-            raise self._error(fatal.args[0], self._topic) from error
+
+    def _raise_end(self) -> None:
+        """Raise the error that ended the producer, which purged the records in its queue: it
+        refuses every other record with it."""
+        try:
+            self._producer.produce(self._topic)
+        except KafkaException as error:
+            fatal = connection.fatal_error(cluster_of(self._settings), error.args[0])
+            raise self._error(fatal, self._topic) from error
+        self._producer.purge()
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

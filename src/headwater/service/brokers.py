@@ -10,6 +10,7 @@ from headwater.model.local_files import state_folder
 from headwater.model.progress import Progress, no_progress
 from headwater.service.broker import KafkaBroker
 from headwater.service.managed import ServiceState, ServiceStatus
+from headwater.service.preflight import check_free_space
 from headwater.settings import Settings
 
 
@@ -60,6 +61,7 @@ class LocalKafka:
                 hint=f"use --brokers {nodes}, choose another HEADWATER_HOME, or delete the data "
                 "with `headwater down --wipe`",
             )
+        check_free_space(self._count_file.parent, self._settings)
         state_folder(self._settings.home_dir, "kafka")
         self._count_file.write_text(f"{nodes}\n")
 
