@@ -17,7 +17,7 @@ from tests.secured_broker import PASSWORD, SecuredBroker
 
 from headwater.cli.app import headwater
 from headwater.delivery.sink import ERROR_COLUMN, error_of, no_error
-from headwater.errors import AuthorizationError, HeadwaterError, ProducerStateError
+from headwater.errors import AuthorizationError, HeadwaterError
 from headwater.job import LineageJob
 from headwater.jobs import data_synchronization_job as archive
 from headwater.kafka import (
@@ -172,8 +172,6 @@ def refused(what: str, settings: Settings, secured: SecuredBroker) -> bool:
             delete_topics(["created"], secured.admin.kafka)
     hidden = what == "topics list" and "visits" not in done.output
     hidden |= "not allowed" in done.output
-    # The client may lose the reason for which its producer ended.
-    hidden |= isinstance(done.exception, ProducerStateError)
     return code == AuthorizationError.exit_code or hidden
 
 
